@@ -1,0 +1,1 @@
+"""Grammars, vocabularies and token masks. Needs NumPy, never mlx."""

@@ -1,0 +1,126 @@
+"""The exceptions of the project, one tree.
+
+::
+
+    ProxyError
+    ├── SchemaError                     where: a JSON Pointer into the schema
+    │   ├── InvalidSchemaError          the schema itself is malformed
+    │   ├── UnsupportedSchemaError      a keyword that would not be enforced
+    │   └── UnsatisfiableSchemaError    no value satisfies the schema
+    ├── PatternError                    where: an offset into the pattern
+    │   ├── InvalidPatternError         not a regular expression
+    │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
+    ├── VocabularyError                 a tokenizer that no vocabulary can be read from
+    ├── TokenRejectedError              ``advance`` with a token the mask forbids
+    └── GrammarBudgetError              a grammar needs more states than its budget
+
+Packages above add their own branches under ``ProxyError``; this one knows nothing of them.
+
+Each error carries its facts as attributes; the sentence is only made by ``str``.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "GrammarBudgetError",
+    "InvalidPatternError",
+    "InvalidSchemaError",
+    "PatternError",
+    "ProxyError",
+    "SchemaError",
+    "TokenRejectedError",
+    "UnsatisfiableSchemaError",
+    "UnsupportedPatternError",
+    "UnsupportedSchemaError",
+    "VocabularyError",
+]
+
+
+class ProxyError(Exception):
+    """Root of every exception raised on purpose by this project.
+
+    ``what`` says what is wrong, ``hint`` what to do about it (may be empty).
+    """
+
+    def __init__(self, what: str, *, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+    def _where(self) -> str:
+        return ""
+
+    def __str__(self) -> str:
+        text = f"{self.what}{self._where()}"
+        return f"{text}. {self.hint}" if self.hint else text
+
+
+class SchemaError(ProxyError):
+    """A JSON Schema cannot be compiled.
+
+    ``pointer`` is the JSON Pointer (RFC 6901) of the offending place as a URI fragment without
+    ``#``: ``""`` is the whole schema. ``keyword`` is the keyword at fault, or ``None``.
+    """
+
+    def __init__(
+        self, what: str, *, pointer: str = "", keyword: str | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(what, hint=hint)
+        self.pointer = pointer
+        self.keyword = keyword
+
+    def _where(self) -> str:
+        return f" (at #{self.pointer})"
+
+
+class InvalidSchemaError(SchemaError):
+    """The schema breaks its own specification."""
+
+
+class UnsupportedSchemaError(SchemaError):
+    """The schema asks for something that would not be enforced."""
+
+
+class UnsatisfiableSchemaError(SchemaError):
+    """No JSON value satisfies the schema."""
+
+
+class PatternError(ProxyError):
+    """A regular expression cannot be compiled. ``position`` is an offset in code points."""
+
+    def __init__(self, what: str, *, pattern: str, position: int, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.pattern = pattern
+        self.position = position
+
+    def _where(self) -> str:
+        return f" (at offset {self.position} of {self.pattern!r})"
+
+
+class InvalidPatternError(PatternError):
+    """The text is not a regular expression (ECMA-262, ``u`` flag)."""
+
+
+class UnsupportedPatternError(PatternError):
+    """The expression uses a construct that no regular language has, or that is not built."""
+
+
+class VocabularyError(ProxyError):
+    """A tokenizer's tokens cannot be turned into bytes."""
+
+
+class TokenRejectedError(ProxyError):
+    """A token was offered that the current state forbids; the state is unchanged."""
+
+    def __init__(self, what: str, *, token_id: int, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.token_id = token_id
+
+
+class GrammarBudgetError(ProxyError):
+    """Deciding something about a grammar took more states than ``budget`` allows."""
+
+    def __init__(self, what: str, *, budget: int, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.budget = budget
+
