@@ -1,0 +1,1 @@
+"""The grammar algebra: languages as immutable expressions, matched by derivatives."""

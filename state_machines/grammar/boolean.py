@@ -1,0 +1,231 @@
+"""The other half of the algebra: intersection and complement, and when they are empty.
+
+An intersection can be empty without looking so. Rows drop such targets, which keeps every state
+that a matcher can reach live; to know, :func:`_has_no_word` searches the derivatives for a
+nullable one, nearest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
+from state_machines.grammar.nodes import Repetition, SymbolNode, repetition, symbols
+from state_machines.grammar.symbols import is_whole_alphabet
+
+__all__ = ["Complement", "Intersection", "complement", "difference", "everything", "intersection"]
+
+SEARCH_BUDGET = 50_000
+"""States that one emptiness search may visit before it gives up."""
+
+
+class _Boolean(Node):
+    """A node whose raw row may lead to states without any word."""
+
+    __slots__ = ("_empty", "_raw")
+
+    def __init__(self, *, nullable: bool, min_length: int, max_length: int | None) -> None:
+        super().__init__(
+            nullable=nullable, min_length=min_length, max_length=max_length, boolean=True
+        )
+        self._empty: bool | None = False if nullable else None
+        self._raw: Row | None = None
+
+    @property
+    def raw_row(self) -> Row:
+        """The derivatives, dead ones included."""
+        raw = self._raw
+        if raw is None:
+            raw = self._raw = self._make_raw_row()
+        return raw
+
+    def _make_raw_row(self) -> Row:
+        raise NotImplementedError  # pragma: no cover - abstract
+
+    def _make_row(self) -> Row:
+        return collect(self.raw_row)
+
+    @property
+    def is_empty(self) -> bool:
+        if self._empty is None:
+            self._empty = _has_no_word(self)
+        return self._empty
+
+
+class Intersection(_Boolean):
+    """The words that all ``members`` share."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: tuple[Node, ...]) -> None:
+        bounds = [member.max_length for member in members if member.max_length is not None]
+        super().__init__(
+            nullable=all(member.nullable for member in members),
+            min_length=max(member.min_length for member in members),
+            max_length=min(bounds) if bounds else None,
+        )
+        self.members = members
+
+    def _make_raw_row(self) -> Row:
+        row: Iterable[tuple[Symbols, tuple[Node, ...]]] = [
+            (s, (target,)) for s, target in self.members[0].row
+        ]
+        for member in self.members[1:]:
+            row = [
+                (common, (*targets, target))
+                for s, targets in row
+                for other, target in member.row
+                if (common := s & other)
+            ]
+        return _collect_raw((s, intersection(targets)) for s, targets in row)
+
+
+class Complement(_Boolean):
+    """Every word that ``body`` does not hold, over the alphabet ``alphabet``."""
+
+    __slots__ = ("alphabet", "body")
+
+    def __init__(self, body: Node, alphabet: Symbols) -> None:
+        super().__init__(
+            nullable=not body.nullable, min_length=1 if body.nullable else 0, max_length=None
+        )
+        self.body = body
+        self.alphabet = alphabet
+
+    def _make_raw_row(self) -> Row:
+        rest = self.alphabet
+        pairs = []
+        for s, target in self.body.row:
+            rest = rest & ~s
+            pairs.append((s, complement(target, self.alphabet)))
+        if rest:
+            pairs.append((rest, everything(self.alphabet)))
+        return _collect_raw(pairs)
+
+
+def _collect_raw(pairs: Iterable[tuple[Symbols, Node]]) -> Row:
+    by_target: dict[Node, Symbols] = {}
+    for s, target in pairs:
+        if target is not EMPTY:
+            known = by_target.get(target)
+            by_target[target] = s if known is None else known | s
+    return tuple((s, target) for target, s in by_target.items())
+
+
+def everything(alphabet: Symbols) -> Node:
+    """Return the language of all words over the alphabet."""
+    return repetition(symbols(alphabet), 0, None)
+
+
+def complement(body: Node, alphabet: Symbols) -> Node:
+    """Return all words over the alphabet that ``body`` does not hold."""
+    if isinstance(body, Complement) and body.alphabet == alphabet:
+        return body.body
+    if body is EMPTY:
+        return everything(alphabet)
+    if isinstance(body, Repetition) and body.is_universal:
+        return EMPTY
+    return intern_node((Complement, body, alphabet), lambda: Complement(body, alphabet))
+
+
+def difference(body: Node, minus: Node, alphabet: Symbols) -> Node:
+    """Return the words of ``body`` that ``minus`` does not hold."""
+    return intersection((body, complement(minus, alphabet)))
+
+
+def intersection(members: Iterable[Node]) -> Node:
+    """Return the words that all members share; at least one member."""
+    flat: dict[Node, None] = {}
+    for member in members:
+        if isinstance(member, Intersection):
+            flat.update(dict.fromkeys(member.members))
+        else:
+            flat[member] = None
+    if EMPTY in flat:
+        return EMPTY
+    if len(flat) > 1:
+        flat = _simplified(flat)
+    if len(flat) == 1:
+        return next(iter(flat))
+    least = max(node.min_length for node in flat)
+    if any(node.max_length is not None and node.max_length < least for node in flat):
+        return EMPTY
+    if EPSILON in flat:
+        return EPSILON if all(node.nullable for node in flat) else EMPTY
+    if any(isinstance(node, Complement) and node.body in flat for node in flat):
+        return EMPTY
+    found = tuple(flat)
+    return intern_node((Intersection, frozenset(found)), lambda: Intersection(found))
+
+
+def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
+    """Drop the universal member; unite pure length bounds; drop bounds that others imply."""
+    lengths: list[Repetition] = []
+    rest: dict[Node, None] = {}
+    for node in flat:
+        if isinstance(node, Repetition) and _counts_any_symbol(node):
+            if not node.is_universal:
+                lengths.append(node)
+        else:
+            rest[node] = None
+    if not lengths:
+        return rest or dict.fromkeys(list(flat)[:1])
+    least = max(node.least for node in lengths)
+    tops = [node.most for node in lengths if node.most is not None]
+    most = min(tops) if tops else None
+    if most is not None and most < least:
+        return {EMPTY: None}
+    low = max((node.min_length for node in rest), default=0)
+    highs = [node.max_length for node in rest if node.max_length is not None]
+    implied = bool(rest) and low >= least and (most is None or bool(highs and min(highs) <= most))
+    if not implied:
+        rest[repetition(lengths[0].body, least, most)] = None
+    return rest
+
+
+def _counts_any_symbol(node: Repetition) -> bool:
+    return isinstance(node.body, SymbolNode) and is_whole_alphabet(node.body.symbols)
+
+
+def _has_no_word(start: _Boolean) -> bool:
+    """Whether no nullable state can be reached; states on the way learn the answer too.
+
+    Best first by ``min_length``, a lower bound on what is left, so that counters are run down
+    instead of searched through.
+    """
+    if start.max_length is not None and start.min_length > start.max_length:
+        return True
+    came_from: dict[Node, Node | None] = {start: None}
+    queue: list[tuple[int, int, Node]] = [(start.min_length, 0, start)]
+    while queue:
+        _, _, node = heappop(queue)
+        if _is_live(node):
+            step: Node | None = node
+            while step is not None:
+                if isinstance(step, _Boolean):
+                    step._empty = False
+                step = came_from[step]
+            return False
+        row = node.raw_row if isinstance(node, _Boolean) else node.row
+        for _, target in row:
+            if target not in came_from:
+                came_from[target] = node
+                heappush(queue, (target.min_length, len(came_from), target))
+        if len(came_from) > SEARCH_BUDGET:
+            raise GrammarBudgetError(
+                f"deciding whether an intersection is empty took more than {SEARCH_BUDGET} states",
+                budget=SEARCH_BUDGET,
+                hint="Simplify the patterns that must hold together",
+            )
+    for node in came_from:
+        if isinstance(node, _Boolean):
+            node._empty = True
+    return True
+
+
+def _is_live(node: Node) -> bool:
+    if node.nullable or not node.boolean:
+        return node is not EMPTY
+    return isinstance(node, _Boolean) and node._empty is False

@@ -1,0 +1,214 @@
+"""From languages of code points to languages of bytes.
+
+Patterns, lengths and enumerations speak of characters; tokens are made of bytes. An
+:class:`EncodedText` node stands for the byte spellings of a code-point language, in one of two
+spellings:
+
+* :data:`RAW`: UTF-8 (RFC 3629);
+* :data:`JSON_STRING`: the inside of a JSON string (RFC 8259, section 7). A character has these
+  spellings and no other: printable ASCII stands for itself; ``"`` and ``\\`` are escaped by a
+  backslash; control characters are written ``\\b \\f \\n \\r \\t`` or, without such a short form,
+  ``\\u00XX``; everything beyond ASCII is raw UTF-8 or ``\\uXXXX`` (a surrogate pair beyond the
+  basic plane), hexadecimal digits in either case. This covers what ``json.dumps`` writes with and
+  without ``ensure_ascii``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from state_machines.grammar.node import EMPTY, Node, intern_node
+from state_machines.grammar.nodes import Lazy, branch, choice, literal, sequence
+from state_machines.grammar.symbols import CodePointSet, byte_set, code_points
+
+__all__ = ["JSON_STRING", "RAW", "EncodedText", "Spelling", "encode_set", "encoded"]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a character is written in bytes; see the module's docstring."""
+
+    name: str
+    escapes: bool
+
+
+RAW = Spelling("raw", escapes=False)
+JSON_STRING = Spelling("json string", escapes=True)
+
+_SHORT_ESCAPES = {0x22: b'"', 0x5C: b"\\", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
+_NEEDS_ESCAPE = CodePointSet([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
+_CONTROLS_WITHOUT_SHORT_FORM = CodePointSet([(0, 7), (11, 11), (14, 0x1F)])
+_BEYOND_PRINTABLE_ASCII = code_points(0x7F, 0x10FFFF)
+
+_Cell = tuple[int, int, Node]
+
+
+class EncodedText(Lazy):
+    """The spellings of every word of ``text``, each followed by the bytes ``terminator``.
+
+    With a terminator that no spelling begins with (the closing quote of a JSON string) the
+    language is prefix-free: where a word ends is known from its bytes alone.
+    """
+
+    __slots__ = ("spelling", "terminator", "text")
+
+    def __init__(self, text: Node, spelling: Spelling, terminator: bytes) -> None:
+        super().__init__(
+            nullable=text.nullable and not terminator,
+            min_length=text.min_length + len(terminator),
+        )
+        self.text = text
+        self.spelling = spelling
+        self.terminator = terminator
+
+    def expand(self) -> Node:
+        """Return the choice of a first character's bytes, each before what it leads to."""
+        members = [
+            sequence(
+                encode_set(characters, self.spelling),
+                encoded(target, self.spelling, self.terminator),
+            )
+            for characters, target in self.text.row
+        ]
+        if self.text.nullable:
+            members.append(literal(self.terminator))
+        return choice(members)
+
+
+def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
+    """Return the byte language of a code-point language; :data:`EMPTY` if it has no word."""
+    if text is EMPTY or text.is_empty:
+        return EMPTY
+    return intern_node(
+        (EncodedText, text, spelling, terminator), lambda: EncodedText(text, spelling, terminator)
+    )
+
+
+@lru_cache(maxsize=2048)
+def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
+    """Return the byte language of one character out of a set."""
+    if not spelling.escapes:
+        return choice(_utf8(characters))
+    members = _utf8(characters & ~_NEEDS_ESCAPE)
+    escapes: list[tuple[int, Node]] = [
+        (1 << mark[0], literal(b"")) for point, mark in _SHORT_ESCAPES.items() if point in characters
+    ]
+    long_form = choice(_hexadecimal(characters))
+    if long_form is not EMPTY:
+        escapes.append((1 << ord("u"), long_form))
+    members.append(branch(((1 << ord("\\"), branch(escapes)),)))
+    return choice(members)
+
+
+def _utf8(characters: CodePointSet) -> list[Node]:
+    """Return the UTF-8 forms, one node for each length of form."""
+    ascii_bytes = byte_set(characters & code_points(0, 0x7F))
+    nodes = [branch(((ascii_bytes, literal(b"")),))] if ascii_bytes else []
+    for width, first, last, mark in (
+        (2, 0x80, 0x7FF, 0xC0),
+        (3, 0x800, 0xFFFF, 0xE0),
+        (4, 0x10000, 0x10FFFF, 0xF0),
+    ):
+        cells = _cells(characters & code_points(first, last))
+        nodes.append(_positional(cells, width, 64, _utf8_digit(mark)))
+    return nodes
+
+
+def _utf8_digit(mark: int) -> Callable[[int, bool], int]:
+    return lambda digit, leading: 1 << ((mark if leading else 0x80) + digit)
+
+
+def _hexadecimal(characters: CodePointSet) -> list[Node]:
+    """Return the ``XXXX`` of ``\\uXXXX`` for all characters that may be written so."""
+    written = characters & (_BEYOND_PRINTABLE_ASCII | _CONTROLS_WITHOUT_SHORT_FORM)
+    basic = _positional(_cells(written & code_points(0, 0xFFFF)), 4, 16, _hex_digit)
+    cells: list[_Cell] = []
+    for low, high in _by_high_surrogate(written & code_points(0x10000, 0x10FFFF)):
+        tail = _positional(_cells(low, offset=0xDC00), 4, 16, _hex_digit)
+        then = sequence(literal(b"\\u"), tail)
+        cells.extend((0xD800 + first, 0xD800 + last, then) for first, last in high)
+    cells.sort(key=lambda cell: cell[0])
+    return [basic, _positional(cells, 4, 16, _hex_digit)]
+
+
+def _hex_digit(digit: int, leading: bool) -> int:
+    del leading
+    text = f"{digit:x}"
+    return byte_set({ord(text), ord(text.upper())})
+
+
+def _by_high_surrogate(
+    astral: CodePointSet,
+) -> list[tuple[tuple[tuple[int, int], ...], list[tuple[int, int]]]]:
+    """Group a set beyond U+FFFF: (ranges of low ten bits, ranges of high ten bits)."""
+    lows: dict[int, list[tuple[int, int]]] = {}
+    whole: list[tuple[int, int]] = []
+    for first, last in astral.ranges:
+        start, end = first - 0x10000, last - 0x10000
+        while start <= end:
+            high = start >> 10
+            if start & 0x3FF == 0 and end >> 10 > high:
+                whole.append((high, (end >> 10) - 1))
+                start = end >> 10 << 10
+                continue
+            stop = min(end, high << 10 | 0x3FF)
+            lows.setdefault(high, []).append((start & 0x3FF, stop & 0x3FF))
+            start = stop + 1
+    groups: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = {}
+    for high, ranges in lows.items():
+        groups.setdefault(tuple(ranges), []).append((high, high))
+    if whole:
+        groups.setdefault(((0, 0x3FF),), []).extend(whole)
+    return list(groups.items())
+
+
+def _cells(characters: CodePointSet | Sequence[tuple[int, int]], offset: int = 0) -> list[_Cell]:
+    ranges: Iterable[tuple[int, int]] = (
+        characters.ranges if isinstance(characters, CodePointSet) else characters
+    )
+    return [(first + offset, last + offset, literal(b"")) for first, last in ranges]
+
+
+def _positional(
+    cells: list[_Cell], width: int, radix: int, digit_bytes: Callable[[int, bool], int]
+) -> Node:
+    """Return the numbers of the cells' ranges in positional notation of ``width`` digits.
+
+    Each number is followed by its cell's node. Cells are sorted and disjoint.
+    """
+    return _digits(cells, width - 1, radix, digit_bytes, True)
+
+
+def _digits(
+    cells: list[_Cell], place: int, radix: int, digit_bytes: Callable[[int, bool], int], lead: bool
+) -> Node:
+    unit = radix**place
+    below: dict[int, list[_Cell]] = {}
+    row: dict[Node, int] = {}
+    whole: dict[Node, Node] = {}
+
+    def add(digit: int, target: Node) -> None:
+        row[target] = row.get(target, 0) | digit_bytes(digit, lead)
+
+    for first, last, then in cells:
+        start = first
+        while start <= last:
+            digit = start // unit
+            base = digit * unit
+            stop = min(last, base + unit - 1)
+            if place == 0:
+                add(digit, then)
+            elif start == base and stop == base + unit - 1:
+                if then not in whole:
+                    whole[then] = _digits(
+                        [(0, unit - 1, then)], place - 1, radix, digit_bytes, False
+                    )
+                add(digit, whole[then])
+            else:
+                below.setdefault(digit, []).append((start - base, stop - base, then))
+            start = stop + 1
+    for digit, inner in below.items():
+        add(digit, _digits(inner, place - 1, radix, digit_bytes, False))
+    return branch((members, target) for target, members in row.items())

@@ -1,0 +1,206 @@
+"""What every expression of the algebra is: an immutable, hash-consed node.
+
+A node denotes a language: a set of words over one alphabet (bytes or code points, see
+:mod:`state_machines.grammar.symbols`). Matching a symbol turns it into its *derivative*, the node
+of all that may still follow (Brzozowski, "Derivatives of Regular Expressions", JACM 1964; Owens,
+Reppy & Turon, "Regular-expression derivatives re-examined", JFP 2009). Derivatives of a node are
+given symbolically by its *row*: disjoint symbol sets, each with the node it leads to.
+
+Nodes are built by the constructor functions of the sibling modules alone. These normalise at
+birth and intern: equal structure is one object, so equality is identity and whatever is computed
+for a state is computed once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
+
+from state_machines.grammar.symbols import bytes_in
+
+__all__ = ["EMPTY", "EPSILON", "Node", "Row", "Symbols", "intern_node", "merge_rows"]
+
+Symbols: TypeAlias = Any
+"""A symbol set: ``int`` over bytes, ``CodePointSet`` over code points; one kind in one tree."""
+
+Row: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
+
+
+class Node:
+    """A language. See the module's docstring; attributes:
+
+    * ``nullable``: whether the empty word is in the language (the state accepts);
+    * ``min_length``, ``max_length``: bounds, in symbols, on the length of words (``max_length``
+      is ``None`` where there is no bound); a true shortest word may be longer than the bound;
+    * ``boolean``: whether an intersection or complement occurs inside, so that the language may
+      be empty although the node is not :data:`EMPTY`.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_first",
+        "_row",
+        "_steps",
+        "boolean",
+        "max_length",
+        "min_length",
+        "nullable",
+    )
+
+    def __init__(
+        self, *, nullable: bool, min_length: int, max_length: int | None, boolean: bool = False
+    ) -> None:
+        self.nullable = nullable
+        self.min_length = min_length
+        self.max_length = max_length
+        self.boolean = boolean
+        self._row: Row | None = None
+        self._first: int | None = None
+        self._steps: dict[int, Node] | None = None
+
+    @property
+    def row(self) -> Row:
+        """The derivatives: disjoint symbol sets, each with the live node it leads to."""
+        row = self._row
+        if row is None:
+            row = self._row = self._make_row()
+        return row
+
+    def _make_row(self) -> Row:
+        raise NotImplementedError  # pragma: no cover - every subclass gives its row
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the language holds no word at all (exact)."""
+        return False
+
+    @property
+    def first_bytes(self) -> int:
+        """The set of bytes that a word of the language can begin with (byte alphabet only)."""
+        first = self._first
+        if first is None:
+            first = self._first = self._make_first_bytes()
+        return first
+
+    def _make_first_bytes(self) -> int:
+        first = 0
+        for symbols, _ in self.row:
+            first |= symbols
+        return first
+
+    def derivative(self, byte: int) -> Node:
+        """Return what may follow ``byte`` (byte alphabet only); :data:`EMPTY` where nothing."""
+        steps = self._steps
+        if steps is None:
+            steps = self._steps = {}
+        step = steps.get(byte)
+        if step is None:
+            step = steps[byte] = self._make_derivative(byte)
+        return step
+
+    def _make_derivative(self, byte: int) -> Node:
+        for symbols, target in self.row:
+            if symbols >> byte & 1:
+                return target
+        return EMPTY
+
+    def after(self, text: bytes) -> Node:
+        """Return the derivative by a whole byte string."""
+        node = self
+        for byte in text:
+            node = node.derivative(byte)
+            if node is EMPTY:
+                break
+        return node
+
+    def matches(self, text: bytes) -> bool:
+        """Whether the byte string is a word of the language."""
+        return self.after(text).nullable
+
+
+class _Empty(Node):
+    """The empty set: no word at all, the dead state."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(nullable=False, min_length=0, max_length=0)
+
+    def _make_row(self) -> Row:
+        return ()
+
+    @property
+    def is_empty(self) -> bool:
+        return True
+
+
+class _Epsilon(Node):
+    """The empty word alone: a state that is complete and admits nothing more."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(nullable=True, min_length=0, max_length=0)
+
+    def _make_row(self) -> Row:
+        return ()
+
+
+EMPTY: Node = _Empty()
+EPSILON: Node = _Epsilon()
+
+_N = TypeVar("_N", bound=Node)
+_TABLE: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
+_TABLE_LOCK = threading.Lock()
+
+
+def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
+    """Return the living node of that key, or make it. Nodes nobody holds are forgotten."""
+    node = _TABLE.get(key)
+    if node is None:
+        with _TABLE_LOCK:
+            node = _TABLE.get(key)
+            if node is None:
+                node = _TABLE[key] = make()
+    return node  # type: ignore[return-value]
+
+
+def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:
+    """Refine several rows into one; where sets overlap the targets are joined by ``join``."""
+    cells: list[tuple[Symbols, list[Node]]] = []
+    for row in rows:
+        for symbols, target in row:
+            rest = symbols
+            refined: list[tuple[Symbols, list[Node]]] = []
+            for cell, targets in cells:
+                common = cell & rest if rest else None
+                if not common:
+                    refined.append((cell, targets))
+                    continue
+                apart = cell & ~common
+                if apart:
+                    refined.append((apart, targets))
+                refined.append((common, [*targets, target]))
+                rest = rest & ~common
+            if rest:
+                refined.append((rest, [target]))
+            cells = refined
+    return collect((cell, targets[0] if len(targets) == 1 else join(targets)) for cell, targets in cells)
+
+
+def collect(pairs: Iterable[tuple[Symbols, Node]]) -> Row:
+    """Make a row of disjoint pairs: equal targets are united, dead ones dropped."""
+    by_target: dict[Node, Symbols] = {}
+    for symbols, target in pairs:
+        if target is EMPTY or (target.boolean and target.is_empty):
+            continue
+        known = by_target.get(target)
+        by_target[target] = symbols if known is None else known | symbols
+    return tuple((symbols, target) for target, symbols in by_target.items())
+
+
+def live_bytes(node: Node) -> tuple[int, ...]:
+    """Return the bytes that a word of the language can begin with, ascending."""
+    return bytes_in(node.first_bytes)

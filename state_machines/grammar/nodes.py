@@ -1,0 +1,474 @@
+"""The positive half of the algebra: sets, literals, sequence, choice, repetition, references.
+
+==========================  =============================================
+constructor                 language
+==========================  =============================================
+:func:`symbols`             one symbol of a set
+:func:`branch`              a node given by its row
+:func:`literal`             one byte string
+:func:`literals`            n-way choice over byte strings, one shared trie
+:func:`sequence`            one after the other
+:func:`choice`              any of several
+:func:`optional`            the node or nothing
+:func:`repetition`          between m and n times, counted, never unrolled
+:class:`Lazy`               a node that is unfolded when it is first asked
+:func:`reference`           a lazy node given by a function: recursion
+==========================  =============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Node,
+    Row,
+    Symbols,
+    collect,
+    intern_node,
+    merge_rows,
+)
+from state_machines.grammar.symbols import is_whole_alphabet
+
+__all__ = [
+    "Branch",
+    "Choice",
+    "Lazy",
+    "Repetition",
+    "Sequence",
+    "SymbolNode",
+    "branch",
+    "choice",
+    "literal",
+    "literals",
+    "optional",
+    "reference",
+    "repetition",
+    "sequence",
+    "symbols",
+    "trie",
+]
+
+
+class SymbolNode(Node):
+    """One symbol out of a set."""
+
+    __slots__ = ("symbols",)
+
+    def __init__(self, members: Symbols) -> None:
+        super().__init__(nullable=False, min_length=1, max_length=1)
+        self.symbols = members
+
+    def _make_row(self) -> Row:
+        return ((self.symbols, EPSILON),)
+
+
+def symbols(members: Symbols) -> Node:
+    """Return the language of one symbol of the set; :data:`EMPTY` for the empty set."""
+    if not members:
+        return EMPTY
+    return intern_node((SymbolNode, members), lambda: SymbolNode(members))
+
+
+class Branch(Node):
+    """A node given by its row: the vertex of a trie."""
+
+    __slots__ = ()
+
+    def __init__(self, row: Row, nullable: bool) -> None:
+        longest: int | None = 0
+        for _, target in row:
+            if target.max_length is None or longest is None:
+                longest = None
+            else:
+                longest = max(longest, 1 + target.max_length)
+        super().__init__(
+            nullable=nullable,
+            min_length=0 if nullable else 1 + min(target.min_length for _, target in row),
+            max_length=longest,
+            boolean=any(target.boolean for _, target in row),
+        )
+        self._row = row
+
+    def _make_derivative(self, byte: int) -> Node:
+        bit = 1 << byte
+        for members, target in self.row:
+            if members & bit:
+                return target
+        return EMPTY
+
+
+def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> Node:
+    """Return the node with the given derivatives; the symbol sets must be disjoint."""
+    kept = collect(row)
+    if not kept:
+        return EPSILON if nullable else EMPTY
+    return intern_node((Branch, kept, nullable), lambda: Branch(kept, nullable))
+
+
+def literal(text: bytes) -> Node:
+    """Return the language of exactly one byte string."""
+    node = EPSILON
+    for byte in reversed(text):
+        node = branch(((1 << byte, node),))
+    return node
+
+
+def literals(texts: Iterable[bytes]) -> Node:
+    """Return the language of the given byte strings as one trie with shared suffixes."""
+    return trie((text, EPSILON) for text in texts)
+
+
+def trie(entries: Iterable[tuple[Iterable[int], Node]], singleton: Callable[[int], Symbols] = (1).__lshift__) -> Node:
+    """Return the choice of *word, then node* over all entries, as one trie.
+
+    ``singleton`` makes a symbol set of one symbol; the default is that of bytes. Built bottom-up
+    without recursion, so words may be of any length.
+    """
+    root: dict[int | None, object] = {}
+    for word, then in entries:
+        vertex = root
+        for symbol in word:
+            vertex = vertex.setdefault(symbol, {})  # type: ignore[assignment]
+        ends = vertex.setdefault(None, [])
+        ends.append(then)  # type: ignore[attr-defined]
+    return _fold_trie(root, singleton)
+
+
+def _fold_trie(root: dict[int | None, object], singleton: Callable[[int], Symbols]) -> Node:
+    folded: dict[int, Node] = {}
+    stack: list[tuple[dict[int | None, object], bool]] = [(root, False)]
+    while stack:
+        vertex, ready = stack.pop()
+        children = [(symbol, child) for symbol, child in vertex.items() if symbol is not None]
+        if not ready:
+            stack.append((vertex, True))
+            stack.extend((child, False) for _, child in children)  # type: ignore[misc]
+            continue
+        ends: list[Node] = vertex.get(None, [])  # type: ignore[assignment]
+        plain = branch(
+            ((singleton(symbol), folded.pop(id(child))) for symbol, child in children),
+            nullable=any(end is EPSILON for end in ends),
+        )
+        others = [end for end in ends if end is not EPSILON]
+        folded[id(vertex)] = choice([plain, *others]) if others else plain
+    return folded[id(root)]
+
+
+class Sequence(Node):
+    """``head`` then ``tail``; right-nested, so ``head`` is never a sequence."""
+
+    __slots__ = ("head", "tail")
+
+    def __init__(self, head: Node, tail: Node) -> None:
+        bounded = head.max_length is not None and tail.max_length is not None
+        super().__init__(
+            nullable=head.nullable and tail.nullable,
+            min_length=head.min_length + tail.min_length,
+            max_length=head.max_length + tail.max_length if bounded else None,  # type: ignore[operator]
+            boolean=head.boolean or tail.boolean,
+        )
+        self.head = head
+        self.tail = tail
+
+    @property
+    def is_empty(self) -> bool:
+        return self.boolean and (self.head.is_empty or self.tail.is_empty)
+
+    def _make_row(self) -> Row:
+        tail = self.tail
+        stepped = collect((s, sequence(target, tail)) for s, target in self.head.row)
+        return merge_rows((stepped, tail.row), choice) if self.head.nullable else stepped
+
+    def _make_first_bytes(self) -> int:
+        first = self.head.first_bytes
+        return first | self.tail.first_bytes if self.head.nullable else first
+
+    def _make_derivative(self, byte: int) -> Node:
+        stepped = sequence(self.head.derivative(byte), self.tail)
+        if not self.head.nullable:
+            return stepped
+        return choice((stepped, self.tail.derivative(byte)))
+
+
+def sequence(*parts: Node) -> Node:
+    """Return the language of one word of each part, joined."""
+    result = EPSILON
+    for part in reversed(parts):
+        result = _join(part, result)
+    return result
+
+
+def _join(head: Node, tail: Node) -> Node:
+    if head is EPSILON:
+        return tail
+    if tail is EPSILON:
+        return head
+    if head is EMPTY or tail is EMPTY or (tail.boolean and tail.is_empty):
+        return EMPTY
+    spine = []
+    while isinstance(head, Sequence):
+        spine.append(head.head)
+        head = head.tail
+    node = _cons(head, tail)
+    for part in reversed(spine):
+        node = _cons(part, node)
+    return node
+
+
+def _cons(head: Node, tail: Node) -> Node:
+    return intern_node((Sequence, head, tail), lambda: Sequence(head, tail))
+
+
+class Choice(Node):
+    """Any of ``members``: at least two, none of them a choice."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: tuple[Node, ...]) -> None:
+        longest = 0
+        for member in members:
+            if member.max_length is None:
+                break
+            longest = max(longest, member.max_length)
+        super().__init__(
+            nullable=any(member.nullable for member in members),
+            min_length=min(member.min_length for member in members),
+            max_length=None if any(m.max_length is None for m in members) else longest,
+            boolean=any(member.boolean for member in members),
+        )
+        self.members = members
+
+    @property
+    def is_empty(self) -> bool:
+        return self.boolean and all(member.is_empty for member in self.members)
+
+    def _make_row(self) -> Row:
+        return merge_rows((member.row for member in self.members), choice)
+
+    def _make_first_bytes(self) -> int:
+        first = 0
+        for member in self.members:
+            first |= member.first_bytes
+        return first
+
+    def _make_derivative(self, byte: int) -> Node:
+        bit = 1 << byte
+        return choice(m.derivative(byte) for m in self.members if m.first_bytes & bit)
+
+
+def choice(members: Iterable[Node]) -> Node:
+    """Return the union of languages.
+
+    Sequences with a common head or a common tail are factored, so that alternatives that have
+    met again stay one state.
+    """
+    flat: dict[Node, None] = {}
+    for member in members:
+        if isinstance(member, Choice):
+            flat.update(dict.fromkeys(member.members))
+        elif member is not EMPTY:
+            flat[member] = None
+    if len(flat) > 1:
+        flat = _absorb(flat)
+    if len(flat) > 1:
+        flat = _factor_heads(flat)
+    if len(flat) > 1:
+        flat = _factor_tails(flat)
+    if len(flat) <= 1:
+        return next(iter(flat), EMPTY)
+    found = tuple(flat)
+    return intern_node((Choice, frozenset(found)), lambda: Choice(found))
+
+
+def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
+    """Unite symbol sets and counters of one body; a universal member swallows all others."""
+    sets: list[Node] = []
+    counters: dict[Node, list[Repetition]] = {}
+    nullable = 0
+    for node in flat:
+        nullable += node.nullable
+        if isinstance(node, SymbolNode):
+            sets.append(node)
+        elif isinstance(node, Repetition):
+            if node.is_universal:
+                return {node: None}
+            counters.setdefault(node.body, []).append(node)
+    if EPSILON in flat and nullable > 1:
+        flat = {node: None for node in flat if node is not EPSILON}
+    if len(sets) > 1:
+        united = sets[0].symbols  # type: ignore[attr-defined]
+        for node in sets[1:]:
+            united = united | node.symbols  # type: ignore[attr-defined]
+        flat = {node: None for node in flat if not isinstance(node, SymbolNode)}
+        flat[symbols(united)] = None
+    for body, group in counters.items():
+        if len(group) > 1:
+            flat = {node: None for node in flat if node not in group}
+            flat.update(dict.fromkeys(_united_counters(body, group)))
+    return flat
+
+
+def _united_counters(body: Node, group: list[Repetition]) -> list[Node]:
+    """Unite ``body{a,b}`` and ``body{c,d}`` where the intervals touch."""
+    united: list[tuple[int, int | None]] = []
+    for least, most in sorted(((n.least, n.most) for n in group), key=lambda span: span[0]):
+        if united:
+            low, high = united[-1]
+            if high is None or least <= high + 1:
+                top = None if high is None or most is None else max(high, most)
+                united[-1] = (low, top)
+                continue
+        united.append((least, most))
+    return [repetition(body, least, most) for least, most in united]
+
+
+def _factor_heads(flat: dict[Node, None]) -> dict[Node, None]:
+    tails: dict[Node, list[Node]] = {}
+    for node in flat:
+        if isinstance(node, Sequence):
+            tails.setdefault(node.head, []).append(node.tail)
+    if all(len(group) == 1 for group in tails.values()):
+        return flat
+    result = {node: None for node in flat if not isinstance(node, Sequence)}
+    result.update((_join(head, choice(group)), None) for head, group in tails.items())
+    return result
+
+
+def _factor_tails(flat: dict[Node, None]) -> dict[Node, None]:
+    heads: dict[Node, list[Node]] = {}
+    for node in flat:
+        if isinstance(node, Sequence):
+            heads.setdefault(node.tail, []).append(node.head)
+    for node in flat:
+        if node in heads and not isinstance(node, Sequence):
+            heads[node].append(EPSILON)
+    if all(len(group) == 1 for group in heads.values()):
+        return flat
+    factored = {tail for tail, group in heads.items() if EPSILON in group}
+    result = {
+        node: None for node in flat if not isinstance(node, Sequence) and node not in factored
+    }
+    result.update((_join(choice(group), tail), None) for tail, group in heads.items())
+    return result
+
+
+class Repetition(Node):
+    """``body`` between ``least`` and ``most`` times (``None``: without bound)."""
+
+    __slots__ = ("body", "is_universal", "least", "most")
+
+    def __init__(self, body: Node, least: int, most: int | None) -> None:
+        bounded = most is not None and body.max_length is not None
+        super().__init__(
+            nullable=least == 0,
+            min_length=least * body.min_length,
+            max_length=most * body.max_length if bounded else None,  # type: ignore[operator]
+            boolean=body.boolean,
+        )
+        self.body = body
+        self.least = least
+        self.most = most
+        self.is_universal = (
+            least == 0
+            and most is None
+            and isinstance(body, SymbolNode)
+            and is_whole_alphabet(body.symbols)
+        )
+
+    def _make_row(self) -> Row:
+        rest = self._rest()
+        return collect((s, sequence(target, rest)) for s, target in self.body.row)
+
+    def _make_derivative(self, byte: int) -> Node:
+        return sequence(self.body.derivative(byte), self._rest())
+
+    def _make_first_bytes(self) -> int:
+        return self.body.first_bytes
+
+    def _rest(self) -> Node:
+        most = None if self.most is None else self.most - 1
+        return repetition(self.body, max(self.least - 1, 0), most)
+
+
+def repetition(body: Node, least: int, most: int | None) -> Node:
+    """Return the language of ``least`` to ``most`` words of ``body``, joined."""
+    if body is EMPTY or (body.boolean and body.is_empty):
+        return EPSILON if least == 0 else EMPTY
+    if most == 0 or body is EPSILON:
+        return EPSILON
+    if body.nullable:
+        least = 0
+    if isinstance(body, Repetition) and body.most is None and body.least <= 1:
+        return repetition(body.body, least * body.least, None)
+    if most == 1:
+        return body if least == 1 else optional(body)
+    return intern_node((Repetition, body, least, most), lambda: Repetition(body, least, most))
+
+
+def optional(body: Node) -> Node:
+    """Return the language of ``body`` and the empty word."""
+    return body if body.nullable else choice((EPSILON, body))
+
+
+class Lazy(Node):
+    """A node that is unfolded when its row is first needed; subclasses give :meth:`expand`.
+
+    Recursion goes through lazy nodes. Subclasses say at birth whether they are nullable and give
+    bounds on their words' length; they must consume a symbol before they meet themselves again.
+    """
+
+    __slots__ = ("_expansion",)
+
+    def __init__(
+        self, *, nullable: bool = False, min_length: int = 0, max_length: int | None = None
+    ) -> None:
+        super().__init__(nullable=nullable, min_length=min_length, max_length=max_length)
+        self._expansion: Node | None = None
+
+    def expand(self) -> Node:
+        """Return an equivalent node; called once."""
+        raise NotImplementedError  # pragma: no cover - abstract
+
+    @property
+    def expansion(self) -> Node:
+        """The equivalent node, made on first use."""
+        node = self._expansion
+        if node is None:
+            node = self._expansion = self.expand()
+        return node
+
+    def _make_row(self) -> Row:
+        return self.expansion.row
+
+    def _make_first_bytes(self) -> int:
+        return self.expansion.first_bytes
+
+    def _make_derivative(self, byte: int) -> Node:
+        return self.expansion.derivative(byte)
+
+
+class _Reference(Lazy):
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Node], nullable: bool) -> None:
+        super().__init__(nullable=nullable, min_length=0 if nullable else 1)
+        self._make = make
+
+    def expand(self) -> Node:
+        target = self._make()
+        if target.nullable != self.nullable:
+            raise ValueError(f"the reference was declared nullable={self.nullable}; it is not so")
+        return target
+
+
+def reference(key: Hashable, make: Callable[[], Node], *, nullable: bool = False) -> Node:
+    """Return a node that stands for ``make()``, called when it is first needed.
+
+    References of equal ``key`` are one node, so a recursive grammar closes on itself. ``nullable``
+    must be true to the target: it is asked before the target can exist. The target must be
+    productive (some word of finite length) and must not be left-recursive.
+    """
+    return intern_node((_Reference, key), lambda: _Reference(make, nullable))

@@ -1,0 +1,190 @@
+"""Sets of symbols: the alphabet side of the algebra.
+
+The algebra in :mod:`state_machines.grammar.nodes` is written once and used over two alphabets:
+bytes, whose sets are 256-bit integers (bit *b* set: byte *b* is in), and Unicode code points,
+whose sets are :class:`CodePointSet`. Both know ``&``, ``|``, ``~`` and truth; that is all the
+algebra asks. (Stanford, Veanes & Bjørner, "Symbolic Boolean Derivatives for Efficiently Solving
+Extended Regular Expression Constraints", PLDI 2021, calls this an effective Boolean algebra.)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Protocol, Self
+
+__all__ = [
+    "ANY_BYTE",
+    "ANY_CODE_POINT",
+    "CodePointSet",
+    "SymbolSet",
+    "byte_range",
+    "byte_set",
+    "bytes_in",
+    "code_points",
+    "is_whole_alphabet",
+]
+
+MAX_CODE_POINT = 0x10FFFF
+
+
+class SymbolSet(Protocol):
+    """What the algebra needs of a set of symbols."""
+
+    def __and__(self, other: Self, /) -> Self: ...
+    def __or__(self, other: Self, /) -> Self: ...
+    def __invert__(self) -> Self: ...
+    def __bool__(self) -> bool: ...
+
+
+ANY_BYTE = (1 << 256) - 1
+
+
+def byte_set(members: Iterable[int]) -> int:
+    """Return the set of the given bytes."""
+    result = 0
+    for byte in members:
+        result |= 1 << byte
+    return result
+
+
+def byte_range(first: int, last: int) -> int:
+    """Return the set of bytes from ``first`` to ``last``, both included."""
+    return (1 << (last + 1)) - (1 << first)
+
+
+@lru_cache(maxsize=4096)
+def bytes_in(symbols: int) -> tuple[int, ...]:
+    """Return the bytes of a set, ascending."""
+    members = []
+    while symbols:
+        low = symbols & -symbols
+        members.append(low.bit_length() - 1)
+        symbols ^= low
+    return tuple(members)
+
+
+class CodePointSet:
+    """An immutable set of Unicode code points, kept as sorted, disjoint, non-adjacent ranges.
+
+    Surrogates (U+D800 to U+DFFF) are no scalar values and never members: text cannot hold them.
+    """
+
+    __slots__ = ("_hash", "_starts", "ranges")
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self.ranges = _normalised(ranges)
+        self._hash = hash(self.ranges)
+        self._starts: list[int] | None = None
+
+    @classmethod
+    def of(cls, characters: str) -> CodePointSet:
+        """Return the set of the characters of a string."""
+        return cls((ord(c), ord(c)) for c in characters)
+
+    def __contains__(self, code_point: int) -> bool:
+        if self._starts is None:
+            self._starts = [first for first, _ in self.ranges]
+        index = bisect_right(self._starts, code_point) - 1
+        return index >= 0 and code_point <= self.ranges[index][1]
+
+    def __and__(self, other: CodePointSet) -> CodePointSet:
+        if self is other or other is ANY_CODE_POINT:
+            return self
+        if self is ANY_CODE_POINT:
+            return other
+        return _intersection(self, other)
+
+    def __or__(self, other: CodePointSet) -> CodePointSet:
+        return self if self is other else CodePointSet(self.ranges + other.ranges)
+
+    def __invert__(self) -> CodePointSet:
+        return _complement(self)
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self.ranges)
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.ranges:
+            yield from range(first, last + 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CodePointSet) and self.ranges == other.ranges
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{a:x}-{b:x}" if a != b else f"{a:x}" for a, b in self.ranges[:8])
+        return f"CodePointSet({shown}{', …' if len(self.ranges) > 8 else ''})"
+
+
+def _normalised(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(_without_surrogates(ranges)):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for first, last in ranges:
+        if last < 0xD800 or first > 0xDFFF:
+            yield first, last
+            continue
+        if first < 0xD800:
+            yield first, 0xD7FF
+        if last > 0xDFFF:
+            yield 0xE000, last
+
+
+@lru_cache(maxsize=8192)
+def _intersection(left: CodePointSet, right: CodePointSet) -> CodePointSet:
+    result = []
+    a, b = left.ranges, right.ranges
+    i = j = 0
+    while i < len(a) and j < len(b):
+        first, last = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if first <= last:
+            result.append((first, last))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return CodePointSet(result)
+
+
+@lru_cache(maxsize=8192)
+def _complement(symbols: CodePointSet) -> CodePointSet:
+    result = []
+    start = 0
+    for first, last in symbols.ranges:
+        if first > start:
+            result.append((start, first - 1))
+        start = last + 1
+    if start <= MAX_CODE_POINT:
+        result.append((start, MAX_CODE_POINT))
+    return CodePointSet(result)
+
+
+ANY_CODE_POINT = CodePointSet([(0, MAX_CODE_POINT)])
+
+
+def is_whole_alphabet(symbols: int | CodePointSet) -> bool:
+    """Whether a set holds every symbol of its alphabet."""
+    if isinstance(symbols, int):
+        return symbols == ANY_BYTE
+    return symbols == ANY_CODE_POINT
+
+
+def code_points(first: int | str, last: int | str | None = None) -> CodePointSet:
+    """Return the range of code points from ``first`` to ``last`` (default: ``first`` alone)."""
+    low = ord(first) if isinstance(first, str) else first
+    high = low if last is None else ord(last) if isinstance(last, str) else last
+    return CodePointSet([(low, high)])
