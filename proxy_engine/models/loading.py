@@ -1,0 +1,163 @@
+"""From what a user names as a model to weights and tokenizer in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HFValidationError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+)
+from mlx.utils import tree_flatten
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from ..errors import ModelFormatError, ModelNotFoundError
+from ..progress import Report, silent
+from .embedded import EMBEDDED_MODEL, embedded_model
+
+__all__ = ["LoadedModel", "context_length", "load_model", "logits_width"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is ready to run.
+
+    ``context_length`` is in tokens, ``None`` where the model does not say; ``logits_width`` is
+    the size of the last axis of the model's output.
+    """
+
+    name: str
+    model: nn.Module
+    tokenizer: TokenizerWrapper
+    context_length: int | None
+    logits_width: int
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        tokenizer: TokenizerWrapper,
+        *,
+        name: str,
+        config: Mapping[str, Any] | None = None,
+    ) -> LoadedModel:
+        """Describe a model that is in memory already.
+
+        To be called on the thread that loaded it: lazy arrays can only be evaluated there, and
+        all of the model's are evaluated here so that any thread can run it.
+        """
+        mx.eval([value for _, value in tree_flatten(model) if isinstance(value, mx.array)])
+        return cls(
+            name=name,
+            model=model,
+            tokenizer=tokenizer,
+            context_length=context_length(config or _arguments(model)),
+            logits_width=logits_width(model),
+        )
+
+
+def load_model(model: str | os.PathLike[str] | None = None, report: Report = silent) -> LoadedModel:
+    """Load a model by directory or hub id; the embedded one for ``None``.
+
+    Raises ``ModelNotFoundError`` where nothing has that name, ``ModelFormatError`` where files
+    are found but are not a model that mlx-lm runs, ``ModelFetchError`` where the embedded model
+    cannot be had.
+    """
+    if model is None:
+        path, name = os.fspath(embedded_model(report)), EMBEDDED_MODEL
+    else:
+        path = name = os.fspath(model)
+        _check_location(path)
+    try:
+        loaded, tokenizer, config = mlx_lm.load(path, return_config=True)
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise ModelNotFoundError(
+            f"there is no model {name!r}", model=name, hint=_NAMING_HINT
+        ) from error
+    except GatedRepoError as error:
+        raise ModelNotFoundError(
+            f"the hub does not let you read {name!r}",
+            model=name,
+            hint="Accept its terms on its page, then sign in with `hf auth login`.",
+        ) from error
+    except (LocalEntryNotFoundError, HfHubHTTPError, ConnectionError) as error:
+        raise ModelNotFoundError(
+            f"{name!r} is no local directory, and the model hub cannot be reached",
+            model=name,
+            hint=_NAMING_HINT,
+        ) from error
+    except (ValueError, KeyError, OSError, RuntimeError, TypeError) as error:
+        raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
+    return LoadedModel.of(loaded, tokenizer, name=name, config=config)
+
+
+def context_length(config: Mapping[str, Any]) -> int | None:
+    """The longest sequence the model was made for, from its configuration."""
+    nested = config.get("text_config")
+    for source in (config, nested if isinstance(nested, Mapping) else {}):
+        for key in ("max_position_embeddings", "n_positions", "max_sequence_length", "n_ctx"):
+            value = source.get(key)
+            if isinstance(value, int) and value > 0:
+                return value
+    return None
+
+
+def logits_width(model: nn.Module) -> int:
+    """The size of the last axis of the model's output.
+
+    Read off a forward pass that is only described, never evaluated: configurations state the
+    size under many names, and some state it wrongly.
+    """
+    logits: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))
+    return int(logits.shape[-1])
+
+
+_NAMING_HINT = (
+    "Name a directory with config.json, *.safetensors and tokenizer.json, or a hub id such as "
+    f"'mlx-community/Qwen3-4B-4bit'; without a name the embedded {EMBEDDED_MODEL} is used."
+)
+
+
+def _check_location(path: str) -> None:
+    """Refuse at once what can be no model, so that the hub is not asked about a typing error."""
+    if not path.strip():
+        raise ModelNotFoundError("the name of the model is empty", model=path, hint=_NAMING_HINT)
+    directory = Path(path)
+    if directory.is_file():
+        raise ModelFormatError(f"{path!r} is a file", model=path, hint=_NAMING_HINT)
+    if directory.is_dir():
+        if not (directory / "config.json").is_file():
+            raise ModelFormatError(
+                f"the directory {path!r} has no config.json", model=path, hint=_NAMING_HINT
+            )
+        try:
+            json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ModelFormatError(
+                f"{path}/config.json is not JSON: {error}", model=path
+            ) from error
+        if not any(directory.glob("model*.safetensors")):
+            raise ModelFormatError(
+                f"the directory {path!r} has no model*.safetensors", model=path, hint=_NAMING_HINT
+            )
+        return
+    looks_like_a_path = path.startswith((".", "~", os.sep)) or path.count("/") > 1
+    if looks_like_a_path:
+        raise ModelNotFoundError(f"there is no directory {path!r}", model=path, hint=_NAMING_HINT)
+
+
+def _arguments(model: nn.Module) -> Mapping[str, Any]:
+    """The model's own arguments, under the name that mlx-lm's models keep them."""
+    arguments = getattr(model, "args", None)
+    return vars(arguments) if arguments is not None else {}
