@@ -1,1 +1,105 @@
-"""Structured generation on Apple MLX."""
+"""Structured generation on Apple MLX: a model's answer that is guaranteed to match its schema.
+
+Importing this package loads neither mlx nor transformers; the first use of a name does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .engine import InferenceEngine
+    from .errors import (
+        EngineClosedError,
+        EngineError,
+        IncompleteOutputError,
+        InvalidOptionError,
+        InvalidResponseFormatError,
+        ModelError,
+        ModelFetchError,
+        ModelFormatError,
+        ModelNotFoundError,
+        OutputValidationError,
+        PromptError,
+        PromptTooLongError,
+    )
+    from .interaction import Content, Interaction, JsonContent, Role, TextContent
+    from .options import GenerationOptions
+    from .results import (
+        Finished,
+        GenerationResult,
+        PromptProgress,
+        StreamEvent,
+        TextDelta,
+        Usage,
+    )
+
+_MODULES = {
+    "engine": ("InferenceEngine",),
+    "errors": (
+        "EngineClosedError",
+        "EngineError",
+        "IncompleteOutputError",
+        "InvalidOptionError",
+        "InvalidResponseFormatError",
+        "ModelError",
+        "ModelFetchError",
+        "ModelFormatError",
+        "ModelNotFoundError",
+        "OutputValidationError",
+        "PromptError",
+        "PromptTooLongError",
+    ),
+    "interaction": ("Content", "Interaction", "JsonContent", "Role", "TextContent"),
+    "options": ("GenerationOptions",),
+    "results": (
+        "Finished",
+        "GenerationResult",
+        "PromptProgress",
+        "StreamEvent",
+        "TextDelta",
+        "Usage",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Content",
+    "EngineClosedError",
+    "EngineError",
+    "Finished",
+    "GenerationOptions",
+    "GenerationResult",
+    "IncompleteOutputError",
+    "InferenceEngine",
+    "Interaction",
+    "InvalidOptionError",
+    "InvalidResponseFormatError",
+    "JsonContent",
+    "ModelError",
+    "ModelFetchError",
+    "ModelFormatError",
+    "ModelNotFoundError",
+    "OutputValidationError",
+    "PromptError",
+    "PromptProgress",
+    "PromptTooLongError",
+    "Role",
+    "StreamEvent",
+    "TextContent",
+    "TextDelta",
+    "Usage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -83,7 +83,9 @@ def convert(source: Path, destination: Path) -> None:
     try:
         tensors, metadata = mx.load(str(source), format="gguf", return_metadata=True)
     except (RuntimeError, ValueError) as error:
-        raise ModelFormatError(f"{source} is not a readable GGUF file", model=str(source)) from error
+        raise ModelFormatError(
+            f"{source} is not a readable GGUF file", model=str(source)
+        ) from error
     try:
         config = read_config(metadata, tensors)
         weights = read_weights(tensors, config)
@@ -93,9 +95,7 @@ def convert(source: Path, destination: Path) -> None:
         raise ModelFormatError(
             f"{source} lacks the GGUF key {error.args[0]!r}", model=str(source)
         ) from error
-    mx.save_safetensors(
-        str(destination / "model.safetensors"), weights, metadata={"format": "mlx"}
-    )
+    mx.save_safetensors(str(destination / "model.safetensors"), weights, metadata={"format": "mlx"})
     tokenizer.save(str(destination / "tokenizer.json"))
     _write_json(destination / "tokenizer_config.json", tokenizer_config)
     _write_json(destination / "config.json", config)
@@ -170,7 +170,8 @@ def read_tokenizer(metadata: Metadata) -> Tokenizer:
     rule = metadata.get("tokenizer.ggml.pre", "gpt-2")
     if rule not in _PRE_TOKENIZERS:
         raise ModelFormatError(
-            f"GGUF pre-tokenizer {rule!r} is not known", model=rule,
+            f"GGUF pre-tokenizer {rule!r} is not known",
+            model=rule,
             hint=f"Known are {', '.join(sorted(_PRE_TOKENIZERS))}.",
         )
     tokens: list[str] = metadata["tokenizer.ggml.tokens"]

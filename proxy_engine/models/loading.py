@@ -7,18 +7,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
-import mlx.nn as nn
 import mlx_lm
 from huggingface_hub.errors import (
     GatedRepoError,
-    HFValidationError,
     HfHubHTTPError,
+    HFValidationError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
 )
+from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
@@ -38,7 +38,7 @@ class LoadedModel:
     """
 
     name: str
-    model: nn.Module
+    model: Module
     tokenizer: TokenizerWrapper
     context_length: int | None
     logits_width: int
@@ -46,7 +46,7 @@ class LoadedModel:
     @classmethod
     def of(
         cls,
-        model: nn.Module,
+        model: Module,
         tokenizer: TokenizerWrapper,
         *,
         name: str,
@@ -57,7 +57,7 @@ class LoadedModel:
         To be called on the thread that loaded it: lazy arrays can only be evaluated there, and
         all of the model's are evaluated here so that any thread can run it.
         """
-        mx.eval([value for _, value in tree_flatten(model) if isinstance(value, mx.array)])
+        mx.eval([value for value in dict(tree_flatten(model)).values()])
         return cls(
             name=name,
             model=model,
@@ -80,7 +80,7 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
         path = name = os.fspath(model)
         _check_location(path)
     try:
-        loaded, tokenizer, config = mlx_lm.load(path, return_config=True)
+        loaded = mlx_lm.load(path, return_config=True)
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise ModelNotFoundError(
             f"there is no model {name!r}", model=name, hint=_NAMING_HINT
@@ -99,7 +99,8 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
         ) from error
     except (ValueError, KeyError, OSError, RuntimeError, TypeError) as error:
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
-    return LoadedModel.of(loaded, tokenizer, name=name, config=config)
+    module, tokenizer, config = cast("tuple[Module, TokenizerWrapper, dict[str, Any]]", loaded)
+    return LoadedModel.of(module, tokenizer, name=name, config=config)
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
@@ -113,7 +114,7 @@ def context_length(config: Mapping[str, Any]) -> int | None:
     return None
 
 
-def logits_width(model: nn.Module) -> int:
+def logits_width(model: Module) -> int:
     """The size of the last axis of the model's output.
 
     Read off a forward pass that is only described, never evaluated: configurations state the
@@ -157,7 +158,7 @@ def _check_location(path: str) -> None:
         raise ModelNotFoundError(f"there is no directory {path!r}", model=path, hint=_NAMING_HINT)
 
 
-def _arguments(model: nn.Module) -> Mapping[str, Any]:
+def _arguments(model: Module) -> Mapping[str, Any]:
     """The model's own arguments, under the name that mlx-lm's models keep them."""
     arguments = getattr(model, "args", None)
     return vars(arguments) if arguments is not None else {}

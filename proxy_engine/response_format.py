@@ -1,0 +1,200 @@
+"""What an answer has to look like: every accepted form, brought to a state machine and a parser.
+
+==============================================  =====================================
+given                                           ``parsed`` is
+==============================================  =====================================
+``None``, ``{"type": "text"}``                  ``None``: free text
+a pydantic model                                an instance of it
+any type pydantic knows (``list[int]``, …)      a value of it
+a JSON Schema: dict or bool                     the JSON value
+``{"type": "json_schema", "json_schema": …}``   the JSON value (OpenAI's form)
+``{"type": "json_object"}``                     the JSON value, some object
+``JsonSchemaStateMachine``                      the JSON value
+another state machine                           the text
+==============================================  =====================================
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import jsonschema
+import pydantic
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+
+from state_machines import JsonSchemaStateMachine, Vocabulary
+
+from .errors import InvalidResponseFormatError, OutputValidationError
+from .generation import Matcher
+from .validation import json_validator
+
+__all__ = ["ResponseFormat", "ResponseFormatCompiler", "StateMachine"]
+
+JsonSchema: TypeAlias = Mapping[str, Any] | bool
+
+
+@runtime_checkable
+class StateMachine(Protocol):
+    """What every machine of ``state_machines`` has."""
+
+    def matcher(self, vocabulary: Vocabulary) -> Matcher: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFormat:
+    """A compiled response format.
+
+    ``machine`` is ``None`` for free text. ``parse`` turns the whole output into ``parsed``, and
+    raises ``OutputValidationError``.
+    """
+
+    machine: StateMachine | None
+    parse: Callable[[str], Any]
+
+
+class ResponseFormatCompiler:
+    """Compiles response formats, and remembers the machines of the schemas used last.
+
+    A machine keeps the masks it has computed, so the second request with a schema is much
+    cheaper than the first. ``capacity`` is in schemas. Safe to use from several threads.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._capacity = capacity
+        self._machines: OrderedDict[str, JsonSchemaStateMachine] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def compile(self, given: Any) -> ResponseFormat:
+        """Compile any of the forms above.
+
+        Raises ``InvalidResponseFormatError`` for what is none of them, and the ``SchemaError`` of
+        ``state_machines`` for a schema that is invalid, unsatisfiable, or would not be enforced.
+        """
+        if given is None:
+            return _FREE_TEXT
+        if isinstance(given, bool):
+            return self._json(given)
+        if isinstance(given, Mapping):
+            return self._mapping(given)
+        if isinstance(given, JsonSchemaStateMachine):
+            return ResponseFormat(given, _json_parser(given.schema))
+        if isinstance(given, StateMachine) and not isinstance(given, type):
+            return ResponseFormat(given, str)
+        return self._type(given)
+
+    def _mapping(self, given: Mapping[str, Any]) -> ResponseFormat:
+        # None of these three is a type of JSON Schema's, so the two readings cannot collide.
+        match given.get("type"):
+            case "text":
+                _refuse_extra_keys(given, {"type"})
+                return _FREE_TEXT
+            case "json_object":
+                _refuse_extra_keys(given, {"type"})
+                return self._json({"type": "object"})
+            case "json_schema":
+                _refuse_extra_keys(given, {"type", "json_schema"})
+                wrapped = given.get("json_schema")
+                if not isinstance(wrapped, Mapping) or "schema" not in wrapped:
+                    raise InvalidResponseFormatError(
+                        "a response format of type 'json_schema' needs a 'json_schema' object "
+                        "with a 'schema' in it"
+                    )
+                # "strict" changes nothing: here every schema is enforced.
+                _refuse_extra_keys(wrapped, {"name", "description", "schema", "strict"})
+                return self._json(wrapped["schema"])
+        return self._json(given)
+
+    def _json(self, schema: Any) -> ResponseFormat:
+        if not isinstance(schema, Mapping | bool):
+            raise InvalidResponseFormatError(
+                f"a JSON Schema is an object or a boolean, not {type(schema).__name__}"
+            )
+        return ResponseFormat(self._machine(schema), _json_parser(schema))
+
+    def _type(self, given: Any) -> ResponseFormat:
+        try:
+            adapter = (
+                given
+                if isinstance(given, pydantic.TypeAdapter)
+                else pydantic.TypeAdapter[Any](given)
+            )
+            schema = adapter.json_schema()
+        except (
+            PydanticInvalidForJsonSchema,
+            PydanticSchemaGenerationError,
+            pydantic.PydanticUserError,
+        ) as error:
+            raise InvalidResponseFormatError(
+                f"{given!r} is not a response format: {error.message}",
+                hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
+                "state machine.",
+            ) from error
+        return ResponseFormat(self._machine(schema), _type_parser(adapter))
+
+    def _machine(self, schema: JsonSchema) -> JsonSchemaStateMachine:
+        try:
+            # Keys in their order: the order of properties is part of what a schema means here.
+            key = json.dumps(schema, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidResponseFormatError(f"the schema is not JSON: {error}") from error
+        with self._lock:
+            if key in self._machines:
+                self._machines.move_to_end(key)
+                return self._machines[key]
+            # A copy: the caller may go on changing the dict, and the cache may not change with it.
+            machine = JsonSchemaStateMachine(json.loads(key))
+            self._machines[key] = machine
+            if len(self._machines) > self._capacity:
+                self._machines.popitem(last=False)
+            return machine
+
+
+def _no_value(text: str) -> None:
+    """Free text has no parsed value."""
+
+
+_FREE_TEXT = ResponseFormat(None, _no_value)
+
+
+def _json_parser(schema: JsonSchema) -> Callable[[str], Any]:
+    validator = json_validator(schema)
+
+    def parse(text: str) -> Any:
+        try:
+            value = json.loads(text)
+            validator.validate(value)
+        except (ValueError, RecursionError, jsonschema.ValidationError) as error:
+            raise OutputValidationError(
+                f"the output does not match the schema: {error}", text=text
+            ) from error
+        return value
+
+    return parse
+
+
+def _type_parser(adapter: pydantic.TypeAdapter[Any]) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except pydantic.ValidationError as error:
+            raise OutputValidationError(
+                f"the output does not validate: {error}",
+                text=text,
+                hint="The type asks for more than its JSON Schema says.",
+            ) from error
+
+    return parse
+
+
+def _refuse_extra_keys(given: Mapping[str, Any], known: set[str]) -> None:
+    extra = set(given) - known
+    if extra:
+        raise InvalidResponseFormatError(
+            f"a response format of type {given.get('type')!r} has no "
+            f"{', '.join(map(repr, sorted(extra)))}"
+        )
