@@ -1,0 +1,190 @@
+"""From the printable form of a token to the bytes it adds to a text.
+
+A tokenizer stores its tokens as printable strings and names, in its *decoder*, how to turn a
+sequence of them back into text. Where that decoder treats each token by itself, which all decoders
+of generative models do but for one space at the very start, it is a function from token to bytes.
+``byte_form_of`` derives that function from the decoder's JSON, as the ``tokenizers`` library
+writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from state_machines.errors import VocabularyError
+
+__all__ = ["ByteForm", "byte_form_of"]
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+@dataclass(frozen=True)
+class ByteForm:
+    """How the tokens of one tokenizer become bytes.
+
+    ``token`` serves tokens of the model, ``added_token`` ordinary text that was added beside it.
+    ``strips_first_space`` tells that decoding a *whole* text drops one space at its start; the two
+    functions give what a token means anywhere else and so keep it.
+    """
+
+    token: Callable[[str], bytes]
+    added_token: Callable[[str], bytes]
+    strips_first_space: bool
+
+
+def byte_form_of(
+    decoder: Mapping[str, Any] | None,
+    pre_tokenizer: Mapping[str, Any] | None = None,
+    *,
+    byte_fallback: bool = False,
+) -> ByteForm:
+    """Derive the byte form from a decoder's (and pre-tokenizer's) JSON.
+
+    ``byte_fallback`` says that the model itself spells unknown characters by ``<0x..>`` tokens,
+    also where the decoder does not mention them. Raises :class:`VocabularyError` for a decoder
+    that gives a token other bytes in other company (WordPiece, CTC) or that is not known.
+    """
+    if decoder is None:
+        if _mentions_byte_level(pre_tokenizer):
+            return _BYTE_LEVEL
+        raise VocabularyError(
+            "the tokenizer has no decoder, so its tokens are words joined by spaces",
+            hint="Set a decoder (decoders.Fuse() where tokens are plain text), or build "
+            "Vocabulary(token_bytes, end_token_ids=...) from bytes",
+        )
+    steps = _flatten(decoder)
+    if [step["type"] for step in steps if step["type"] != "Fuse"] == ["ByteLevel"]:
+        return _BYTE_LEVEL
+    return _text_form(steps, byte_fallback)
+
+
+def _flatten(decoder: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if decoder["type"] == "Sequence":
+        return [step for inner in decoder["decoders"] for step in _flatten(inner)]
+    return [decoder]
+
+
+def _mentions_byte_level(pre_tokenizer: Mapping[str, Any] | None) -> bool:
+    if pre_tokenizer is None:
+        return False
+    if pre_tokenizer["type"] == "Sequence":
+        return any(_mentions_byte_level(inner) for inner in pre_tokenizer["pretokenizers"])
+    return bool(pre_tokenizer["type"] == "ByteLevel")
+
+
+# --- byte-level BPE -------------------------------------------------------------------------
+
+
+def _printable_bytes() -> dict[str, int]:
+    """Map the 256 printable characters of byte-level BPE back to bytes.
+
+    Printable Latin-1 characters stand for themselves; the other bytes, in order, are shifted to
+    U+0100 and on (Radford et al. 2019, "Language models are unsupervised multitask learners").
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): byte for byte in printable}
+    table.update({chr(0x100 + position): byte for position, byte in enumerate(others)})
+    return table
+
+
+_PRINTABLE_BYTES = _printable_bytes()
+
+
+def _byte_level(token: str) -> bytes:
+    try:
+        return bytes(map(_PRINTABLE_BYTES.__getitem__, token))
+    except KeyError:  # The library, too, takes a token with a foreign character as plain text.
+        return token.encode()
+
+
+_BYTE_LEVEL = ByteForm(token=_byte_level, added_token=str.encode, strips_first_space=False)
+
+
+# --- tokens that are text, with marks for spaces and bytes ----------------------------------
+
+
+def _text_form(steps: Sequence[Mapping[str, Any]], byte_fallback: bool) -> ByteForm:
+    rewrites: list[Callable[[str], str]] = []
+    strips_first_space = False
+    fused = False
+    for step in steps:
+        kind = step["type"]
+        if kind == "Fuse":
+            fused = True
+        elif kind == "ByteFallback":
+            byte_fallback = True
+        elif kind == "Metaspace":
+            rewrites.append(_replacing(step["replacement"], " "))
+            strips_first_space |= _scheme(step) != "never"
+        elif kind == "Replace":
+            rewrites.append(_replace_step(step, fused))
+        elif kind == "Strip":
+            if not fused:
+                rewrites.append(_strip_step(step))
+            elif (step["content"], step["start"], step["stop"]) == (" ", 1, 0):
+                strips_first_space = True
+            elif step["start"] or step["stop"]:
+                raise _unknown(step, "it cuts more off a text than one space at the start")
+        else:
+            raise _unknown(step, "tokens have no byte form of their own under it")
+
+    def text(token: str) -> bytes:
+        for rewrite in rewrites:
+            token = rewrite(token)
+        return token.encode()
+
+    def text_or_byte(token: str) -> bytes:
+        match = _BYTE_TOKEN.fullmatch(token)
+        return bytes((int(match[1], 16),)) if match else text(token)
+
+    return ByteForm(
+        token=text_or_byte if byte_fallback else text,
+        added_token=text,
+        strips_first_space=strips_first_space,
+    )
+
+
+def _scheme(step: Mapping[str, Any]) -> str:
+    scheme = step.get("prepend_scheme")
+    if scheme is None:  # Files older than the scheme have a flag in its place.
+        return "always" if step.get("add_prefix_space", True) else "never"
+    return str(scheme)
+
+
+def _replace_step(step: Mapping[str, Any], fused: bool) -> Callable[[str], str]:
+    old = step["pattern"].get("String")
+    if not old:
+        raise _unknown(step, "it replaces by a regular expression")
+    if fused and len(old) > 1:
+        raise _unknown(step, "it replaces text that can span tokens")
+    return _replacing(old, step["content"])
+
+
+def _replacing(old: str, new: str) -> Callable[[str], str]:
+    return lambda token: token.replace(old, new)
+
+
+def _strip_step(step: Mapping[str, Any]) -> Callable[[str], str]:
+    content, start, stop = step["content"], step["start"], step["stop"]
+
+    def strip(token: str) -> str:
+        head = 0
+        while head < min(start, len(token)) and token[head] == content:
+            head += 1
+        tail = len(token)
+        while len(token) - tail < stop and tail > head and token[tail - 1] == content:
+            tail -= 1
+        return token[head:tail]
+
+    return strip
+
+
+def _unknown(step: Mapping[str, Any], reason: str) -> VocabularyError:
+    return VocabularyError(
+        f"the tokenizer's decoder step {step['type']!r} is not supported: {reason}",
+        hint="Build Vocabulary(token_bytes, end_token_ids=...) from bytes instead",
+    )

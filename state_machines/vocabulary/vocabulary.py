@@ -1,0 +1,167 @@
+"""The immutable vocabulary: one bytes object a token id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from state_machines.errors import VocabularyError
+from state_machines.vocabulary.tokenizer_reader import read_tokenizer
+
+__all__ = ["Vocabulary"]
+
+# No UTF-8 text has this byte, so a special token's form can only be reached by name.
+_SPECIAL_MARK = b"\xff"
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
+class Vocabulary:
+    r"""The tokens of a language model as bytes. Immutable; equal to itself alone.
+
+    ``token_bytes``
+        Length ``size``, indexed by token id. ``None``: the id is never allowed (padding, unused).
+        Special and end tokens have the form ``b"\xff" + name``, which no UTF-8 text contains.
+        Several ids may have the same bytes, and a token may end inside a UTF-8 character.
+    ``end_token_ids``
+        Any of these ends the output. They are at least one, and never count as text.
+    ``special_tokens``
+        Name to id of all special tokens, end tokens included. A name is given without the mark.
+    ``strips_first_space``
+        The tokenizer's own ``decode`` drops one space at the start of a whole text
+        (SentencePiece's first-space decoders). ``token_bytes`` are what tokens mean in the
+        *middle* of a text, where a model's answer stands, and keep that space.
+
+    Raises :class:`VocabularyError` for a token without bytes (``b""``), which would be allowed
+    for ever, for ids out of range, and without end tokens. Names may be given with or without
+    the mark.
+
+    >>> vocabulary = Vocabulary([b"a", b"b", None, b"</s>"], end_token_ids=[3])
+    >>> vocabulary.size, vocabulary.token_bytes[3], dict(vocabulary.special_tokens)
+    (4, b'\xff</s>', {'</s>': 3})
+    """
+
+    token_bytes: tuple[bytes | None, ...]
+    end_token_ids: frozenset[int]
+    special_tokens: Mapping[str, int]
+    strips_first_space: bool = field(kw_only=True, default=False)
+
+    def __init__(
+        self,
+        token_bytes: Sequence[bytes | None],
+        *,
+        end_token_ids: Iterable[int],
+        special_tokens: Mapping[str, int] | None = None,
+        strips_first_space: bool = False,
+    ) -> None:
+        forms = list(token_bytes)
+        _check_forms(forms)
+        ends = _checked_ids(end_token_ids, forms, "end token")
+        if not ends:
+            raise VocabularyError(
+                "the vocabulary has no end token", hint="Name them with end_token_ids=[...]"
+            )
+        names = dict(special_tokens or {})
+        _checked_ids(names.values(), forms, "special token")
+        named = set(names.values())
+        for token_id in sorted(ends - named):
+            form = forms[token_id] or b""
+            names[form.removeprefix(_SPECIAL_MARK).decode(errors="backslashreplace")] = token_id
+        for name, token_id in names.items():
+            forms[token_id] = _SPECIAL_MARK + name.encode()
+        object.__setattr__(self, "token_bytes", tuple(forms))
+        object.__setattr__(self, "end_token_ids", ends)
+        object.__setattr__(self, "special_tokens", MappingProxyType(names))
+        object.__setattr__(self, "strips_first_space", strips_first_space)
+
+    @classmethod
+    def from_tokenizer(
+        cls,
+        tokenizer: object,
+        *,
+        end_token_ids: Iterable[int] | None = None,
+        size: int | None = None,
+    ) -> Vocabulary:
+        """Read a ``tokenizers.Tokenizer``, a fast transformers tokenizer or mlx-lm's wrapper.
+
+        Byte-level BPE, SentencePiece-like tokenizers (Metaspace, byte fallback, first-space
+        decoders) and tokenizers whose tokens are plain text are understood; others raise.
+
+        ``end_token_ids`` replaces what the tokenizer says. By default these are the wrapper's
+        ``eos_token_ids``, else ``eos_token_id``, else (a bare ``tokenizers.Tokenizer`` knows
+        none) every special token with a widely used end token's name, such as ``</s>``,
+        ``<|im_end|>`` or ``<|eot_id|>``: a chat model may stop with any of them, and a special
+        token is never text.
+
+        ``size`` is the width of the model's logits where it differs from the vocabulary: a wider
+        one is filled up with unused ids, a narrower one cuts off tokens the model cannot give.
+
+        Added tokens that are not special are ordinary text. The unknown token is special.
+
+        Raises :class:`VocabularyError`, see above and :class:`Vocabulary`.
+        """
+        contents = read_tokenizer(tokenizer)
+        width = max(contents.token_bytes, default=-1) + 1 if size is None else size
+        if width < 1:
+            raise VocabularyError(f"a vocabulary of {width} tokens cannot write anything")
+        forms: list[bytes | None] = [None] * width
+        for token_id, form in contents.token_bytes.items():
+            if token_id < width:
+                forms[token_id] = form or None
+        found = contents.end_token_ids if end_token_ids is None else end_token_ids
+        return cls(
+            forms,
+            end_token_ids=[i for i in found if end_token_ids is not None or i < width],
+            special_tokens={
+                name: token_id
+                for name, token_id in contents.special_tokens.items()
+                if token_id < width and name
+            },
+            strips_first_space=contents.strips_first_space,
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of ids: the length of a mask and the width of the model's logits."""
+        return len(self.token_bytes)
+
+    def decode(self, token_ids: Iterable[int]) -> bytes:
+        r"""Join the tokens' bytes. End tokens and unused ids add nothing.
+
+        Other special tokens keep their form ``b"\xff" + name``. The result can stop inside a
+        UTF-8 character. Raises :class:`VocabularyError` for an id out of range.
+        """
+        parts: list[bytes] = []
+        for token_id in token_ids:
+            if not 0 <= token_id < self.size:
+                raise _out_of_range("token", token_id, self.size)
+            if token_id not in self.end_token_ids:
+                parts.append(self.token_bytes[token_id] or b"")
+        return b"".join(parts)
+
+    def __repr__(self) -> str:
+        ends = sorted(self.end_token_ids)
+        return f"<Vocabulary of {self.size} tokens, end tokens {ends}>"
+
+
+def _check_forms(forms: Sequence[object]) -> None:
+    for token_id, form in enumerate(forms):
+        if form is not None and (not isinstance(form, bytes) or not form):
+            raise VocabularyError(
+                f"token {token_id} is {form!r}, which is no bytes of length one or more",
+                hint="Use None for ids that are never to be written",
+            )
+
+
+def _checked_ids(ids: Iterable[int], forms: Sequence[bytes | None], role: str) -> frozenset[int]:
+    checked = frozenset(int(token_id) for token_id in ids)
+    for token_id in sorted(checked):
+        if not 0 <= token_id < len(forms):
+            raise _out_of_range(role, token_id, len(forms))
+        if forms[token_id] is None:
+            raise VocabularyError(f"{role} {token_id} is an unused id of the vocabulary")
+    return checked
+
+
+def _out_of_range(role: str, token_id: int, size: int) -> VocabularyError:
+    return VocabularyError(f"{role} {token_id} is not in a vocabulary of {size} tokens")
