@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import mlx.core as mx
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -69,7 +69,7 @@ _PRE_TOKENIZERS: dict[str, pre_tokenizers.PreTokenizer] = {
     ),
 }
 
-Metadata = Mapping[str, Any]
+Metadata: TypeAlias = Mapping[str, Any]
 """GGUF key to string, list of strings, or array, as ``mx.load`` returns it."""
 
 
@@ -81,11 +81,12 @@ def convert(source: Path, destination: Path) -> None:
     a kind that is read here.
     """
     try:
-        tensors, metadata = mx.load(str(source), format="gguf", return_metadata=True)
+        loaded = mx.load(str(source), format="gguf", return_metadata=True)
     except (RuntimeError, ValueError) as error:
         raise ModelFormatError(
             f"{source} is not a readable GGUF file", model=str(source)
         ) from error
+    tensors, metadata = cast("tuple[dict[str, mx.array], Metadata]", loaded)
     try:
         config = read_config(metadata, tensors)
         weights = read_weights(tensors, config)

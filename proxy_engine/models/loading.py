@@ -57,7 +57,7 @@ class LoadedModel:
         To be called on the thread that loaded it: lazy arrays can only be evaluated there, and
         all of the model's are evaluated here so that any thread can run it.
         """
-        mx.eval([value for value in dict(tree_flatten(model)).values()])
+        mx.eval([leaf for _, leaf in tree_flatten(model) if isinstance(leaf, mx.array)])
         return cls(
             name=name,
             model=model,

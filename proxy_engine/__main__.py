@@ -1,0 +1,12 @@
+"""``python -m proxy_engine``."""
+
+from __future__ import annotations
+
+import sys
+
+from .cli.main import main
+
+__all__ = ["main"]
+
+if __name__ == "__main__":
+    sys.exit(main())
