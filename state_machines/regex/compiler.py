@@ -1,0 +1,409 @@
+r"""From the tree of a pattern to the language of the texts that match it.
+
+Compiling runs backwards, with continuations: ``compile(e, k)`` is the language of what ``e``
+matches and then ``k`` describes, *up to the end of the text*. So an assertion can say something
+about all that follows, exactly and wherever it stands::
+
+    $        the empty text if k allows it, else nothing
+    (?=X)    k ∩ compile(X, anything)
+    (?!X)    k ∩ ¬compile(X, anything)
+
+What an assertion asks of its left is known from the last character before it. A continuation is
+therefore one node for each *context*: context 0 is the start of the text, the others are classes
+of the character to the left (one class, unless the pattern holds ``\b`` or a look-behind)::
+
+    ^        k in context 0, nothing in any other
+    \b       k, cut down to the first characters of the other kind than the context
+
+Repetitions stay counters of the algebra. A body whose assertions look beyond its own end cannot be
+repeated so: its language depends on what follows. A small bound is then unrolled; without bound
+the two idioms ``((?!X)[set])*`` before the end of the text and ``(…$)*`` are still exact, and
+anything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+from state_machines.errors import GrammarBudgetError, UnsupportedPatternError
+from state_machines.grammar.boolean import complement, everything, intersection
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import (
+    Repetition,
+    SymbolNode,
+    branch,
+    choice,
+    repetition,
+    sequence,
+    symbols,
+    trie,
+)
+from state_machines.grammar.nodes import Sequence as SequenceNode
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.regex.parser import parse
+from state_machines.regex.syntax import (
+    Alternation,
+    Characters,
+    Concatenation,
+    End,
+    Expression,
+    LookAhead,
+    LookBehind,
+    Repeat,
+    Start,
+    WordBoundary,
+)
+
+__all__ = ["MAX_UNROLLED", "compile_pattern"]
+
+MAX_UNROLLED = 500
+"""Copies of bodies that a pattern's repetitions with assertions may be unrolled to."""
+
+_ANYTHING = everything(ANY_CODE_POINT)
+
+Continuation: TypeAlias = tuple[Node, ...]
+"""What may follow, by context; see the module's docstring."""
+
+
+@lru_cache(maxsize=2048)
+def compile_pattern(pattern: str, *, search: bool) -> Node:
+    """Return the language, over code points, of the texts that match the pattern.
+
+    With ``search`` a match anywhere in the text counts (the ``pattern`` of JSON Schema); without,
+    the whole text must match. Assertions see the text from its start to its end in both cases.
+    The result may be :data:`~state_machines.grammar.node.EMPTY` (``a^``).
+
+    Raises :class:`~state_machines.errors.InvalidPatternError` where the text is no regular
+    expression and :class:`~state_machines.errors.UnsupportedPatternError` where its language
+    cannot be given exactly: back-references, look-behind of more than one character, most
+    assertions inside unbounded repetitions.
+    """
+    tree = parse(pattern)
+    compiler = _Compiler(pattern, tree)
+    try:
+        return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]
+    except (RecursionError, GrammarBudgetError) as error:
+        raise UnsupportedPatternError(
+            "a pattern whose assertions take too many states", pattern=pattern, position=0
+        ) from error
+
+
+class _Compiler:
+    """Compiles the tree of one pattern."""
+
+    def __init__(self, pattern: str, tree: Expression) -> None:
+        self.pattern = pattern
+        self.unrolled = 0
+        self.classes = _left_classes(tree)
+        self.end = self.uniform(EPSILON)
+        self.anything = self.uniform(_ANYTHING)
+
+    def uniform(self, node: Node) -> Continuation:
+        """Return the continuation that is the same in all contexts."""
+        return (node,) * (1 + len(self.classes))
+
+    def unsupported(self, what: str, position: int) -> UnsupportedPatternError:
+        return UnsupportedPatternError(what, pattern=self.pattern, position=position)
+
+    def anywhere(self, tree: Expression) -> Node:
+        """Return the texts with a match somewhere inside."""
+        tree = _without_leading_surplus(tree)
+        found = self.compile(tree, self.anything)
+        if _is_uniform(found):
+            return _after_anything(found[0])
+        later = [
+            _after_anything(sequence(symbols(members), node))
+            if members is not ANY_CODE_POINT
+            else sequence(symbols(members), _after_anything(node))
+            for members, node in zip(self.classes, found[1:], strict=True)
+        ]
+        return choice([found[0], *later])
+
+    def compile(self, tree: Expression, then: Continuation) -> Continuation:
+        """Return the language of ``tree`` and then ``then``, to the end of the text."""
+        if _is_uniform(then):
+            if then[0] is EMPTY:
+                return then
+            if then[0] is _ANYTHING and _matches_nothing_freely(tree):
+                return then
+        match tree:
+            case Characters():
+                return self.characters(tree.members, then)
+            case Concatenation():
+                for part in reversed(tree.parts):
+                    then = self.compile(part, then)
+                return then
+            case Alternation():
+                return self.alternation(tree, then)
+            case Repeat():
+                return self.repeat(tree, then)
+            case Start():
+                return (then[0], *(EMPTY for _ in then[1:]))
+            case End():
+                return _each(then, lambda node: EPSILON if node.nullable else EMPTY)
+            case WordBoundary():
+                return self.word_boundary(tree, then)
+            case LookBehind():
+                return self.look_behind(tree, then)
+            case LookAhead():
+                return self.look_ahead(tree, then)
+
+    def characters(self, members: CodePointSet, then: Continuation) -> Continuation:
+        if all(node is then[1] for node in then[2:]):
+            return self.uniform(sequence(symbols(members), then[1]))
+        return self.uniform(
+            choice(
+                sequence(symbols(members & left), node)
+                for left, node in zip(self.classes, then[1:], strict=True)
+            )
+        )
+
+    def alternation(self, tree: Alternation, then: Continuation) -> Continuation:
+        words = [_word(branch) for branch in tree.branches]
+        found: list[Continuation] = []
+        if _is_uniform(then) and sum(word is not None for word in words) > 1:
+            plain = trie(((word, EPSILON) for word in words if word is not None), code_points)
+            found.append(self.uniform(sequence(plain, then[0])))
+        else:
+            words = [None] * len(words)
+        for branch_tree, word in zip(tree.branches, words, strict=True):
+            if word is None:
+                found.append(self.compile(branch_tree, then))
+        return _union(found)
+
+    # Assertions
+
+    def word_boundary(self, tree: WordBoundary, then: Continuation) -> Continuation:
+        word, other = tree.word, ~tree.word
+        if tree.negated:
+            word, other = other, word
+        result = [_starting(then[0], word, at_end=tree.negated)]
+        for left, node in zip(self.classes, then[1:], strict=True):
+            after_word = bool(left & tree.word)
+            kept = other if after_word else word
+            result.append(_starting(node, kept, at_end=after_word != tree.negated))
+        return tuple(result)
+
+    def look_behind(self, tree: LookBehind, then: Continuation) -> Continuation:
+        result = [then[0] if tree.negated else EMPTY]
+        for left, node in zip(self.classes, then[1:], strict=True):
+            result.append(node if bool(left & tree.members) != tree.negated else EMPTY)
+        return tuple(result)
+
+    def look_ahead(self, tree: LookAhead, then: Continuation) -> Continuation:
+        if isinstance(tree.body, Characters):
+            members = ~tree.body.members if tree.negated else tree.body.members
+            return _each(then, lambda node: _starting(node, members, at_end=tree.negated))
+        condition = self.compile(tree.body, self.anything)
+        if tree.negated:
+            condition = _each(condition, lambda node: complement(node, ANY_CODE_POINT))
+        return tuple(_meet(node, wanted) for node, wanted in zip(then, condition, strict=True))
+
+    # Repetition
+
+    def repeat(self, tree: Repeat, then: Continuation) -> Continuation:
+        if tree.most == 0:
+            return then
+        body, least, most = tree.body, tree.least, tree.most
+        if isinstance(body, LookAhead):
+            return then if least == 0 else self.compile(body, then)
+        if body.reach <= 0:
+            alone = self.compile(body, self.end)
+            if _is_uniform(alone):
+                if _is_uniform(then) and then[0] is _ANYTHING:
+                    most = least
+                return self.counted(repetition(alone[0], least, most), then)
+            if body.min_length and _is_uniform(alone[1:]):
+                # Only the first round can stand at the start of the text.
+                left = None if most is None else most - 1
+                rest = repetition(alone[1], max(least - 1, 0), left)
+                first = self.compile(body, self.counted(rest, then))
+                return _union([then, first]) if least == 0 else first
+        return self.dependent(tree, then)
+
+    def counted(self, language: Node, then: Continuation) -> Continuation:
+        """Return ``language``, which depends on nothing around it, and then ``then``."""
+        if _is_uniform(then):
+            return self.uniform(sequence(language, then[0]))
+        if _is_uniform(then[1:]):
+            some = sequence(branch(language.row), then[1])
+        else:
+            some = choice(self._before(language, then))
+        if not language.nullable:
+            return self.uniform(some)
+        return _each(then, lambda node: choice((node, some)))
+
+    def _before(self, language: Node, then: Continuation) -> Iterator[Node]:
+        """Split the non-empty words by their last character, which decides on the context."""
+        for left, node in zip(self.classes, then[1:], strict=True):
+            if isinstance(language, Repetition) and isinstance(language.body, SymbolNode):
+                most = None if language.most is None else language.most - 1
+                before = repetition(language.body, max(language.least - 1, 0), most)
+                yield sequence(before, symbols(language.body.symbols & left), node)
+            else:
+                yield sequence(_meet(language, sequence(_ANYTHING, symbols(left))), node)
+
+    def dependent(self, tree: Repeat, then: Continuation) -> Continuation:
+        """Repeat a body whose assertions look beyond it."""
+        body, least, most = tree.body, tree.least, tree.most
+        if most is None:
+            result = self.tempered(tree, then) or self.ending(tree, then)
+            if result is None:
+                raise self.unsupported("an assertion inside an unbounded repetition", tree.position)
+            return result
+        self.unrolled += most
+        if self.unrolled > MAX_UNROLLED:
+            raise self.unsupported(
+                f"an assertion inside a repetition of more than {MAX_UNROLLED} copies",
+                tree.position,
+            )
+        result = then
+        for _ in range(most - least):
+            result = _union([then, self.compile(body, result)])
+        for _ in range(least):
+            result = self.compile(body, result)
+        return result
+
+    def tempered(self, tree: Repeat, then: Continuation) -> Continuation | None:
+        """``((?!X)[set])*`` at the end of the text: no suffix of the repetition matches X."""
+        match tree.body:
+            case Concatenation(parts=(LookAhead(left=False) as ahead, Characters() as one)):
+                pass
+            case _:
+                return None
+        if not (_is_uniform(then) and then[0] is EPSILON):
+            return None
+        language = repetition(symbols(one.members), tree.least, None)
+        condition = self.compile(ahead.body, self.anything)[0]
+        if not ahead.negated:
+            condition = complement(condition, ANY_CODE_POINT)
+        some = sequence(symbols(ANY_CODE_POINT), _ANYTHING)
+        bad = sequence(_ANYTHING, _meet(condition, some))
+        return self.uniform(_meet(language, complement(bad, ANY_CODE_POINT)))
+
+    def ending(self, tree: Repeat, then: Continuation) -> Continuation | None:
+        """``(…|$)*``: past ``$`` the text is over, so only a last round can go through it."""
+        if not _is_uniform(then) or tree.body.left or not _reaches_by_end_alone(tree.body):
+            return None
+        inner = self.compile(_without_end(tree.body), self.end)[0]
+        before = repetition(inner, max(tree.least - 1, 0), None)
+        rounds = [sequence(repetition(inner, tree.least, None), then[0])]
+        if then[0].nullable:
+            last = self.compile(tree.body, self.end)[0]
+            if last.nullable:
+                before = repetition(inner, 0, None)
+            rounds.append(sequence(before, last))
+        return self.uniform(choice(rounds))
+
+
+def _is_uniform(then: Continuation) -> bool:
+    return all(node is then[0] for node in then)
+
+
+def _each(then: Continuation, change: Callable[[Node], Node]) -> Continuation:
+    changed = {node: change(node) for node in then}
+    return tuple(changed[node] for node in then)
+
+
+def _union(continuations: Sequence[Continuation]) -> Continuation:
+    return tuple(choice(nodes) for nodes in zip(*continuations, strict=True))
+
+
+def _meet(left: Node, right: Node) -> Node:
+    """Return the intersection; :data:`EMPTY` where it holds no text."""
+    node = intersection((left, right))
+    return EMPTY if node.is_empty else node
+
+
+def _starting(node: Node, members: CodePointSet, *, at_end: bool) -> Node:
+    """Return the words whose first character is a member, and the empty one if ``at_end``."""
+    return branch(
+        ((symbols & members, target) for symbols, target in node.row if symbols & members),
+        nullable=node.nullable and at_end,
+    )
+
+
+def _after_anything(node: Node) -> Node:
+    """Return ``node`` behind any text, without doubling a beginning that is any text already."""
+    head = node.head if isinstance(node, SequenceNode) else node
+    if isinstance(head, Repetition) and head.is_universal:
+        return node
+    return sequence(_ANYTHING, node)
+
+
+def _left_classes(tree: Expression) -> tuple[CodePointSet, ...]:
+    """Return the coarsest classes of characters that the pattern's assertions tell apart."""
+    classes = [ANY_CODE_POINT]
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        match node:
+            case WordBoundary(word=members) | LookBehind(members=members):
+                parts = (part for cell in classes for part in (cell & members, cell & ~members))
+                classes = [part for part in parts if part]
+            case Concatenation(parts=children) | Alternation(branches=children):
+                stack.extend(children)
+            case Repeat(body=child) | LookAhead(body=child):
+                stack.append(child)
+    return tuple(classes)
+
+
+def _word(tree: Expression) -> tuple[int, ...] | None:
+    """Return the code points of an expression that matches one word alone, else ``None``."""
+    word = []
+    for part in tree.parts if isinstance(tree, Concatenation) else (tree,):
+        if not isinstance(part, Characters) or len(part.members) != 1:
+            return None
+        word.append(part.members.ranges[0][0])
+    return tuple(word)
+
+
+def _matches_nothing_freely(tree: Expression) -> bool:
+    """Whether the expression matches the empty text wherever it stands."""
+    match tree:
+        case Concatenation():
+            return all(map(_matches_nothing_freely, tree.parts))
+        case Alternation():
+            return any(map(_matches_nothing_freely, tree.branches))
+        case Repeat():
+            return tree.least == 0 or _matches_nothing_freely(tree.body)
+    return False
+
+
+def _without_leading_surplus(tree: Expression) -> Expression:
+    """Return a tree that is found in the same texts: ``[0-9]+x`` is found where ``[0-9]x`` is."""
+    match tree:
+        case Concatenation(parts=(first, *rest)) if not any(part.left for part in rest):
+            return Concatenation((_without_leading_surplus(first), *rest))
+        case Repeat(body=body, least=least) if not body.left and body.reach <= 0:
+            return Repeat(body, least, least, tree.position)
+    return tree
+
+
+def _reaches_by_end_alone(tree: Expression) -> bool:
+    match tree:
+        case WordBoundary() | LookAhead():
+            return False
+        case Concatenation():
+            return all(map(_reaches_by_end_alone, tree.parts))
+        case Alternation():
+            return all(map(_reaches_by_end_alone, tree.branches))
+        case Repeat():
+            return _reaches_by_end_alone(tree.body)
+    return True
+
+
+def _without_end(tree: Expression) -> Expression:
+    """Return the tree with every ``$`` replaced by what never matches."""
+    match tree:
+        case End():
+            return Characters(CodePointSet(()))
+        case Concatenation():
+            return Concatenation(tuple(map(_without_end, tree.parts)))
+        case Alternation():
+            return Alternation(tuple(map(_without_end, tree.branches)))
+        case Repeat():
+            return Repeat(_without_end(tree.body), tree.least, tree.most, tree.position)
+    return tree

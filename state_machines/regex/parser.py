@@ -1,0 +1,418 @@
+r"""From the text of a pattern to its tree.
+
+The syntax is that of ECMA-262 with the ``u`` flag, which JSON Schema recommends for ``pattern``.
+Where real schemas are looser than that and the meaning is beyond doubt, the parser is as lenient
+as Annex B: a needless escape of anything but an ASCII letter or digit stands for the character
+(``\-``, ``\_``, ``\@``); so do ``]``, ``}`` and a ``{`` that opens no quantifier; ``-`` beside a
+class (``[\w-.]``) is itself. ``(?P<name>…)`` is a named group, ``(?i)`` at the start and
+``(?i:…)`` ignore case.
+
+Not read: ``\A``, ``\Z``, ``\z`` and other escaped letters that ECMA-262 gives no meaning, atomic
+groups, possessive quantifiers, comments, conditionals; these raise
+:class:`~state_machines.errors.InvalidPatternError` or, where the construct has a meaning that is
+not built, :class:`~state_machines.errors.UnsupportedPatternError`.
+
+A lone surrogate (``\ud83d``) stands for no text at all: it is a class without members.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from state_machines.errors import InvalidPatternError, UnsupportedPatternError
+from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet, code_points
+from state_machines.regex.syntax import (
+    Alternation,
+    Characters,
+    Concatenation,
+    End,
+    Expression,
+    LookAhead,
+    LookBehind,
+    Repeat,
+    Start,
+    WordBoundary,
+)
+from state_machines.regex.unicode_classes import (
+    DIGIT,
+    LINE_TERMINATOR,
+    SPACE,
+    WORD,
+    case_closure,
+    property_set,
+)
+
+__all__ = ["MAX_NESTING", "parse"]
+
+MAX_NESTING = 60
+"""Groups that may stand inside each other."""
+
+_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_CLASS_ESCAPES = {"d": DIGIT, "w": WORD, "s": SPACE}
+_QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_GROUP_NAME = re.compile(r"[^\W\d][\w$\u200c\u200d]*|\$[\w$]*")
+_PROPERTY = re.compile(r"\{([A-Za-z0-9_]+)(?:=([A-Za-z0-9_]+))?\}")
+_SYMBOLIC_QUANTIFIERS: dict[str, tuple[int, int | None]] = {
+    "*": (0, None),
+    "+": (1, None),
+    "?": (0, 1),
+}
+
+
+def parse(pattern: str) -> Expression:
+    """Return the tree of a pattern.
+
+    Raises :class:`InvalidPatternError` and :class:`UnsupportedPatternError`.
+    """
+    return _Parser(pattern).parse()
+
+
+class _Parser:
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.position = 0
+        self.depth = 0
+        self.ignore_case = False
+        self.groups, self.names = _count_groups(pattern)
+
+    # Errors
+
+    def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
+        where = self.position if position is None else position
+        raise InvalidPatternError(what, pattern=self.pattern, position=where, hint=hint)
+
+    def unsupported(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
+        where = self.position if position is None else position
+        raise UnsupportedPatternError(what, pattern=self.pattern, position=where, hint=hint)
+
+    # Reading
+
+    def peek(self, text: str) -> bool:
+        return self.pattern.startswith(text, self.position)
+
+    def take(self, text: str) -> bool:
+        if self.peek(text):
+            self.position += len(text)
+            return True
+        return False
+
+    @property
+    def at_end(self) -> bool:
+        return self.position >= len(self.pattern)
+
+    def next_character(self) -> str:
+        if self.at_end:
+            self.invalid("the pattern ends too early")
+        character = self.pattern[self.position]
+        self.position += 1
+        return character
+
+    # Grammar rules: each reads at ``position`` and leaves it behind what it read
+
+    def parse(self) -> Expression:
+        if self.take("(?i)"):
+            self.ignore_case = True
+        tree = self.alternation()
+        if not self.at_end:
+            self.invalid("unmatched )")
+        return tree
+
+    def alternation(self) -> Expression:
+        branches = [self.concatenation()]
+        while self.take("|"):
+            branches.append(self.concatenation())
+        return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
+
+    def concatenation(self) -> Expression:
+        parts: list[Expression] = []
+        while not self.at_end and self.pattern[self.position] not in "|)":
+            parts.append(self.term())
+        return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
+
+    def term(self) -> Expression:
+        start = self.position
+        atom = self.atom()
+        bounds = self.quantifier()
+        if bounds is None:
+            return atom
+        if isinstance(atom, Start | End | WordBoundary | LookBehind):
+            self.invalid("a quantifier behind an anchor", start)
+        least, most = bounds
+        if most is not None and most < least:
+            self.invalid("the bounds of a quantifier are out of order", start)
+        here = self.position
+        if self.quantifier() is not None:
+            self.invalid("a quantifier behind a quantifier", here)
+        return Repeat(atom, least, most, position=start)
+
+    def quantifier(self) -> tuple[int, int | None] | None:
+        if self.at_end:
+            return None
+        bounds = _SYMBOLIC_QUANTIFIERS.get(self.pattern[self.position])
+        if bounds is not None:
+            self.position += 1
+        else:
+            match = _QUANTIFIER.match(self.pattern, self.position)
+            if match is None:
+                return None
+            self.position = match.end()
+            bounds = self._counted(match)
+        self.take("?")  # lazy or greedy is a matter of captures, not of the language
+        return bounds
+
+    def _counted(self, match: re.Match[str]) -> tuple[int, int | None]:
+        if len(match[0]) > 22:
+            self.unsupported("a quantifier with a bound of more than 18 digits", match.start())
+        least = int(match[1])
+        if match[2] is None:
+            return least, least
+        return least, int(match[3]) if match[3] else None
+
+    def atom(self) -> Expression:
+        start = self.position
+        character = self.next_character()
+        if character == "(":
+            return self.group(start)
+        if character == "[":
+            return self.character_class(start)
+        if character == "\\":
+            return self.escape(start)
+        if character == ".":
+            return Characters(~LINE_TERMINATOR, start)
+        if character == "^":
+            return Start(start)
+        if character == "$":
+            return End(start)
+        if character in "*+?":
+            self.invalid("a quantifier with nothing to repeat", start)
+        if character == "{":
+            if _QUANTIFIER.match(self.pattern, start):
+                self.invalid("a quantifier with nothing to repeat", start)
+            if re.compile(r"\{,[0-9]+\}").match(self.pattern, start):
+                self.invalid("a quantifier without a lower bound", start, "Write {0,n}")
+        return self.single(ord(character), start)
+
+    def single(self, code_point: int, start: int) -> Expression:
+        return Characters(self.folded(code_points(code_point)), start)
+
+    def folded(self, members: CodePointSet) -> CodePointSet:
+        return case_closure(members) if self.ignore_case else members
+
+    # Groups
+
+    def group(self, start: int) -> Expression:
+        if self.depth >= MAX_NESTING:
+            self.unsupported(f"more than {MAX_NESTING} groups inside each other", start)
+        self.depth += 1
+        ignore_case = self.ignore_case
+        wrap = self.group_kind(start)
+        body = self.alternation()
+        if not self.take(")"):
+            self.invalid("missing )", start)
+        self.depth -= 1
+        self.ignore_case = ignore_case
+        if wrap == "?=" or wrap == "?!":
+            return LookAhead(start, body, negated=wrap == "?!")
+        if wrap == "?<=" or wrap == "?<!":
+            return self.look_behind(start, body, negated=wrap == "?<!")
+        return body
+
+    def group_kind(self, start: int) -> str:
+        """Read what follows ``(``; return the mark of an assertion or ``""``."""
+        for mark in ("?=", "?!", "?<=", "?<!"):
+            if self.take(mark):
+                return mark
+        if self.take("?:") or not self.peek("?"):
+            return ""
+        if self.take("?i:"):
+            self.ignore_case = True
+        elif self.take("?-i:"):
+            self.ignore_case = False
+        elif self.take("?<") or self.take("?P<"):
+            self.group_name()
+        elif self.peek("?P="):
+            self.unsupported("a back-reference", start)
+        elif self.peek("?>"):
+            self.unsupported("an atomic group", start)
+        elif re.compile(r"\?[a-zA-Z]*(-[a-zA-Z]+)?[:)]").match(self.pattern, self.position):
+            self.unsupported("an inline flag", start, "(?i) at the start and (?i:…) are read")
+        else:
+            self.invalid("an unknown kind of group", start)
+        return ""
+
+    def group_name(self) -> str:
+        match = _GROUP_NAME.match(self.pattern, self.position)
+        if match is None:
+            self.invalid("a group name was expected")
+        self.position = match.end()
+        if not self.take(">"):
+            self.invalid("missing > behind a group name")
+        return match[0]
+
+    def look_behind(self, start: int, body: Expression, *, negated: bool) -> Expression:
+        branches = body.branches if isinstance(body, Alternation) else (body,)
+        members = CodePointSet(())
+        for branch in branches:
+            if not isinstance(branch, Characters):
+                self.unsupported("a look-behind at anything but one character", start)
+            members = members | branch.members
+        return LookBehind(start, members, negated)
+
+    # Escapes
+
+    def escape(self, start: int) -> Expression:
+        if self.at_end:
+            self.invalid("a backslash with nothing behind it", start)
+        character = self.pattern[self.position]
+        if character in "bB":
+            self.position += 1
+            return WordBoundary(start, character == "B", self.folded(WORD))
+        if character in "123456789":
+            self.back_reference(start)
+        if character == "k":
+            self.named_reference(start)
+        members = self.class_escape(start)
+        if members is not None:
+            return Characters(members, start)
+        return self.single(self.character_escape(start), start)
+
+    def back_reference(self, start: int) -> NoReturn:
+        match = re.compile(r"[0-9]+").match(self.pattern, self.position)
+        assert match is not None
+        if len(match[0]) < 9 and int(match[0]) <= self.groups:
+            self.unsupported("a back-reference", start)
+        self.invalid(f"a reference to group {match[0]}, which is not there", start)
+
+    def named_reference(self, start: int) -> NoReturn:
+        self.position += 1
+        if not self.take("<") or self.group_name() not in self.names:
+            self.invalid("a reference to a named group that is not there", start)
+        self.unsupported("a back-reference", start)
+
+    def class_escape(self, start: int) -> CodePointSet | None:
+        r"""Read ``d``, ``P{…}`` and the like behind a backslash; ``None``: it is no class."""
+        letter = self.pattern[self.position]
+        if letter.lower() in _CLASS_ESCAPES:
+            self.position += 1
+            members = self.folded(_CLASS_ESCAPES[letter.lower()])
+        elif letter in "pP":
+            self.position += 1
+            members = self.property(start)
+        else:
+            return None
+        if letter.islower():
+            return members
+        return self.folded(~members) if letter == "P" else ~members
+
+    def property(self, start: int) -> CodePointSet:
+        match = _PROPERTY.match(self.pattern, self.position)
+        if match is None:
+            self.invalid("{Name} or {Name=Value} must stand behind \\p", start)
+        self.position = match.end()
+        try:
+            members = property_set(match[1], match[2])
+        except NotImplementedError:
+            self.unsupported(f"the property {match[0]}", start)
+        if members is None:
+            hint = f"For a script write {{Script={match[1]}}}" if match[2] is None else ""
+            self.invalid(f"there is no property {match[0]}", start, hint)
+        return members
+
+    def character_escape(self, start: int) -> int:
+        """Read one escaped character behind the backslash; return its code point."""
+        character = self.next_character()
+        if character in _CONTROLS:
+            return _CONTROLS[character]
+        if character == "x":
+            return self.hexadecimal(2, start)
+        if character == "u":
+            return self.unicode_escape(start)
+        if character == "c":
+            letter = self.next_character()
+            if not (letter.isascii() and letter.isalpha()):
+                self.invalid("a letter must stand behind \\c", start)
+            return ord(letter) % 32
+        if character == "0":
+            if not self.at_end and self.pattern[self.position] in "0123456789":
+                self.invalid("an octal escape", start, "Write \\xHH")
+            return 0
+        if character.isascii() and character.isalnum():
+            hint = "^ and $ match the ends of the text" if character in "AZz" else ""
+            self.invalid(f"\\{character} has no meaning in ECMA-262", start, hint)
+        return ord(character)
+
+    def hexadecimal(self, digits: int, start: int) -> int:
+        text = self.pattern[self.position : self.position + digits]
+        if len(text) < digits or not re.fullmatch("[0-9A-Fa-f]+", text):
+            self.invalid(f"{digits} hexadecimal digits were expected", start)
+        self.position += digits
+        return int(text, 16)
+
+    def unicode_escape(self, start: int) -> int:
+        if self.take("{"):
+            match = re.compile(r"([0-9A-Fa-f]+)\}").match(self.pattern, self.position)
+            if match is None or len(match[1].lstrip("0")) > 6 or int(match[1], 16) > MAX_CODE_POINT:
+                self.invalid("no code point", start)
+            self.position = match.end()
+            return int(match[1], 16)
+        high = self.hexadecimal(4, start)
+        if 0xD800 <= high <= 0xDBFF:
+            match = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(
+                self.pattern, self.position
+            )
+            if match is not None:
+                self.position = match.end()
+                return 0x10000 + ((high - 0xD800) << 10) + int(match[1], 16) - 0xDC00
+        return high
+
+    # Classes
+
+    def character_class(self, start: int) -> Expression:
+        negated = self.take("^")
+        ranges: list[tuple[int, int]] = []
+        while not self.take("]"):
+            if self.at_end:
+                self.invalid("missing ]", start)
+            here = self.position
+            first = self.class_atom()
+            if self.peek("-") and not self.peek("-]"):
+                self.position += 1
+                if self.at_end:
+                    self.invalid("missing ]", start)
+                last = self.class_atom()
+                if isinstance(first, int) and isinstance(last, int):
+                    if last < first:
+                        self.invalid("a range that is out of order", here)
+                    ranges.append((first, last))
+                    continue
+                ranges.extend(_ranges(last))
+                ranges.append((ord("-"), ord("-")))
+            ranges.extend(_ranges(first))
+        members = self.folded(CodePointSet(ranges))
+        return Characters(~members if negated else members, start)
+
+    def class_atom(self) -> int | CodePointSet:
+        start = self.position
+        character = self.next_character()
+        if character != "\\":
+            return ord(character)
+        if self.at_end:
+            self.invalid("a backslash with nothing behind it", start)
+        if self.take("b"):
+            return 8
+        members = self.class_escape(start)
+        return self.character_escape(start) if members is None else members
+
+
+def _ranges(atom: int | CodePointSet) -> tuple[tuple[int, int], ...]:
+    return ((atom, atom),) if isinstance(atom, int) else atom.ranges
+
+
+_GROUP_OR_SKIP = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]|\((?!\?)|\(\?P?<(?![=!])([^>]*)>", re.DOTALL)
+
+
+def _count_groups(pattern: str) -> tuple[int, set[str]]:
+    """Return how many capturing groups there are, and the names of the named ones."""
+    opened = [match for match in _GROUP_OR_SKIP.finditer(pattern) if match[0].startswith("(")]
+    return len(opened), {match[1] for match in opened if match[1] is not None}
