@@ -178,9 +178,20 @@ class Sequence(Node):
         return self.boolean and (self.head.is_empty or self.tail.is_empty)
 
     def _make_row(self) -> Row:
-        tail = self.tail
-        stepped = collect((s, sequence(target, tail)) for s, target in self.head.row)
-        return merge_rows((stepped, tail.row), choice) if self.head.nullable else stepped
+        # A loop, since thousands of nullable heads may stand in a row.
+        rows = [self._step_head()]
+        node: Node = self
+        while isinstance(node, Sequence) and node.head.nullable:
+            node = node.tail
+            if isinstance(node, Sequence) and node._row is None:
+                rows.append(node._step_head())
+            else:
+                rows.append(node.row)
+                break
+        return merge_rows(rows, choice) if len(rows) > 1 else rows[0]
+
+    def _step_head(self) -> Row:
+        return collect((s, sequence(target, self.tail)) for s, target in self.head.row)
 
     def _make_first_bytes(self) -> int:
         first = self.head.first_bytes

@@ -56,10 +56,13 @@ from state_machines.regex.syntax import (
     WordBoundary,
 )
 
-__all__ = ["MAX_UNROLLED", "compile_pattern"]
+__all__ = ["MAX_OPTIONAL", "MAX_UNROLLED", "compile_pattern"]
 
 MAX_UNROLLED = 500
 """Copies of bodies that a pattern's repetitions with assertions may be unrolled to."""
+
+MAX_OPTIONAL = 100
+"""Different parts in a row that may all be left out, so that any of them can come next."""
 
 _ANYTHING = everything(ANY_CODE_POINT)
 
@@ -165,7 +168,7 @@ class _Compiler:
         found: list[Continuation] = []
         if _is_uniform(then) and sum(word is not None for word in words) > 1:
             plain = trie(((word, EPSILON) for word in words if word is not None), code_points)
-            found.append(self.uniform(sequence(plain, then[0])))
+            found.append(self.uniform(self.joined(plain, then[0])))
         else:
             words = [None] * len(words)
         for branch_tree, word in zip(tree.branches, words, strict=True):
@@ -207,7 +210,7 @@ class _Compiler:
         if tree.most == 0:
             return then
         body, least, most = tree.body, tree.least, tree.most
-        if isinstance(body, LookAhead):
+        if body.max_length == 0:  # only assertions: once is as good as often
             return then if least == 0 else self.compile(body, then)
         if body.reach <= 0:
             alone = self.compile(body, self.end)
@@ -226,7 +229,7 @@ class _Compiler:
     def counted(self, language: Node, then: Continuation) -> Continuation:
         """Return ``language``, which depends on nothing around it, and then ``then``."""
         if _is_uniform(then):
-            return self.uniform(sequence(language, then[0]))
+            return self.uniform(self.joined(language, then[0]))
         if _is_uniform(then[1:]):
             some = sequence(branch(language.row), then[1])
         else:
@@ -234,6 +237,15 @@ class _Compiler:
         if not language.nullable:
             return self.uniform(some)
         return _each(then, lambda node: choice((node, some)))
+
+    def joined(self, language: Node, then: Node) -> Node:
+        """Return ``sequence(language, then)`` unless too many parts in a row are optional."""
+        run, node = 0, then
+        while language.nullable and isinstance(node, SequenceNode) and node.head.nullable:
+            run, node = run + 1, node.tail
+        if run >= MAX_OPTIONAL:
+            raise self.unsupported(f"more than {MAX_OPTIONAL} optional parts in a row", 0)
+        return sequence(language, then)
 
     def _before(self, language: Node, then: Continuation) -> Iterator[Node]:
         """Split the non-empty words by their last character, which decides on the context."""
@@ -352,11 +364,14 @@ def _left_classes(tree: Expression) -> tuple[CodePointSet, ...]:
 
 def _word(tree: Expression) -> tuple[int, ...] | None:
     """Return the code points of an expression that matches one word alone, else ``None``."""
-    word = []
+    word: list[int] = []
     for part in tree.parts if isinstance(tree, Concatenation) else (tree,):
-        if not isinstance(part, Characters) or len(part.members) != 1:
+        body, count = part, 1
+        if isinstance(part, Repeat) and part.least == part.most and part.least < MAX_UNROLLED:
+            body, count = part.body, part.least
+        if not isinstance(body, Characters) or len(body.members) != 1:
             return None
-        word.append(part.members.ranges[0][0])
+        word.extend([body.members.ranges[0][0]] * count)
     return tuple(word)
 
 

@@ -127,7 +127,7 @@ class _Parser:
     def concatenation(self) -> Expression:
         parts: list[Expression] = []
         while not self.at_end and self.pattern[self.position] not in "|)":
-            parts.append(self.term())
+            _append(parts, self.term())
         return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def term(self) -> Expression:
@@ -136,7 +136,8 @@ class _Parser:
         bounds = self.quantifier()
         if bounds is None:
             return atom
-        if isinstance(atom, Start | End | WordBoundary | LookBehind):
+        bare = self.pattern[start] != "(" or self.pattern.startswith("(?<", start)
+        if bare and isinstance(atom, Start | End | WordBoundary | LookBehind):
             self.invalid("a quantifier behind an anchor", start)
         least, most = bounds
         if most is not None and most < least:
@@ -403,6 +404,21 @@ class _Parser:
             return 8
         members = self.class_escape(start)
         return self.character_escape(start) if members is None else members
+
+
+def _append(parts: list[Expression], part: Expression) -> None:
+    """Append a part; what repeats the body of the last part adds to its count (``aa?a*``)."""
+    if parts:
+        (body, least, most), (other, more, top) = _counted(parts[-1]), _counted(part)
+        if body == other and not body.left and body.reach <= 0:
+            bound = None if most is None or top is None else most + top
+            parts[-1] = Repeat(body, least + more, bound)
+            return
+    parts.append(part)
+
+
+def _counted(part: Expression) -> tuple[Expression, int, int | None]:
+    return (part.body, part.least, part.most) if isinstance(part, Repeat) else (part, 1, 1)
 
 
 def _ranges(atom: int | CodePointSet) -> tuple[tuple[int, int], ...]:
