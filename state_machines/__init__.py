@@ -1,1 +1,43 @@
-"""Grammars, vocabularies and token masks. Needs NumPy, never mlx."""
+"""Grammars, vocabularies and token masks. Needs NumPy, never mlx.
+
+>>> from state_machines import RegexStateMachine
+>>> RegexStateMachine(r"(yes|no)").matches("yes")
+True
+"""
+
+from state_machines.errors import (
+    GrammarBudgetError,
+    InvalidPatternError,
+    InvalidSchemaError,
+    PatternError,
+    ProxyError,
+    SchemaError,
+    TokenRejectedError,
+    UnsatisfiableSchemaError,
+    UnsupportedPatternError,
+    UnsupportedSchemaError,
+    VocabularyError,
+)
+from state_machines.json_schema import JsonSchemaStateMachine
+from state_machines.machine import RegexStateMachine, StateMachine
+from state_machines.matcher import Matcher
+from state_machines.vocabulary import Vocabulary
+
+__all__ = [
+    "GrammarBudgetError",
+    "InvalidPatternError",
+    "InvalidSchemaError",
+    "JsonSchemaStateMachine",
+    "Matcher",
+    "PatternError",
+    "ProxyError",
+    "RegexStateMachine",
+    "SchemaError",
+    "StateMachine",
+    "TokenRejectedError",
+    "UnsatisfiableSchemaError",
+    "UnsupportedPatternError",
+    "UnsupportedSchemaError",
+    "Vocabulary",
+    "VocabularyError",
+]

@@ -21,6 +21,8 @@ Each error carries its facts as attributes; the sentence is only made by ``str``
 
 from __future__ import annotations
 
+from typing import Self
+
 __all__ = [
     "GrammarBudgetError",
     "InvalidPatternError",
@@ -60,14 +62,22 @@ class SchemaError(ProxyError):
 
     ``pointer`` is the JSON Pointer (RFC 6901) of the offending place as a URI fragment without
     ``#``: ``""`` is the whole schema. ``keyword`` is the keyword at fault, or ``None``.
+    ``is_located`` tells whether whoever raised the error knew the place.
     """
 
     def __init__(
-        self, what: str, *, pointer: str = "", keyword: str | None = None, hint: str = ""
+        self, what: str, *, pointer: str | None = None, keyword: str | None = None, hint: str = ""
     ) -> None:
         super().__init__(what, hint=hint)
-        self.pointer = pointer
+        self.pointer = pointer or ""
+        self.is_located = pointer is not None
         self.keyword = keyword
+
+    def located(self, pointer: str, keyword: str | None) -> Self:
+        """Return the same error at a place."""
+        return type(self)(
+            self.what, pointer=pointer, keyword=self.keyword or keyword, hint=self.hint
+        )
 
     def _where(self) -> str:
         return f" (at #{self.pointer})"

@@ -1,0 +1,72 @@
+"""A node that remembers the bytes it has matched, for languages that depend on them.
+
+That no two members of an object have the same name is no regular property: what may follow
+depends on the names written so far. A :class:`Captured` node matches a regular language and hands
+the text to a continuation, which gives the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
+from state_machines.grammar.symbols import bytes_in
+
+__all__ = ["Captured", "Continuation", "captured"]
+
+
+class Continuation(Protocol):
+    """What comes after a captured text. Hashable, and equal where it behaves equally."""
+
+    def after(self, text: bytes) -> Node:
+        """Return the node that follows the captured bytes."""
+        ...
+
+    def after_any(self) -> Node | None:
+        """Return a node that stands for ``after(text)`` whatever the text, if there is one.
+
+        The two may differ only beyond the end of another captured text.
+        """
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class Captured(Node):
+    """``text`` has been matched; ``rest``, prefix-free and regular, is still to come."""
+
+    __slots__ = ("rest", "text", "then")
+
+    def __init__(self, text: bytes, rest: Node, then: Continuation) -> None:
+        super().__init__(nullable=False, min_length=rest.min_length, max_length=None)
+        self.text = text
+        self.rest = rest
+        self.then = then
+
+    def _make_row(self) -> Row:
+        return tuple(
+            (1 << byte, self._step(byte, target))
+            for symbols, target in self.rest.row
+            for byte in bytes_in(symbols)
+        )
+
+    def _make_first_bytes(self) -> int:
+        return self.rest.first_bytes
+
+    def _make_derivative(self, byte: int) -> Node:
+        target = self.rest.derivative(byte)
+        return EMPTY if target is EMPTY else self._step(byte, target)
+
+    def _step(self, byte: int, target: Node) -> Node:
+        text = self.text + bytes((byte,))
+        return self.then.after(text) if target is EPSILON else captured(target, self.then, text)
+
+
+def captured(rest: Node, then: Continuation, text: bytes = b"") -> Node:
+    """Return the node that matches ``rest`` and goes on as ``then`` says.
+
+    ``rest`` must be prefix-free: where a word of it ends is known from its bytes alone.
+    """
+    if rest is EMPTY:
+        return EMPTY
+    return intern_node((Captured, text, rest, then), lambda: Captured(text, rest, then))

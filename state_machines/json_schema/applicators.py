@@ -1,0 +1,215 @@
+"""Keywords that apply other schemas, to the value or to its children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from state_machines.grammar.boolean import complement
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import choice
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.assertions import but, lacking, required
+from state_machines.json_schema.document import Place
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.terms import FALSE, TRUE, Term
+from state_machines.json_schema.values import ANY_TEXT, Values
+from state_machines.regex import compile_pattern
+
+__all__ = [
+    "additional_properties",
+    "all_of",
+    "any_of",
+    "dependencies",
+    "dependent_schemas",
+    "if_",
+    "items",
+    "items_or_tuple",
+    "not_",
+    "one_of",
+    "pattern_properties",
+    "prefix_items",
+    "properties",
+    "property_names",
+    "ref",
+]
+
+
+def _subschemas(place: Place, keyword: str, value: Any) -> Iterator[Place]:
+    if not isinstance(value, list) or not value:
+        raise place.error(f"{keyword} is not a non-empty array of schemas", keyword)
+    for index, schema in enumerate(value):
+        yield place.child(schema, keyword, index)
+
+
+def _named_subschemas(place: Place, keyword: str, value: Any) -> Iterator[tuple[str, Place]]:
+    if not isinstance(value, dict):
+        raise place.error(f"{keyword} is not an object of schemas", keyword)
+    for name, schema in value.items():
+        yield name, place.child(schema, keyword, name)
+
+
+def _terms(places: Iterable[Place], normaliser: Normaliser) -> list[Term]:
+    return [normaliser.table.located(place) for place in places]
+
+
+def ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``$ref``: what the schema at the reference admits (core, 8.2.3.1)."""
+    if not isinstance(value, str):
+        raise place.error("$ref is not a string", "$ref")
+    return normaliser.table.located(place.document.resolve(place, value, "$ref"))
+
+
+def all_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``allOf``: what all of the schemas admit (core, 10.2.1.1)."""
+    return normaliser.table.all_of(_terms(_subschemas(place, "allOf", value), normaliser))
+
+
+def any_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``anyOf``: what at least one of the schemas admits (core, 10.2.1.2)."""
+    return normaliser.table.any_of(_terms(_subschemas(place, "anyOf", value), normaliser))
+
+
+def one_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3).
+
+    Each alternative, less those others that it shares a value with.
+    """
+    table = normaliser.table
+    terms = _terms(_subschemas(place, "oneOf", value), normaliser)
+    overlaps: list[list[Term]] = [[] for _ in terms]
+    for i, left in enumerate(terms):
+        for j in range(i):
+            if not normaliser.are_disjoint(left, terms[j]):
+                overlaps[i].append(terms[j])
+                overlaps[j].append(left)
+    return table.any_of(
+        table.all_of((term, *(table.negation(other) for other in others)))
+        for term, others in zip(terms, overlaps, strict=True)
+    )
+
+
+def not_(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``not``: what the schema does not admit (core, 10.2.1.4)."""
+    return normaliser.table.negation(normaliser.table.located(place.child(value, "not")))
+
+
+def if_(place: Place, value: Any, normaliser: Normaliser) -> Term | Values:
+    """``if`` with ``then`` and ``else`` beside it (core, 10.2.2)."""
+    table, schema = normaliser.table, place.schema
+    condition = table.located(place.child(value, "if"))
+    then = table.located(place.child(schema["then"], "then")) if "then" in schema else TRUE
+    otherwise = table.located(place.child(schema["else"], "else")) if "else" in schema else TRUE
+    return table.all_of(
+        (
+            table.any_of((table.negation(condition), then)),
+            table.any_of((condition, otherwise)),
+        )
+    )
+
+
+def properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``properties``: the values of the named properties (core, 10.3.2.1)."""
+    table = normaliser.table
+    terms = {
+        name: table.located(child) for name, child in _named_subschemas(place, "properties", value)
+    }
+    return but(shape=ObjectShape(properties=terms))
+
+
+def _name_patterns(place: Place) -> dict[str, Node]:
+    value = place.schema.get("patternProperties", {})
+    named = _named_subschemas(place, "patternProperties", value)
+    return {name: compile_pattern(name, search=True) for name, _ in named}
+
+
+def pattern_properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``patternProperties``: the values of properties whose name matches (core, 10.3.2.2)."""
+    patterns = _name_patterns(place)
+    terms = {
+        name: normaliser.table.located(child)
+        for name, child in _named_subschemas(place, "patternProperties", value)
+    }
+    rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
+    return but(shape=ObjectShape(others=tuple(rules)))
+
+
+def additional_properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``additionalProperties``: the values of all properties not named beside it (10.3.2.3)."""
+    term = normaliser.table.located(place.child(value, "additionalProperties"))
+    if term is TRUE:
+        return but()
+    listed = dict.fromkeys(place.schema.get("properties", {}), TRUE)
+    matched = choice(_name_patterns(place).values())
+    names = complement(matched, ANY_CODE_POINT)
+    return but(shape=ObjectShape(properties=listed, others=(NameRule(names, term),)))
+
+
+def property_names(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``propertyNames``: what every property's name is (core, 10.3.2.4)."""
+    term = normaliser.table.located(place.child(value, "propertyNames"))
+    allowed = normaliser.values(term).strings
+    if allowed is ANY_TEXT:
+        return but()
+    refused = complement(allowed, ANY_CODE_POINT)
+    return but(shape=ObjectShape(others=(NameRule(refused, FALSE),)))
+
+
+def dependent_schemas(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``dependentSchemas``: who has this property is in that schema too (core, 10.2.2.4)."""
+    table = normaliser.table
+    return table.all_of(
+        table.any_of((table.given(lacking(name)), table.located(child)))
+        for name, child in _named_subschemas(place, "dependentSchemas", value)
+    )
+
+
+def dependencies(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``dependencies``: drafts 4 to 7's two keywords in one (draft 7 validation, 6.5.7)."""
+    if not isinstance(value, dict):
+        raise place.error("dependencies is not an object", "dependencies")
+    table = normaliser.table
+    parts = []
+    for name, needed in value.items():
+        if isinstance(needed, list):
+            then = table.given(required(place, needed, normaliser))
+        else:
+            then = table.located(place.child(needed, "dependencies", name))
+        parts.append(table.any_of((table.given(lacking(name)), then)))
+    return table.all_of(parts)
+
+
+def prefix_items(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``prefixItems``: the first items, one schema each (core, 10.3.1.1)."""
+    terms = _terms(_subschemas(place, "prefixItems", value), normaliser)
+    return but(array=ArrayShape(prefix=tuple(terms)))
+
+
+def items(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``items``: every item beyond ``prefixItems`` (core, 10.3.1.2)."""
+    before = place.schema.get("prefixItems", [])
+    term = normaliser.table.located(place.child(value, "items"))
+    return but(array=_beyond(len(before), term))
+
+
+def items_or_tuple(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``items`` up to 2019-09: all items, or an array for the first ones (draft 7, 6.4.1)."""
+    table = normaliser.table
+    if not isinstance(value, list):
+        return but(array=_beyond(0, table.located(place.child(value, "items"))))
+    prefix = tuple(
+        table.located(place.child(schema, "items", index)) for index, schema in enumerate(value)
+    )
+    rest = TRUE
+    if "additionalItems" in place.schema:
+        additional = place.schema["additionalItems"]
+        rest = table.located(place.child(additional, "additionalItems"))
+    return but(array=_beyond(len(prefix), rest, prefix))
+
+
+def _beyond(width: int, rest: Term, prefix: tuple[Term, ...] = ()) -> ArrayShape:
+    return ArrayShape(
+        prefix=prefix or (TRUE,) * width, rest=rest, most=width if rest is FALSE else None
+    )

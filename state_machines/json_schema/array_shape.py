@@ -1,0 +1,98 @@
+"""What a conjunction of array keywords can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
+
+__all__ = ["ArrayShape", "Counted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """From index ``start`` on, between ``least`` and ``most`` items are in ``term``."""
+
+    term: Term
+    start: int = 0
+    least: int = 1
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """Arrays of ``least`` to ``most`` items.
+
+    Item *i* is in ``prefix[i]``, items beyond the prefix are in ``rest``; every ``counted``
+    requirement holds.
+    """
+
+    prefix: tuple[Term, ...] = ()
+    rest: Term = TRUE
+    least: int = 0
+    most: int | None = None
+    counted: tuple[Counted, ...] = ()
+
+    @property
+    def is_unconstrained(self) -> bool:
+        """Whether every array has this shape."""
+        return self == ArrayShape()
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether no array has this shape, as far as can be told without looking at terms."""
+        return self.most is not None and self.most < self.least
+
+    def item(self, index: int) -> Term:
+        """Return the term of the item at an index."""
+        return self.prefix[index] if index < len(self.prefix) else self.rest
+
+    def conjoin(self, other: ArrayShape, table: TermTable) -> ArrayShape:
+        """Return the arrays of both shapes."""
+        width = max(len(self.prefix), len(other.prefix))
+        bounds = [most for most in (self.most, other.most) if most is not None]
+        return _trimmed(
+            ArrayShape(
+                prefix=tuple(
+                    table.all_of((self.item(i), other.item(i))) for i in range(width)
+                ),
+                rest=table.all_of((self.rest, other.rest)),
+                least=max(self.least, other.least),
+                most=min(bounds) if bounds else None,
+                counted=tuple(dict.fromkeys(self.counted + other.counted)),
+            )
+        )
+
+    def complement(self, table: TermTable) -> tuple[ArrayShape, ...]:
+        """Return the arrays that lack this shape, as a union of shapes."""
+        return tuple(self._failures(table))
+
+    def _failures(self, table: TermTable) -> Iterable[ArrayShape]:
+        if self.least > 0:
+            yield ArrayShape(most=self.least - 1)
+        if self.most is not None:
+            yield ArrayShape(least=self.most + 1)
+        for index, term in enumerate(self.prefix):
+            if term is not TRUE:
+                before = (TRUE,) * index
+                yield ArrayShape(prefix=(*before, table.negation(term)), least=index + 1)
+        if self.rest is FALSE:
+            yield ArrayShape(least=len(self.prefix) + 1)
+        elif self.rest is not TRUE:
+            yield ArrayShape(counted=(Counted(table.negation(self.rest), len(self.prefix)),))
+        for part in self.counted:
+            if part.least > 0:
+                yield ArrayShape(counted=(replace(part, least=0, most=part.least - 1),))
+            if part.most is not None:
+                yield ArrayShape(counted=(replace(part, least=part.most + 1, most=None),))
+
+
+def _trimmed(shape: ArrayShape) -> ArrayShape:
+    """Turn items that admit nothing into a length bound."""
+    most = shape.most
+    for index, term in enumerate((*shape.prefix, shape.rest)):
+        if term is FALSE and (most is None or index < most):
+            most = index
+            break
+    return shape if most == shape.most else replace(shape, most=most)

@@ -1,0 +1,219 @@
+"""Keywords that assert something about the value itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import repetition, symbols
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.constants import constant, constants
+from state_machines.json_schema.document import Place
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.numbers import INTEGERS, Interval, NumberSet, exact
+from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.terms import FALSE, Term
+from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, disjoin
+from state_machines.regex import compile_pattern
+
+__all__ = [
+    "KNOWN_FORMATS",
+    "but",
+    "const",
+    "dependent_required",
+    "enum",
+    "exclusive_maximum",
+    "exclusive_minimum",
+    "lacking",
+    "max_items",
+    "max_length",
+    "max_properties",
+    "maximum",
+    "min_items",
+    "min_length",
+    "min_properties",
+    "minimum",
+    "pattern",
+    "required",
+    "type_",
+]
+
+KNOWN_FORMATS = frozenset(
+    {
+        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname"),
+        *("idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference"),
+        *("uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex"),
+    }
+)
+
+_TYPES: dict[str, Values] = {
+    "null": Values(null=True),
+    "boolean": Values(booleans=ANY_VALUE.booleans),
+    "number": Values(numbers=ANY_VALUE.numbers),
+    "integer": Values(numbers=INTEGERS),
+    "string": Values(strings=ANY_TEXT),
+    "array": Values(arrays=ANY_VALUE.arrays),
+    "object": Values(objects=ANY_VALUE.objects),
+}
+
+
+def but(
+    *,
+    numbers: NumberSet | None = None,
+    strings: Node | None = None,
+    array: ArrayShape | None = None,
+    shape: ObjectShape | None = None,
+) -> Values:
+    """Return every value, with the values of one type restricted."""
+    return Values(
+        null=True,
+        booleans=ANY_VALUE.booleans,
+        numbers=ANY_VALUE.numbers if numbers is None else numbers,
+        strings=ANY_TEXT if strings is None else strings,
+        arrays=ANY_VALUE.arrays if array is None else (array,),
+        objects=ANY_VALUE.objects if shape is None else (shape,),
+    )
+
+
+def type_(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``type``: one of the named types (validation, 6.1.1)."""
+    del normaliser
+    names = value if isinstance(value, list) else [value]
+    for name in names:
+        if not isinstance(name, str) or name not in _TYPES:
+            raise place.error(
+                f"{name!r} is not a type", "type", hint=f"Types are {', '.join(sorted(_TYPES))}"
+            )
+    if not names:
+        raise place.error("type lists no type", "type")
+    return _TYPES[names[0]] if len(names) == 1 else disjoin(_TYPES[name] for name in names)
+
+
+def enum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``enum``: equal to one of the listed values (validation, 6.1.2)."""
+    if not isinstance(value, list):
+        raise place.error("enum is not an array", "enum")
+    return constants(value, normaliser.table)
+
+
+def const(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``const``: equal to the value (validation, 6.1.3)."""
+    del place
+    return constant(value, normaliser.table)
+
+
+def _number(place: Place, keyword: str, value: Any) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise place.error(f"{keyword} is not a number", keyword)
+    return exact(value)
+
+
+def _exclusive_beside(place: Place, keyword: str) -> bool:
+    if not place.dialect.boolean_exclusive:
+        return False
+    value = place.schema.get(keyword, False)
+    if not isinstance(value, bool):
+        raise place.error(f"{keyword} is not a Boolean", keyword, hint="In draft 4 it is one")
+    return value
+
+
+def minimum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``minimum`` (validation, 6.2.4); in draft 4 ``exclusiveMinimum`` beside it is a Boolean."""
+    del normaliser
+    low = _number(place, "minimum", value)
+    is_open = _exclusive_beside(place, "exclusiveMinimum")
+    return but(numbers=NumberSet((Interval(low=low, low_open=is_open),)))
+
+
+def maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``maximum`` (validation, 6.2.2); in draft 4 ``exclusiveMaximum`` beside it is a Boolean."""
+    del normaliser
+    high = _number(place, "maximum", value)
+    is_open = _exclusive_beside(place, "exclusiveMaximum")
+    return but(numbers=NumberSet((Interval(high=high, high_open=is_open),)))
+
+
+def exclusive_minimum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``exclusiveMinimum`` (validation, 6.2.5)."""
+    del normaliser
+    low = _number(place, "exclusiveMinimum", value)
+    return but(numbers=NumberSet((Interval(low=low, low_open=True),)))
+
+
+def exclusive_maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``exclusiveMaximum`` (validation, 6.2.3)."""
+    del normaliser
+    high = _number(place, "exclusiveMaximum", value)
+    return but(numbers=NumberSet((Interval(high=high, high_open=True),)))
+
+
+def _count(place: Place, keyword: str, value: Any) -> int:
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole or value < 0:
+        raise place.error(f"{keyword} is not a non-negative integer", keyword)
+    return int(value)
+
+
+def _bound(keyword: str, make: Callable[[int], Values]) -> Callable[[Place, Any, Normaliser], Values]:
+    """Return the function of a keyword whose value is a count."""
+
+    def read(place: Place, value: Any, normaliser: Normaliser) -> Values:
+        del normaliser
+        return make(_count(place, keyword, value))
+
+    read.__doc__ = f"``{keyword}`` (validation, 6.3 to 6.5)."
+    return read
+
+
+_CHARACTER = symbols(ANY_CODE_POINT)
+
+min_length = _bound("minLength", lambda n: but(strings=repetition(_CHARACTER, n, None)))
+max_length = _bound("maxLength", lambda n: but(strings=repetition(_CHARACTER, 0, n)))
+min_items = _bound("minItems", lambda n: but(array=ArrayShape(least=n)))
+max_items = _bound("maxItems", lambda n: but(array=ArrayShape(most=n)))
+min_properties = _bound("minProperties", lambda n: but(shape=ObjectShape(least=n)))
+max_properties = _bound("maxProperties", lambda n: but(shape=ObjectShape(most=n)))
+
+
+def pattern(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``pattern``: the expression matches somewhere in the string (validation, 6.3.3)."""
+    del normaliser
+    if not isinstance(value, str):
+        raise place.error("pattern is not a string", "pattern")
+    return but(strings=compile_pattern(value, search=True))
+
+
+def _names(place: Place, keyword: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise place.error(f"{keyword} is not an array of strings", keyword)
+    return value
+
+
+def required(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``required``: these properties are there (validation, 6.5.3)."""
+    del normaliser
+    return but(shape=ObjectShape(required=frozenset(_names(place, "required", value))))
+
+
+def dependent_required(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``dependentRequired``: who has this property has those too (validation, 6.5.4)."""
+    if not isinstance(value, dict):
+        raise place.error("dependentRequired is not an object", "dependentRequired")
+    table = normaliser.table
+    return table.all_of(
+        table.any_of(
+            (
+                table.given(lacking(name)),
+                table.given(required(place, names, normaliser)),
+            )
+        )
+        for name, names in value.items()
+    )
+
+
+def lacking(name: str) -> Values:
+    """Return the values that are no object with a property of that name."""
+    return but(shape=ObjectShape(properties={name: FALSE}))

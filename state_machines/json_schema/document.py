@@ -1,0 +1,146 @@
+"""A schema document: places in it, and what their references lead to.
+
+References are resolved by ``referencing`` (RFC 3986, RFC 6901); the drafts' metaschemas come from
+``jsonschema-specifications``, other documents from the registry that the caller passes. Nothing
+is ever fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema_specifications import REGISTRY as SPECIFICATIONS
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012, UnknownDialect, specification_with
+
+from state_machines.errors import InvalidSchemaError
+from state_machines.json_schema.dialects import DIALECTS, Dialect
+
+__all__ = ["Place", "SchemaDocument"]
+
+_Resolver = Any
+"""``referencing._core.Resolver``, which its package does not export."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """A schema at a place of a document: the schema, and where it stands."""
+
+    schema: Any
+    pointer: str
+    dialect: Dialect
+    resolver: _Resolver
+    document: SchemaDocument
+
+    @property
+    def key(self) -> object:
+        """What two equal places have in common, however they were reached."""
+        return (id(self.schema), self.dialect.name)
+
+    def child(self, schema: Any, *path: str | int) -> Place:
+        """Return the place of a subschema, given the path to it from here."""
+        pointer = self.pointer + "".join(f"/{_escaped(str(part))}" for part in path)
+        return self.document.place(schema, pointer, self.dialect, self.resolver)
+
+    def error(self, what: str, keyword: str, *, hint: str = "") -> InvalidSchemaError:
+        """Return the error that a keyword's value here is malformed."""
+        return InvalidSchemaError(what, pointer=self.at(keyword), keyword=keyword, hint=hint)
+
+    def at(self, keyword: str) -> str:
+        """Return the JSON Pointer of a keyword of this schema."""
+        return f"{self.pointer}/{_escaped(keyword)}"
+
+
+def _escaped(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+class SchemaDocument:
+    """A schema, copied from the caller's, with everything its references can reach."""
+
+    def __init__(self, schema: Any, registry: Registry[Any] | None = None) -> None:
+        self._contents = _copied(schema)
+        dialect = self._dialect_of(self._contents, "", DIALECTS["2020-12"])
+        resource = dialect.specification.create_resource(self._contents)
+        known: Registry[Any] = SPECIFICATIONS if registry is None else registry.combine(SPECIFICATIONS)
+        resolver = known.resolver_with_root(resource)
+        self._references: dict[tuple[str, str], Place] = {}
+        self.root = self.place(self._contents, "", dialect, resolver, is_root=True)
+
+    def place(
+        self,
+        schema: Any,
+        pointer: str,
+        dialect: Dialect,
+        resolver: _Resolver,
+        *,
+        is_root: bool = False,
+    ) -> Place:
+        """Return the place of a schema; its own ``$id`` and ``$schema`` are taken into account."""
+        if isinstance(schema, dict):
+            if "$schema" in schema:
+                dialect = self._dialect_of(schema, pointer, dialect)
+            if not is_root and ("$id" in schema or "id" in schema):
+                resource = dialect.specification.create_resource(schema)
+                resolver = resolver.in_subresource(resource)
+        elif not isinstance(schema, bool):
+            raise InvalidSchemaError(
+                f"a schema is an object or a Boolean, not {type(schema).__name__}", pointer=pointer
+            )
+        return Place(schema, pointer, dialect, resolver, self)
+
+    def resolve(self, place: Place, reference: str, keyword: str) -> Place:
+        """Return the place that a reference at a place leads to."""
+        key = (place.resolver._base_uri, reference)
+        target = self._references.get(key)
+        if target is None:
+            target = self._references[key] = self._lookup(place, reference, keyword)
+        return target
+
+    def _lookup(self, place: Place, reference: str, keyword: str) -> Place:
+        try:
+            resolved = place.resolver.lookup(reference)
+        except (Unresolvable, ValueError, AttributeError, TypeError) as error:
+            raise place.error(
+                f"the reference {reference!r} leads nowhere",
+                keyword,
+                hint="Pass documents that it needs in a referencing.Registry; none are fetched",
+            ) from error
+        pointer = reference[1:] if reference.startswith("#/") else reference
+        pointer = "" if pointer == "#" else pointer
+        return self.place(resolved.contents, pointer, place.dialect, resolved.resolver, is_root=True)
+
+    @staticmethod
+    def _dialect_of(schema: Any, pointer: str, default: Dialect) -> Dialect:
+        uri = schema.get("$schema") if isinstance(schema, dict) else None
+        if uri is None:
+            return default
+        if not isinstance(uri, str):
+            raise InvalidSchemaError(
+                "$schema is not a string", pointer=f"{pointer}/$schema", keyword="$schema"
+            )
+        try:
+            specification = specification_with(uri, default=None)
+        except UnknownDialect:
+            specification = None
+        for dialect in DIALECTS.values():
+            if specification is not None and dialect.specification is specification:
+                return dialect
+        raise InvalidSchemaError(
+            f"the dialect {uri!r} is not known",
+            pointer=f"{pointer}/$schema",
+            keyword="$schema",
+            hint=f"Known are the drafts {', '.join(DIALECTS)}; leave $schema out for 2020-12",
+        )
+
+
+def _copied(schema: Any) -> Any:
+    """Return the schema as plain JSON, so that later changes by the caller do not matter."""
+    try:
+        return json.loads(json.dumps(schema, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSchemaError(f"the schema is not JSON: {error}") from error
+

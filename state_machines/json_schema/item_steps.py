@@ -1,0 +1,102 @@
+"""The items of an array shape as steps of a small automaton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from state_machines.errors import UnsupportedSchemaError
+from state_machines.json_schema.array_shape import ArrayShape, Counted
+from state_machines.json_schema.terms import Term, TermTable
+
+__all__ = ["ItemState", "ItemSteps"]
+
+MAX_COUNTED = 4
+MAX_STATES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ItemState:
+    """``index`` items are written; ``counts[k]`` of them answer the k-th counted requirement.
+
+    Both are kept only as far as the shape can tell them apart.
+    """
+
+    index: int
+    counts: tuple[int, ...]
+
+
+class ItemSteps:
+    """How an array of a shape goes on: which items may come next, and when it may end."""
+
+    def __init__(self, shape: ArrayShape, table: TermTable) -> None:
+        if len(shape.counted) > MAX_COUNTED:
+            raise UnsupportedSchemaError(
+                f"more than {MAX_COUNTED} requirements on how many items match a schema",
+                keyword="contains",
+            )
+        self.shape = shape
+        self._table = table
+        self.start = ItemState(0, (0,) * len(shape.counted))
+        starts = [part.start for part in shape.counted]
+        self._last_index = max([len(shape.prefix), shape.least, *starts])
+        self._live: dict[ItemState, bool] = {}
+
+    def is_final(self, state: ItemState) -> bool:
+        """Whether the array may end here."""
+        return state.index >= self.shape.least and all(
+            count >= part.least
+            for count, part in zip(state.counts, self.shape.counted, strict=True)
+        )
+
+    def steps(self, state: ItemState) -> Iterator[tuple[Term, ItemState]]:
+        """Yield the terms that the next item may be in, with the state each leads to."""
+        shape = self.shape
+        if shape.most is not None and state.index >= shape.most:
+            return
+        index = state.index + 1
+        if shape.most is None:
+            index = min(index, self._last_index)
+        item = shape.item(state.index)
+        ways = [
+            list(self._ways(part, count, state.index))
+            for part, count in zip(shape.counted, state.counts, strict=True)
+        ]
+        for way in product(*ways):
+            terms = [term for term, _ in way if term is not None]
+            counts = tuple(count for _, count in way)
+            yield self._table.all_of((item, *terms)), ItemState(index, counts)
+
+    def _ways(self, part: Counted, count: int, index: int) -> Iterator[tuple[Term | None, int]]:
+        """Yield how an item can stand to a counted requirement: (its term, the new count)."""
+        if index < part.start:
+            yield None, count
+            return
+        if part.most is None:
+            # Only a minimum: an item that is not claimed may be anything.
+            yield None, count
+            if count < part.least:
+                yield part.term, count + 1
+            return
+        yield self._table.negation(part.term), count
+        if count < part.most:
+            yield part.term, count + 1
+
+    def can_finish(self, start: ItemState, ask: Callable[[Term], bool]) -> bool:
+        """Whether some final state is reached from ``start`` through items that exist."""
+        seen = {start}
+        stack = [start]
+        while stack:
+            state = stack.pop()
+            if self.is_final(state):
+                return True
+            for term, target in self.steps(state):
+                if target not in seen and ask(term):
+                    seen.add(target)
+                    stack.append(target)
+            if len(seen) > MAX_STATES:
+                raise UnsupportedSchemaError(
+                    "counting items within such bounds takes too many states", keyword="contains"
+                )
+        return False

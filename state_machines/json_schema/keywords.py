@@ -1,0 +1,173 @@
+"""What each keyword means: one function a keyword, one table a draft.
+
+A keyword's function is given the schema's place and the keyword's value, and returns the values
+that it alone admits, as a :class:`~state_machines.json_schema.values.Values` or a term. What the
+schema admits is the conjunction of all its keywords. Where a keyword looks at its neighbours
+(``additionalProperties`` at ``properties``), its function reads them from ``place.schema``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from state_machines.errors import PatternError, SchemaError, UnsupportedSchemaError
+from state_machines.json_schema import applicators as apply
+from state_machines.json_schema import assertions as assert_
+from state_machines.json_schema.document import Place
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.terms import Term
+from state_machines.json_schema.values import ANY_VALUE, Values, conjoin
+
+__all__ = ["ANNOTATIONS", "KEYWORDS", "NOT_ENFORCED", "KeywordTable"]
+
+Keyword = Callable[[Place, Any, Normaliser], "Values | Term"]
+
+_COMMON: dict[str, Keyword] = {
+    "$ref": apply.ref,
+    "allOf": apply.all_of,
+    "anyOf": apply.any_of,
+    "oneOf": apply.one_of,
+    "not": apply.not_,
+    "type": assert_.type_,
+    "enum": assert_.enum,
+    "minimum": assert_.minimum,
+    "maximum": assert_.maximum,
+    "minLength": assert_.min_length,
+    "maxLength": assert_.max_length,
+    "pattern": assert_.pattern,
+    "minItems": assert_.min_items,
+    "maxItems": assert_.max_items,
+    "minProperties": assert_.min_properties,
+    "maxProperties": assert_.max_properties,
+    "required": assert_.required,
+    "properties": apply.properties,
+    "patternProperties": apply.pattern_properties,
+    "additionalProperties": apply.additional_properties,
+}
+
+_SINCE_6: dict[str, Keyword] = {
+    "const": assert_.const,
+    "exclusiveMinimum": assert_.exclusive_minimum,
+    "exclusiveMaximum": assert_.exclusive_maximum,
+    "propertyNames": apply.property_names,
+}
+
+_SINCE_7: dict[str, Keyword] = {"if": apply.if_}
+
+_SINCE_2019: dict[str, Keyword] = {
+    "dependentRequired": assert_.dependent_required,
+    "dependentSchemas": apply.dependent_schemas,
+}
+
+_UNTIL_2019: dict[str, Keyword] = {"items": apply.items_or_tuple}
+
+_UNTIL_7: dict[str, Keyword] = {"dependencies": apply.dependencies}
+
+KEYWORDS: Mapping[str, Mapping[str, Keyword]] = {
+    "4": {**_COMMON, **_UNTIL_2019, **_UNTIL_7},
+    "6": {**_COMMON, **_SINCE_6, **_UNTIL_2019, **_UNTIL_7},
+    "7": {**_COMMON, **_SINCE_6, **_SINCE_7, **_UNTIL_2019, **_UNTIL_7},
+    "2019-09": {**_COMMON, **_SINCE_6, **_SINCE_7, **_SINCE_2019, **_UNTIL_2019},
+    "2020-12": {
+        **_COMMON,
+        **_SINCE_6,
+        **_SINCE_7,
+        **_SINCE_2019,
+        "prefixItems": apply.prefix_items,
+        "items": apply.items,
+    },
+}
+"""The enforced keywords of each draft."""
+
+_NOT_ENFORCED_ALWAYS = frozenset({"multipleOf", "uniqueItems", "format"})
+
+NOT_ENFORCED: Mapping[str, frozenset[str]] = {
+    "4": _NOT_ENFORCED_ALWAYS,
+    "6": _NOT_ENFORCED_ALWAYS | {"contains"},
+    "7": _NOT_ENFORCED_ALWAYS | {"contains"},
+    "2019-09": _NOT_ENFORCED_ALWAYS
+    | {"contains", "unevaluatedItems", "unevaluatedProperties", "$recursiveRef"},
+    "2020-12": _NOT_ENFORCED_ALWAYS
+    | {"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef"},
+}
+"""Keywords of each draft that assert something and are refused, by name."""
+
+ANNOTATIONS = frozenset(
+    {
+        *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment"),
+        *("$vocabulary", "$defs", "definitions", "title", "description", "default", "examples"),
+        *("deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
+        *("contentSchema", "then", "else", "additionalItems", "minContains", "maxContains"),
+        *("discriminator", "example", "externalDocs", "xml", "nullable"),
+    }
+)
+"""Keywords that assert nothing by themselves; some are read by the keyword beside them."""
+
+_NO_ASSERTION: Mapping[str, Callable[[Any], bool]] = {
+    "uniqueItems": lambda value: value is False,
+    "format": lambda value: isinstance(value, str) and value not in assert_.KNOWN_FORMATS,
+}
+"""Refused keywords, and when their value asks for nothing after all."""
+
+
+class KeywordTable:
+    """Reads the schema at a place by its draft's table.
+
+    ``strict`` refuses keywords that the draft does not know; the specification ignores them.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
+
+    def __call__(self, place: Place, normaliser: Normaliser) -> Values:
+        """Return what the schema at a place admits."""
+        schema = place.schema
+        if place.dialect.ref_overrides and "$ref" in schema:
+            schema = {"$ref": schema["$ref"]}
+        result = ANY_VALUE
+        for keyword, value in schema.items():
+            if keyword in ANNOTATIONS:
+                continue
+            part = self._read(place, keyword, value, normaliser)
+            if part is not None:
+                result = conjoin(result, part, normaliser.table)
+        return result
+
+    def _read(
+        self, place: Place, keyword: str, value: Any, normaliser: Normaliser
+    ) -> Values | None:
+        read = KEYWORDS[place.dialect.name].get(keyword)
+        if read is None:
+            self._refuse(place, keyword, value)
+            return None
+        try:
+            part = read(place, value, normaliser)
+            return normaliser.values(part) if isinstance(part, Term) else part
+        except PatternError as error:
+            raise UnsupportedSchemaError(
+                str(error), pointer=place.at(keyword), keyword=keyword
+            ) from error
+        except SchemaError as error:
+            if error.is_located:
+                raise
+            raise error.located(place.at(keyword), keyword) from error
+
+    def _refuse(self, place: Place, keyword: str, value: Any) -> None:
+        harmless = _NO_ASSERTION.get(keyword)
+        if keyword in NOT_ENFORCED[place.dialect.name]:
+            if harmless is not None and harmless(value):
+                return
+            raise UnsupportedSchemaError(
+                f"the keyword {keyword!r} is not enforced",
+                pointer=place.at(keyword),
+                keyword=keyword,
+                hint="Remove it, or check it after the answer is there",
+            )
+        if self._strict:
+            raise UnsupportedSchemaError(
+                f"the keyword {keyword!r} is not known to draft {place.dialect.name}",
+                pointer=place.at(keyword),
+                keyword=keyword,
+                hint="Remove it, or compile without strict",
+            )

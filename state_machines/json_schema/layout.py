@@ -1,0 +1,62 @@
+"""The white space between the tokens of JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import literal, optional, sequence
+
+__all__ = ["LAYOUTS", "Layout", "Whitespace"]
+
+Whitespace = Literal["compact", "json", "indented"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where white space may stand; never without bound, for a model would not stop.
+
+    ``compact``: none. ``json``: what ``json.dumps`` writes by default (a space after ``,`` and
+    ``:``); each of these spaces may be left out, so compact text is accepted as well.
+    ``indented``: what ``json.dumps(indent=2)`` writes.
+    """
+
+    name: Whitespace
+
+    @property
+    def is_indented(self) -> bool:
+        """Whether members stand on lines of their own."""
+        return self.name == "indented"
+
+    @property
+    def colon(self) -> Node:
+        """What stands between a name and its value."""
+        return sequence(literal(b":"), self._space)
+
+    def comma(self, depth: int) -> Node:
+        """What stands between two members ``depth`` brackets deep."""
+        if self.is_indented:
+            return literal(b",\n" + b"  " * depth)
+        return sequence(literal(b","), self._space)
+
+    def opening(self, depth: int) -> Node:
+        """What stands between a bracket and its first member."""
+        return literal(b"\n" + b"  " * depth) if self.is_indented else EPSILON
+
+    def closing(self, depth: int) -> Node:
+        """What stands between the last member and the bracket that closes it."""
+        return literal(b"\n" + b"  " * (depth - 1)) if self.is_indented else EPSILON
+
+    @property
+    def _space(self) -> Node:
+        if self.name == "compact":
+            return EPSILON
+        return literal(b" ") if self.is_indented else optional(literal(b" "))
+
+
+LAYOUTS: dict[str, Layout] = {
+    "compact": Layout("compact"),
+    "json": Layout("json"),
+    "indented": Layout("indented"),
+}

@@ -1,0 +1,112 @@
+"""The state machine of a JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from referencing import Registry
+
+from state_machines.errors import SchemaError, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.json_schema.document import Place, SchemaDocument
+from state_machines.json_schema.keywords import KeywordTable
+from state_machines.json_schema.layout import LAYOUTS, Whitespace
+from state_machines.json_schema.names import name_cells
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.terms import Located, Term
+from state_machines.json_schema.translate import Translator
+from state_machines.json_schema.values import Values
+from state_machines.machine import StateMachine
+
+__all__ = ["JsonSchemaStateMachine", "PropertyOrder"]
+
+PropertyOrder = Literal["schema", "any"]
+
+MAX_TERMS = 50_000
+"""Different sets of values that a schema may come to."""
+
+
+class JsonSchemaStateMachine(StateMachine):
+    """Admits the JSON texts whose value a schema admits.
+
+    ``schema`` is a parsed JSON Schema (a ``dict`` or a Boolean) of draft 4, 6, 7, 2019-09 or
+    2020-12; ``$schema`` says which, 2020-12 is the default. It is copied.
+
+    * ``property_order``: ``"schema"`` writes listed properties in the schema's order, then others
+      (required ones that ``properties`` does not list come in alphabetical order after those it
+      lists); ``"any"`` admits every order. No name is ever written twice.
+    * ``whitespace``: ``"json"`` admits the space that ``json.dumps`` writes after ``,`` and ``:``
+      and admits leaving it out, ``"compact"`` admits none, ``"indented"`` is
+      ``json.dumps(indent=2)``.
+    * ``strict`` refuses keywords that the draft does not know instead of ignoring them.
+    * ``registry`` holds documents that references lead to; nothing is fetched.
+
+    Numbers are spelled as :mod:`state_machines.json_schema.number_text` says, strings as
+    :mod:`state_machines.grammar.encoding` says; names are written as ``json.dumps`` does.
+
+    Raises :class:`~state_machines.errors.InvalidSchemaError`,
+    :class:`~state_machines.errors.UnsupportedSchemaError` for what would not be enforced, and
+    :class:`~state_machines.errors.UnsatisfiableSchemaError` when no value is admitted; each
+    carries the keyword and its JSON Pointer.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        property_order: PropertyOrder = "schema",
+        whitespace: Whitespace = "json",
+        strict: bool = False,
+        registry: Registry[Any] | None = None,
+    ) -> None:
+        if property_order not in get_args(PropertyOrder):
+            raise ValueError(f"property_order is 'schema' or 'any', not {property_order!r}")
+        if whitespace not in LAYOUTS:
+            raise ValueError(f"whitespace is one of {sorted(LAYOUTS)}, not {whitespace!r}")
+        normaliser = Normaliser(KeywordTable(strict=strict))
+        root = SchemaDocument(schema, registry).root
+        term = normaliser.table.located(root)
+        _check_reachable(term, normaliser)
+        if normaliser.is_empty(term):
+            raise _unsatisfiable(root)
+        translator = Translator(
+            normaliser, LAYOUTS[whitespace], any_order=property_order == "any"
+        )
+        super().__init__(translator.value(term))
+
+
+def _check_reachable(root: Term, normaliser: Normaliser) -> None:
+    """Evaluate every set of values that some answer could come to, so that errors come first."""
+    seen = {root}
+    stack = [root]
+    while stack:
+        term = stack.pop()
+        try:
+            values = normaliser.values(term)
+            children = set(_children(values, normaliser))
+        except SchemaError as error:
+            if error.is_located:
+                raise
+            pointer = term.place.pointer if isinstance(term, Located) else ""
+            raise error.located(pointer, None) from error
+        stack.extend(children - seen)
+        seen |= children
+        if len(seen) > MAX_TERMS:
+            raise UnsupportedSchemaError(
+                f"the schema comes to more than {MAX_TERMS} different sets of values", pointer=""
+            )
+
+
+def _children(values: Values, normaliser: Normaliser) -> list[Term]:
+    children: list[Term] = []
+    for array in values.arrays:
+        children.extend((*array.prefix, array.rest))
+    for shape in values.objects:
+        children.extend(shape.properties.values())
+        children.extend(cell.term for cell in name_cells(shape, normaliser.table))
+    return children
+
+
+def _unsatisfiable(root: Place) -> UnsatisfiableSchemaError:
+    return UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer=root.pointer)
+
+

@@ -1,0 +1,151 @@
+"""Terms to head normal forms, and which terms are empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from state_machines.errors import InvalidSchemaError
+from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.document import Place
+from state_machines.json_schema.inhabited import array_is_inhabited, object_is_inhabited
+from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.terms import (
+    FALSE,
+    TRUE,
+    Conjunction,
+    Disjunction,
+    Given,
+    Located,
+    Negation,
+    Term,
+    TermTable,
+)
+from state_machines.json_schema.values import ANY_VALUE, NO_VALUE, Values, conjoin, disjoin, negate
+
+__all__ = ["Normaliser", "TermEvaluationError"]
+
+
+class KeywordReader(Protocol):
+    """What turns the schema at a place into the term of its keywords."""
+
+    def __call__(self, place: Place, normaliser: Normaliser) -> Values: ...
+
+
+class TermEvaluationError(Exception):
+    """A term was asked for while it was being evaluated."""
+
+
+class Normaliser:
+    """Evaluates terms, each once; the terms of one compilation."""
+
+    def __init__(self, read_keywords: KeywordReader) -> None:
+        self.table = TermTable()
+        self._read_keywords = read_keywords
+        self._values: dict[Term, Values] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
+        self._running: set[Term] = set()
+        self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
+
+    def values(self, term: Term) -> Values:
+        """Return the head normal form of a term.
+
+        Raises :class:`~state_machines.errors.SchemaError` for what its schemas do wrong, and for
+        a reference that leads back to itself without consuming anything.
+        """
+        values = self._values.get(term)
+        if values is not None:
+            return values
+        if term in self._running:
+            raise TermEvaluationError
+        self._running.add(term)
+        try:
+            values = self._evaluate(term)
+        except TermEvaluationError:
+            if isinstance(term, Located):
+                raise InvalidSchemaError(
+                    "the schema refers to itself without an array or object in between",
+                    pointer=term.place.pointer,
+                    keyword="$ref",
+                ) from None
+            raise
+        finally:
+            self._running.discard(term)
+        self._values[term] = values
+        return values
+
+    def _evaluate(self, term: Term) -> Values:
+        match term:
+            case Located(place):
+                return self._read_keywords(place, self)
+            case Given(values):
+                return values
+            case Conjunction(parts):
+                result = ANY_VALUE
+                for part in parts:
+                    result = conjoin(result, self.values(part), self.table)
+                return result
+            case Disjunction(parts):
+                return disjoin(self.values(part) for part in parts)
+            case Negation(part):
+                return negate(self.values(part), self.table)
+        raise AssertionError(f"no such term: {term}")
+
+    def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
+        """Whether some array, or object, has the shape."""
+
+        def ask(term: Term) -> bool:
+            return not self.is_empty(term)
+
+        if isinstance(shape, ArrayShape):
+            return array_is_inhabited(shape, self.table, ask)
+        return object_is_inhabited(shape, self.table, ask)
+
+    def are_disjoint(self, left: Term, right: Term) -> bool:
+        """Whether two terms surely share no value; ``False`` also where that is not known yet."""
+        try:
+            return self.is_empty(self.table.all_of((left, right)))
+        except TermEvaluationError:
+            return False
+
+    def is_empty(self, term: Term) -> bool:
+        """Whether no (finite) JSON value is in the term.
+
+        A least fixed point: a term is inhabited if it holds a scalar, or an array or object all
+        of whose necessary parts are inhabited.
+        """
+        known = self._empty.get(term)
+        return self._settle(term) if known is None else known
+
+    def _settle(self, start: Term) -> bool:
+        pending: dict[Term, None] = {start: None}
+        inhabited: set[Term] = set()
+
+        def ask(term: Term) -> bool:
+            known = self._empty.get(term)
+            if known is not None:
+                return not known
+            if term not in inhabited:
+                pending.setdefault(term)
+                return False
+            return True
+
+        settled = False
+        while not settled:
+            before = len(pending), len(inhabited)
+            for term in list(pending):
+                if term not in inhabited and self._has_value(self.values(term), ask):
+                    inhabited.add(term)
+                    self._empty[term] = False
+            if start in inhabited:
+                return False
+            settled = before == (len(pending), len(inhabited))
+        for term in pending:
+            self._empty[term] = term not in inhabited
+        return True
+
+    def _has_value(self, values: Values, ask: Callable[[Term], bool]) -> bool:
+        return (
+            values.has_scalar
+            or any(array_is_inhabited(shape, self.table, ask) for shape in values.arrays)
+            or any(object_is_inhabited(shape, self.table, ask) for shape in values.objects)
+        )

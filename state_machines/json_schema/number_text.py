@@ -1,0 +1,217 @@
+"""How numbers are written: from sets of numbers to languages of text.
+
+These spellings are generated, and no others (all are JSON, RFC 8259 section 6):
+
+* plain decimals, ``-?(0|[1-9][0-9]*)(\\.[0-9]+)?``, with any number of trailing zeros, the integer
+  part at most :data:`MAX_INTEGER_DIGITS` digits long, so that every number is finite as a double;
+* where any number at all is admitted, also scientific notation as ``repr`` writes it: one digit
+  before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to :data:`MAX_EXPONENT`;
+* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``.
+
+``-0`` is written only where negative numbers are admitted too.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+from state_machines.errors import UnsupportedSchemaError
+from state_machines.grammar.boolean import difference, intersection
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import choice, optional, repetition, sequence, symbols, trie
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.json_schema.numbers import Interval, NumberSet
+
+__all__ = ["MAX_EXPONENT", "MAX_INTEGER_DIGITS", "MAX_NEGATIVE_EXPONENT", "number_language"]
+
+MAX_INTEGER_DIGITS = 308
+MAX_EXPONENT = 307
+MAX_NEGATIVE_EXPONENT = 324
+
+_POINT = symbols(code_points("."))
+_MINUS = symbols(code_points("-"))
+_ZERO = symbols(code_points("0"))
+
+
+def _digit(low: int = 0, high: int = 9) -> Node:
+    if low > high:
+        return EMPTY
+    return symbols(code_points(ord("0") + low, ord("0") + high))
+
+
+_DIGITS = repetition(_digit(), 0, None)
+_FRACTION = sequence(_POINT, repetition(_digit(), 1, None))
+_WHOLE = choice((_ZERO, sequence(_digit(1), repetition(_digit(), 0, MAX_INTEGER_DIGITS - 1))))
+_ZEROS = repetition(_ZERO, 0, None)
+
+
+def number_language(numbers: NumberSet) -> Node:
+    """Return the spellings of a set's numbers, as a language of code points."""
+    return choice(_interval_language(interval) for interval in numbers.intervals)
+
+
+@lru_cache(maxsize=4096)
+def _interval_language(interval: Interval) -> Node:
+    if interval == Interval():
+        return choice((sequence(optional(_MINUS), _WHOLE, optional(_FRACTION)), _scientific()))
+    if interval.low is not None and interval.low == interval.high:
+        return _written(interval.low)
+    language = choice((_non_negative(interval), _negative(interval)))
+    if interval.step is not None:
+        language = intersection((language, _multiples(interval.step, _ZERO)))
+    for step in interval.avoided:
+        language = difference(language, _multiples(step, repetition(_ZERO, 1, None)), ANY_CODE_POINT)
+    return language
+
+
+def _written(number: Fraction) -> Node:
+    """Return the spellings of one number: trailing zeros aside, there is one."""
+    digits, fraction = _decimal(abs(number))
+    sign = _MINUS if number < 0 else EPSILON
+    if fraction:
+        return sequence(sign, _text(digits), _POINT, _text(fraction), _ZEROS)
+    return sequence(sign, _text(digits), optional(_text(".0")))
+
+
+def _text(text: str) -> Node:
+    return trie([([ord(c) for c in text], EPSILON)], code_points)
+
+
+def _decimal(number: Fraction) -> tuple[str, str]:
+    """Return the digits before and after the point of a non-negative decimal fraction."""
+    whole, rest = divmod(number.numerator, number.denominator)
+    digits = []
+    while rest:
+        digit, rest = divmod(rest * 10, number.denominator)
+        digits.append(str(digit))
+    return str(whole), "".join(digits)
+
+
+@lru_cache(maxsize=1)
+def _scientific() -> Node:
+    upward = sequence(optional(symbols(code_points("+"))), _exponent(MAX_EXPONENT))
+    downward = sequence(_MINUS, _exponent(MAX_NEGATIVE_EXPONENT))
+    mark = symbols(CodePointSet.of("eE"))
+    return sequence(
+        optional(_MINUS), _digit(), optional(_FRACTION), mark, choice((upward, downward))
+    )
+
+
+def _exponent(most: int) -> Node:
+    return sequence(optional(_ZERO), choice((_less_whole(str(most)), _text(str(most)))))
+
+
+def _non_negative(interval: Interval) -> Node:
+    """Return the decimals of the interval without a sign."""
+    low, low_open = interval.low, interval.low_open
+    if low is not None and low < 0:
+        low, low_open = None, False
+    return _magnitudes(low, low_open, interval.high, interval.high_open)
+
+
+def _negative(interval: Interval) -> Node:
+    """Return the decimals of the interval with a minus sign."""
+    if interval.low is not None and interval.low >= 0:
+        return EMPTY
+    low = -interval.high if interval.high is not None else None
+    low_open = interval.high_open
+    if low is not None and low < 0:
+        low, low_open = None, False
+    high = -interval.low if interval.low is not None else None
+    return sequence(_MINUS, _magnitudes(low, low_open, high, interval.low_open))
+
+
+def _magnitudes(
+    low: Fraction | None, low_open: bool, high: Fraction | None, high_open: bool
+) -> Node:
+    """Return the unsigned decimals between two bounds."""
+    bounds = [sequence(_WHOLE, optional(_FRACTION))]
+    if low is not None and (low > 0 or low_open):
+        bounds.append(_at_least(*_decimal(low), strict=low_open))
+    if high is not None:
+        if high < 0 or (high == 0 and high_open):
+            return EMPTY
+        bounds.append(_at_most(*_decimal(high), strict=high_open))
+    return intersection(bounds)
+
+
+def _at_least(whole: str, fraction: str, *, strict: bool) -> Node:
+    longer = sequence(
+        _digit(1), repetition(_digit(), len(whole), MAX_INTEGER_DIGITS - 1), optional(_FRACTION)
+    )
+    larger = []
+    for index, mark in enumerate(whole):
+        larger.append(
+            sequence(
+                _text(whole[:index]),
+                _digit(int(mark) + 1),
+                repetition(_digit(), len(whole) - index - 1, len(whole) - index - 1),
+                optional(_FRACTION),
+            )
+        )
+    same = sequence(_text(whole), _fraction_at_least(fraction, strict))
+    return choice((longer if len(whole) < MAX_INTEGER_DIGITS else EMPTY, *larger, same))
+
+
+def _fraction_at_least(fraction: str, strict: bool) -> Node:
+    nonzero_tail = sequence(_ZEROS, _digit(1), _DIGITS)
+    if not fraction:
+        return sequence(_POINT, nonzero_tail) if strict else optional(_FRACTION)
+    larger = [
+        sequence(_text(fraction[:index]), _digit(int(mark) + 1), _DIGITS)
+        for index, mark in enumerate(fraction)
+    ]
+    same = sequence(_text(fraction), nonzero_tail if strict else _DIGITS)
+    return sequence(_POINT, choice((*larger, same)))
+
+
+def _at_most(whole: str, fraction: str, *, strict: bool) -> Node:
+    same = sequence(_text(whole), _fraction_at_most(fraction, strict))
+    return choice((sequence(_less_whole(whole), optional(_FRACTION)), same))
+
+
+def _less_whole(whole: str) -> Node:
+    """Return the whole numbers, written without leading zeros, below a whole number."""
+    members = []
+    if len(whole) > 1:
+        shorter = repetition(_digit(), 0, len(whole) - 2)
+        members.append(choice((_ZERO, sequence(_digit(1), shorter))))
+    for index, mark in enumerate(whole):
+        first = 1 if index == 0 and len(whole) > 1 else 0
+        rest = len(whole) - index - 1
+        members.append(
+            sequence(
+                _text(whole[:index]),
+                _digit(first, int(mark) - 1),
+                repetition(_digit(), rest, rest),
+            )
+        )
+    return choice(members)
+
+
+def _fraction_at_most(fraction: str, strict: bool) -> Node:
+    if not fraction:
+        return EMPTY if strict else optional(sequence(_POINT, repetition(_ZERO, 1, None)))
+    members = []
+    for index, mark in enumerate(fraction):
+        members.append(
+            sequence(_text(fraction[:index]), _digit(0, int(mark) - 1), _DIGITS)
+        )
+        if index:
+            members.append(_text(fraction[:index]))
+    members.append(_text(fraction) if strict else sequence(_text(fraction), _ZEROS))
+    if strict:
+        members.pop()
+    return optional(sequence(_POINT, choice(members)))
+
+
+def _whole_numbers(zeros: Node) -> Node:
+    return sequence(optional(_MINUS), _WHOLE, optional(sequence(_POINT, zeros)))
+
+
+def _multiples(step: Fraction, zeros: Node) -> Node:
+    """Return the plain decimals that are multiples of a step; ``zeros`` may follow the point."""
+    if step != 1:
+        raise UnsupportedSchemaError(f"multiples of {step} are not enforced", keyword="multipleOf")
+    return _whole_numbers(zeros)

@@ -1,0 +1,166 @@
+"""Sets of numbers: unions of intervals, each with a lattice of multiples and lattices left out.
+
+Exact throughout: bounds and steps are :class:`fractions.Fraction`, never floats. ``integer`` is
+the lattice of step 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import gcd, lcm
+
+__all__ = ["ALL_NUMBERS", "INTEGERS", "NO_NUMBERS", "Interval", "NumberSet", "exact", "point"]
+
+
+def exact(number: int | float) -> Fraction:
+    """Return a JSON number of a parsed document as written: 0.1 is one tenth."""
+    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The numbers between two bounds that are multiples of ``step`` and of none of ``avoided``.
+
+    ``None`` stands for no bound and for no step; ``low_open`` and ``high_open`` leave the bound out.
+    """
+
+    low: Fraction | None = None
+    high: Fraction | None = None
+    low_open: bool = False
+    high_open: bool = False
+    step: Fraction | None = None
+    avoided: frozenset[Fraction] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no number lies within."""
+        if self.low is not None and self.high is not None:
+            if self.low > self.high:
+                return True
+            if self.low == self.high:
+                return self.low_open or self.high_open or not self._on_lattice(self.low)
+        if self.step is None:
+            return False
+        if any((self.step / avoided).denominator == 1 for avoided in self.avoided):
+            return True
+        first, last = self._multiples()
+        if first is None or last is None:
+            return False
+        if last - first > 10_000:
+            return False
+        return not any(self._on_lattice(k * self.step) for k in range(first, last + 1))
+
+    def _multiples(self) -> tuple[int | None, int | None]:
+        """Return the least and the greatest k with k * step within the bounds."""
+        first = last = None
+        if self.step is None:
+            raise ValueError("an interval without a step has no multiples")
+        if self.low is not None:
+            first = -((-self.low / self.step).__floor__())
+            first += self.low_open and first * self.step == self.low
+        if self.high is not None:
+            last = (self.high / self.step).__floor__()
+            last -= self.high_open and last * self.step == self.high
+        return first, last
+
+    def _on_lattice(self, number: Fraction) -> bool:
+        if self.step is not None and (number / self.step).denominator != 1:
+            return False
+        return all((number / avoided).denominator != 1 for avoided in self.avoided)
+
+    def __contains__(self, number: Fraction) -> bool:
+        if self.low is not None and (
+            number < self.low or (self.low_open and number == self.low)
+        ):
+            return False
+        if self.high is not None and (
+            number > self.high or (self.high_open and number == self.high)
+        ):
+            return False
+        return self._on_lattice(number)
+
+    def __and__(self, other: Interval) -> Interval:
+        low, low_open = _tighter(self.low, self.low_open, other.low, other.low_open, sign=1)
+        high, high_open = _tighter(self.high, self.high_open, other.high, other.high_open, sign=-1)
+        steps = [step for step in (self.step, other.step) if step is not None]
+        step = _least_common_multiple(*steps) if len(steps) == 2 else (steps or [None])[0]
+        return Interval(low, high, low_open, high_open, step, self.avoided | other.avoided)
+
+    def complement(self) -> list[Interval]:
+        """Return the numbers that are not within, as disjoint intervals or nearly so."""
+        parts = []
+        if self.low is not None:
+            parts.append(Interval(high=self.low, high_open=not self.low_open))
+        if self.high is not None:
+            parts.append(Interval(low=self.high, low_open=not self.high_open))
+        bounds = replace(self, step=None, avoided=frozenset())
+        if self.step is not None:
+            parts.append(replace(bounds, avoided=frozenset({self.step})))
+        parts.extend(replace(bounds, step=avoided) for avoided in self.avoided)
+        return parts
+
+
+def _tighter(
+    a: Fraction | None, a_open: bool, b: Fraction | None, b_open: bool, *, sign: int
+) -> tuple[Fraction | None, bool]:
+    if a is None:
+        return b, b_open
+    if b is None:
+        return a, a_open
+    if a == b:
+        return a, a_open or b_open
+    return (a, a_open) if (a - b) * sign > 0 else (b, b_open)
+
+
+def _least_common_multiple(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(lcm(a.numerator, b.numerator), gcd(a.denominator, b.denominator))
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSet:
+    """A union of non-empty intervals."""
+
+    intervals: tuple[Interval, ...]
+
+    @classmethod
+    def union(cls, intervals: Iterable[Interval]) -> NumberSet:
+        """Return the union of the intervals that hold a number."""
+        kept = tuple(dict.fromkeys(i for i in intervals if not i.is_empty))
+        everything = Interval()
+        return cls((everything,) if everything in kept else kept)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the set holds no number."""
+        return not self.intervals
+
+    def __contains__(self, number: Fraction) -> bool:
+        return any(number in interval for interval in self.intervals)
+
+    def __and__(self, other: NumberSet) -> NumberSet:
+        if self == ALL_NUMBERS:
+            return other
+        if other == ALL_NUMBERS:
+            return self
+        return NumberSet.union(a & b for a in self.intervals for b in other.intervals)
+
+    def __or__(self, other: NumberSet) -> NumberSet:
+        return NumberSet.union(self.intervals + other.intervals)
+
+    def __invert__(self) -> NumberSet:
+        result = ALL_NUMBERS
+        for interval in self.intervals:
+            result = result & NumberSet.union(interval.complement())
+        return result
+
+
+ALL_NUMBERS = NumberSet((Interval(),))
+NO_NUMBERS = NumberSet(())
+INTEGERS = NumberSet((Interval(step=Fraction(1)),))
+
+
+def point(number: Fraction) -> NumberSet:
+    """Return the set of one number."""
+    return NumberSet((Interval(low=number, high=number),))

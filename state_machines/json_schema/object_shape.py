@@ -1,0 +1,140 @@
+"""What a conjunction of object keywords can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from state_machines.grammar.boolean import difference, everything
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import trie
+from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
+from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
+
+__all__ = ["NameRule", "ObjectShape", "names_language", "without_names", "word_in"]
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """A term for the properties whose name is in a language of code points."""
+
+    names: Node
+    term: Term
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectShape:
+    """Objects of ``least`` to ``most`` properties.
+
+    A property in ``properties`` (which may be absent) has the value its term admits; any other
+    property has a value that all matching ``others`` admit; all of ``required`` are there; for
+    each of ``some`` there is a property that it matches. Equal shapes list the same properties in
+    the same order.
+    """
+
+    properties: Mapping[str, Term] = field(default_factory=dict)
+    others: tuple[NameRule, ...] = ()
+    required: frozenset[str] = frozenset()
+    some: tuple[NameRule, ...] = ()
+    least: int = 0
+    most: int | None = None
+
+    def _key(self) -> tuple[object, ...]:
+        listed = tuple(self.properties.items())
+        return (listed, self.others, self.required, self.some, self.least, self.most)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectShape) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    @property
+    def is_unconstrained(self) -> bool:
+        """Whether every object has this shape."""
+        return (
+            not self.required
+            and not self.some
+            and not self.least
+            and self.most is None
+            and not self.others
+            and all(term is TRUE for term in self.properties.values())
+        )
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether no object has this shape, as far as can be told without looking at terms."""
+        if self.most is not None and self.most < max(self.least, len(self.required)):
+            return True
+        return any(self.properties.get(name) is FALSE for name in self.required)
+
+    def value_of(self, name: str, table: TermTable) -> Term:
+        """Return the term of the property of a name."""
+        known = self.properties.get(name)
+        if known is not None:
+            return known
+        return table.all_of(rule.term for rule in self.others if word_in(rule.names, name))
+
+    def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
+        """Return the objects of both shapes."""
+        names = dict.fromkeys((*self.properties, *other.properties))
+        bounds = [most for most in (self.most, other.most) if most is not None]
+        return ObjectShape(
+            properties={
+                name: table.all_of((self.value_of(name, table), other.value_of(name, table)))
+                for name in names
+            },
+            others=tuple(dict.fromkeys(self.others + other.others)),
+            required=self.required | other.required,
+            some=tuple(dict.fromkeys(self.some + other.some)),
+            least=max(self.least, other.least),
+            most=min(bounds) if bounds else None,
+        )
+
+    def complement(self, table: TermTable) -> tuple[ObjectShape, ...]:
+        """Return the objects that lack this shape, as a union of shapes."""
+        return tuple(self._failures(table))
+
+    def _failures(self, table: TermTable) -> Iterable[ObjectShape]:
+        for name in sorted(self.required):
+            yield ObjectShape(properties={name: FALSE})
+        for name, term in self.properties.items():
+            if term is not TRUE:
+                yield ObjectShape(
+                    properties={name: table.negation(term)}, required=frozenset({name})
+                )
+        for rule in self.others:
+            names = without_names(rule.names, self.properties)
+            yield ObjectShape(some=(NameRule(names, table.negation(rule.term)),))
+        for rule in self.some:
+            yield ObjectShape(others=(NameRule(rule.names, table.negation(rule.term)),))
+        if self.least > 0:
+            yield ObjectShape(most=self.least - 1)
+        if self.most is not None:
+            yield ObjectShape(least=self.most + 1)
+
+
+def names_language(names: Iterable[str]) -> Node:
+    """Return the language of code points that holds the given names."""
+    return trie(((tuple(map(ord, name)), EPSILON) for name in names), code_points)
+
+
+def without_names(language: Node, names: Iterable[str]) -> Node:
+    """Return a language of names less the given ones."""
+    excluded = names_language(names)
+    return difference(language, excluded, ANY_CODE_POINT)
+
+
+def word_in(language: Node, word: str) -> bool:
+    """Whether a string is a word of a language of code points."""
+    if language is everything(ANY_CODE_POINT):
+        return True
+    for character in word:
+        point = ord(character)
+        for members, target in language.row:
+            if point in members:
+                language = target
+                break
+        else:
+            return False
+    return language.nullable

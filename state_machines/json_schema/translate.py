@@ -1,0 +1,103 @@
+"""From head normal forms to grammar nodes."""
+
+from __future__ import annotations
+
+from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
+from state_machines.grammar.node import Node, intern_node
+from state_machines.grammar.nodes import Lazy, choice, literal, sequence
+from state_machines.json_schema.array_grammar import ArrayPlan
+from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.layout import Layout
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.number_text import number_language
+from state_machines.json_schema.object_grammar import ObjectPlan
+from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.terms import Term
+from state_machines.json_schema.values import Values
+
+__all__ = ["Translator"]
+
+
+class Translator:
+    """Makes the nodes of one compilation's terms; arrays and objects unfold when they are met."""
+
+    def __init__(self, normaliser: Normaliser, layout: Layout, *, any_order: bool) -> None:
+        self._normaliser = normaliser
+        self._layout = layout
+        self._any_order = any_order
+        self._nodes: dict[tuple[Term, int], Node] = {}
+
+    def value(self, term: Term, depth: int = 0) -> Node:
+        """Return the node of a term's values, ``depth`` brackets deep."""
+        key = (term, depth if self._layout.is_indented else 0)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = self._value(self._normaliser.values(term), key[1])
+        return node
+
+    def _value(self, values: Values, depth: int) -> Node:
+        ways = [_scalars(values)]
+        shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
+        ways.extend(
+            self._container(shape, depth)
+            for shape in shapes
+            if self._normaliser.shape_is_inhabited(shape)
+        )
+        return choice(ways)
+
+    def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
+        return intern_node(
+            (Container, self, shape, depth), lambda: Container(self, shape, depth)
+        )
+
+    def unfold(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
+        """Return the node of the arrays or objects of a shape."""
+        table, is_empty = self._normaliser.table, self._normaliser.is_empty
+        if isinstance(shape, ArrayShape):
+            return ArrayPlan(
+                shape,
+                table=table,
+                layout=self._layout,
+                depth=depth,
+                is_empty=is_empty,
+                value_node=self.value,
+            ).node()
+        return ObjectPlan(
+            shape,
+            table=table,
+            layout=self._layout,
+            depth=depth,
+            any_order=self._any_order,
+            is_empty=is_empty,
+            value_node=self.value,
+        ).node()
+
+
+class Container(Lazy):
+    """The arrays or the objects of one shape."""
+
+    __slots__ = ("depth", "shape", "translator")
+
+    def __init__(
+        self, translator: Translator, shape: ArrayShape | ObjectShape, depth: int
+    ) -> None:
+        super().__init__(min_length=2)
+        self.translator = translator
+        self.shape = shape
+        self.depth = depth
+
+    def expand(self) -> Node:
+        """Return the bracket and what follows it."""
+        return self.translator.unfold(self.shape, self.depth)
+
+
+def _scalars(values: Values) -> Node:
+    ways = []
+    if values.null:
+        ways.append(literal(b"null"))
+    ways.extend(literal(b"true" if value else b"false") for value in sorted(values.booleans))
+    if not values.numbers.is_empty:
+        ways.append(encoded(number_language(values.numbers), RAW))
+    if not values.strings.is_empty:
+        ways.append(sequence(literal(b'"'), encoded(values.strings, JSON_STRING, b'"')))
+    return choice(ways)

@@ -1,0 +1,139 @@
+"""Head normal forms: a set of JSON values, told apart by type.
+
+JSON Schema's assertions apply to one type each, so whatever a schema says falls into six
+independent parts. The parts of scalars are closed under the Boolean operations by themselves;
+arrays and objects are unions of *shapes*, conjunctions of what one ``ArrayShape`` or
+``ObjectShape`` can say, whose children are terms not yet looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from state_machines.errors import UnsupportedSchemaError
+from state_machines.grammar.boolean import complement, everything, intersection
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import choice
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS, NumberSet
+from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.terms import TermTable
+
+__all__ = ["ANY_TEXT", "ANY_VALUE", "MAX_SHAPES", "NO_VALUE", "Values", "conjoin", "disjoin", "negate"]
+
+ANY_TEXT = everything(ANY_CODE_POINT)
+
+MAX_SHAPES = 1024
+"""Alternatives of one type that a schema may come to when it is multiplied out."""
+
+_BOTH = frozenset({True, False})
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A set of JSON values. ``strings`` is a language of code points, not of spellings."""
+
+    null: bool = False
+    booleans: frozenset[bool] = frozenset()
+    numbers: NumberSet = NO_NUMBERS
+    strings: Node = EMPTY
+    arrays: tuple[ArrayShape, ...] = ()
+    objects: tuple[ObjectShape, ...] = ()
+
+    @property
+    def has_scalar(self) -> bool:
+        """Whether a null, Boolean, number or string is among the values."""
+        return (
+            self.null
+            or bool(self.booleans)
+            or not self.numbers.is_empty
+            or not self.strings.is_empty
+        )
+
+
+NO_VALUE = Values()
+ANY_VALUE = Values(True, _BOTH, ALL_NUMBERS, ANY_TEXT, (ArrayShape(),), (ObjectShape(),))
+
+_Shape = TypeVar("_Shape", ArrayShape, ObjectShape)
+
+
+def conjoin(left: Values, right: Values, table: TermTable) -> Values:
+    """Return the values of both sets."""
+    if left is ANY_VALUE:
+        return right
+    if right is ANY_VALUE:
+        return left
+    return Values(
+        null=left.null and right.null,
+        booleans=left.booleans & right.booleans,
+        numbers=left.numbers & right.numbers,
+        strings=intersection((left.strings, right.strings)),
+        arrays=_products(left.arrays, right.arrays, lambda a, b: a.conjoin(b, table)),
+        objects=_products(left.objects, right.objects, lambda a, b: a.conjoin(b, table)),
+    )
+
+
+def disjoin(parts: Iterable[Values]) -> Values:
+    """Return the values of any of the sets."""
+    null = False
+    booleans: frozenset[bool] = frozenset()
+    numbers = NO_NUMBERS
+    strings: list[Node] = []
+    arrays: dict[ArrayShape, None] = {}
+    objects: dict[ObjectShape, None] = {}
+    for part in parts:
+        null = null or part.null
+        booleans |= part.booleans
+        numbers = numbers | part.numbers
+        strings.append(part.strings)
+        arrays.update(dict.fromkeys(part.arrays))
+        objects.update(dict.fromkeys(part.objects))
+    return Values(null, booleans, numbers, choice(strings), _united(arrays), _united(objects))
+
+
+def _united(shapes: dict[_Shape, None]) -> tuple[_Shape, ...]:
+    _check_budget(len(shapes))
+    return next(((shape,) for shape in shapes if shape.is_unconstrained), tuple(shapes))
+
+
+def negate(values: Values, table: TermTable) -> Values:
+    """Return the values that are not in the set."""
+    arrays: tuple[ArrayShape, ...] = (ArrayShape(),)
+    for array in values.arrays:
+        arrays = _products(arrays, array.complement(table), lambda a, b: a.conjoin(b, table))
+    objects: tuple[ObjectShape, ...] = (ObjectShape(),)
+    for item in values.objects:
+        objects = _products(objects, item.complement(table), lambda a, b: a.conjoin(b, table))
+    return Values(
+        null=not values.null,
+        booleans=_BOTH - values.booleans,
+        numbers=~values.numbers,
+        strings=complement(values.strings, ANY_CODE_POINT),
+        arrays=arrays,
+        objects=objects,
+    )
+
+
+def _products(
+    left: tuple[_Shape, ...], right: tuple[_Shape, ...], conjoin_two: Callable[[_Shape, _Shape], _Shape]
+) -> tuple[_Shape, ...]:
+    """Multiply two unions out, leaving out what is plainly empty."""
+    shapes: dict[_Shape, None] = {}
+    for a in left:
+        for b in right:
+            shape = conjoin_two(a, b)
+            if not shape.is_contradictory:
+                shapes[shape] = None
+                _check_budget(len(shapes))
+    return next(((shape,) for shape in shapes if shape.is_unconstrained), tuple(shapes))
+
+
+def _check_budget(count: int) -> None:
+    if count > MAX_SHAPES:
+        raise UnsupportedSchemaError(
+            f"the schema multiplies out to more than {MAX_SHAPES} alternatives",
+            hint="Nest fewer of allOf, anyOf, oneOf and not in one another",
+        )

@@ -1,0 +1,48 @@
+"""What all state machines have in common."""
+
+from __future__ import annotations
+
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import Node
+from state_machines.matcher import Matcher
+from state_machines.regex import compile_pattern
+from state_machines.errors import InvalidPatternError
+from state_machines.vocabulary import Vocabulary
+
+__all__ = ["RegexStateMachine", "StateMachine"]
+
+
+class StateMachine:
+    """A language of texts, given by the node of its first state.
+
+    A machine is immutable and may be shared by any number of matchers and threads.
+    """
+
+    def __init__(self, start: Node) -> None:
+        self.start = start
+
+    def matcher(self, vocabulary: Vocabulary) -> Matcher:
+        """Return a matcher at the beginning of the text; cheap."""
+        return Matcher(self.start, vocabulary)
+
+    def matches(self, text: str | bytes) -> bool:
+        """Whether a whole text is one of the machine's."""
+        return self.start.matches(text.encode() if isinstance(text, str) else text)
+
+
+class RegexStateMachine(StateMachine):
+    r"""Admits the texts that a regular expression matches from beginning to end.
+
+    ``pattern`` is ECMA-262 syntax with the ``u`` flag. Raises
+    :class:`~state_machines.errors.InvalidPatternError` also for a pattern that matches nothing,
+    and :class:`~state_machines.errors.UnsupportedPatternError` for what is not regular.
+
+    >>> RegexStateMachine(r"\d{4}-\d\d").matches("2024-05")
+    True
+    """
+
+    def __init__(self, pattern: str) -> None:
+        language = compile_pattern(pattern, search=False)
+        if language.is_empty:
+            raise InvalidPatternError("no text matches", pattern=pattern, position=0)
+        super().__init__(encoded(language, RAW))

@@ -1,0 +1,130 @@
+"""The walk of a *lexeme*, a regular stretch such as the inside of a string, over all tokens.
+
+A state is usually (rest of a lexeme L) followed by (the rest K). What L makes of the tokens does
+not depend on K: some tokens stay inside L, others leave it with a suffix beyond. So L is walked
+once for a vocabulary, whatever the schema, and K is only asked which of the distinct suffixes it
+accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.symbols import bytes_in
+from state_machines.masks.token_trie import Ids, TokenTrie
+
+__all__ = ["LexemeWalk", "SuffixTrie"]
+
+
+class SuffixTrie:
+    """Suffixes beyond the end of a lexeme, each with the tokens that have it."""
+
+    __slots__ = ("children", "token_ids")
+
+    def __init__(self) -> None:
+        self.children: dict[int, SuffixTrie] = {}
+        self.token_ids: list[Ids] = []
+
+    def insert(self, suffix: bytes, token_ids: Ids) -> None:
+        """Add tokens that have the suffix."""
+        vertex = self
+        for byte in suffix:
+            vertex = vertex.children.setdefault(byte, SuffixTrie())
+        vertex.token_ids.append(token_ids)
+
+    def accepted(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+        """Yield (suffix, token ids) for the suffixes that a node can begin with."""
+        stack: list[tuple[SuffixTrie, Node, bytes]] = [(self, rest, b"")]
+        while stack:
+            vertex, node, text = stack.pop()
+            first = node.first_bytes
+            for byte, child in vertex.children.items():
+                if first >> byte & 1:
+                    target = node.derivative(byte)
+                    beyond = text + bytes((byte,))
+                    for ids in child.token_ids:
+                        yield beyond, ids
+                    if child.children:
+                        stack.append((child, target, beyond))
+
+    def merge_ids(self) -> None:
+        """Make one array of each vertex's ids."""
+        stack = [self]
+        while stack:
+            vertex = stack.pop()
+            if len(vertex.token_ids) > 1:
+                vertex.token_ids = [np.concatenate(vertex.token_ids)]
+            stack.extend(vertex.children.values())
+
+
+class LexemeWalk:
+    """What a lexeme makes of every token of a vocabulary.
+
+    * ``inside``: bool, shape (vocabulary size,), read-only: tokens that stay inside the lexeme or
+      end with it;
+    * :meth:`beyond`: the tokens that go on beyond its end and then suit what follows.
+    """
+
+    __slots__ = ("__weakref__", "_exits", "_suffixes", "_trie", "inside")
+
+    def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
+        states, nullable = _states_at_vertices(lexeme, trie)
+        self.inside: npt.NDArray[np.bool_] = np.zeros(vocabulary_size, np.bool_)
+        self.inside[trie.token_ids] = states[trie.token_vertex] > 0
+        self.inside.flags.writeable = False
+        exits = np.flatnonzero(nullable[states])
+        self._exits = exits[exits > 0]
+        self._trie = trie
+        self._suffixes: SuffixTrie | None = None
+
+    def beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+        """Yield (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
+        if rest is EPSILON:
+            return
+        if self._suffixes is None:
+            self._suffixes = self._collect_suffixes()
+        yield from self._suffixes.accepted(rest)
+
+    def _collect_suffixes(self) -> SuffixTrie:
+        suffixes = SuffixTrie()
+        for vertex in self._exits.tolist():
+            for suffix, token_ids in self._trie.tokens_below(vertex):
+                suffixes.insert(suffix, token_ids)
+        suffixes.merge_ids()
+        return suffixes
+
+
+def _states_at_vertices(
+    lexeme: Node, trie: TokenTrie
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """Return the lexeme's state at every vertex (0: dead), and which states are nullable."""
+    nodes: list[Node] = [EMPTY, lexeme]
+    numbers = {EMPTY: 0, lexeme: 1}
+    table = np.zeros((16, 256), np.int32)
+    expanded = np.zeros(16, np.bool_)
+    expanded[0] = True
+    states = np.zeros(trie.size, np.int32)
+    states[0] = 1
+    for start, end, below in zip(trie.levels, trie.levels[1:], trie.levels[2:], strict=False):
+        present = np.zeros(len(nodes), np.bool_)
+        present[states[start:end]] = True
+        for number in np.flatnonzero(present & ~expanded[: len(nodes)]).tolist():
+            for symbols, target in nodes[number].row:
+                known = numbers.get(target)
+                if known is None:
+                    known = numbers[target] = len(nodes)
+                    nodes.append(target)
+                table[number, bytes_in(symbols)] = known
+            expanded[number] = True
+            if len(nodes) > len(table) - 1:
+                room = len(nodes) + len(table)
+                table = np.concatenate((table, np.zeros((room, 256), np.int32)))
+                expanded = np.concatenate((expanded, np.zeros(room, np.bool_)))
+        if not present[1:].any():
+            break
+        states[end:below] = table[states[trie.parent[end:below]], trie.byte[end:below]]
+    return states, np.fromiter((node.nullable for node in nodes), np.bool_, len(nodes))

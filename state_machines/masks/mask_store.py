@@ -1,0 +1,199 @@
+"""All masks of one vocabulary: computed once a state, kept within bounds, shared by all machines.
+
+Three caches, each least recently used out: lexeme walks (the dear part, shared across schemas),
+what is allowed in a state (compact), and the arrays handed out (one for each different mask).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.grammar.capture import Captured
+from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import Choice, Lazy, Sequence, sequence
+from state_machines.masks.lexeme_walk import LexemeWalk
+from state_machines.masks.token_trie import Ids, TokenTrie, joined
+from state_machines.vocabulary import Vocabulary
+
+__all__ = ["MaskStore", "TokenMask"]
+
+WIDE = 256
+"""Vertices of the trie from which on a lexeme is walked in whole-array operations."""
+
+MAX_WALKS = 256
+MAX_STATES = 100_000
+MAX_DENSE_BYTES = 64 << 20
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class _Recent(Generic[_K, _V]):
+    """A mapping of bounded size that forgets what was not used for longest."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[_K, _V] = OrderedDict()
+
+    def get(self, key: _K) -> _V | None:
+        value = self._entries.get(key)
+        if value is not None:
+            self._entries.move_to_end(key)
+        return value
+
+    def put(self, key: _K, value: _V) -> _V:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+        return value
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class TokenMask:
+    """A set of token ids: the tokens inside a lexeme (if there is one) and ``others``."""
+
+    __slots__ = ("lexeme", "others")
+
+    def __init__(self, lexeme: LexemeWalk | None, others: Ids) -> None:
+        self.lexeme = lexeme
+        self.others = others
+
+    def dense(self, size: int) -> npt.NDArray[np.bool_]:
+        """Return the set as a read-only bool array of shape (size,)."""
+        mask = np.zeros(size, np.bool_) if self.lexeme is None else self.lexeme.inside.copy()
+        mask[self.others] = True
+        mask.flags.writeable = False
+        return mask
+
+
+class MaskStore:
+    """Computes and keeps the masks of a vocabulary. Safe to use from several threads."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._size = vocabulary.size
+        self._forms = vocabulary.token_bytes
+        self._trie = TokenTrie(vocabulary)
+        self._end_ids: Ids = np.array(sorted(vocabulary.end_token_ids), np.int32)
+        self._lock = threading.RLock()
+        self._walks: _Recent[Node, LexemeWalk] = _Recent(MAX_WALKS)
+        self._states: _Recent[Node, TokenMask] = _Recent(MAX_STATES)
+        self._dense: _Recent[Hashable, npt.NDArray[np.bool_]] = _Recent(
+            max(16, MAX_DENSE_BYTES // max(1, self._size))
+        )
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> MaskStore:
+        """Return the store of a vocabulary, made on first use and kept as long as it lives."""
+        with _STORES_LOCK:
+            store = _STORES.get(vocabulary)
+            if store is None:
+                store = _STORES[vocabulary] = cls(vocabulary)
+            return store
+
+    def allowed(self, state: Node) -> npt.NDArray[np.bool_]:
+        """Return the tokens allowed in a state: bool, shape (vocabulary size,), read-only."""
+        with self._lock:
+            mask = self._states.get(state)
+            if mask is None:
+                mask = self._states.put(state, self._compute(state))
+            key = (mask.lexeme, mask.others.tobytes())
+            dense = self._dense.get(key)
+            if dense is None:
+                dense = self._dense.put(key, mask.dense(self._size))
+            return dense
+
+    def _compute(self, state: Node) -> TokenMask:
+        parts: list[Ids] = [self._end_ids] if state.nullable else []
+        lexeme: LexemeWalk | None = None
+        for way in state.members if isinstance(state, Choice) else (state,):
+            for walk in self._ways(way, parts):
+                if lexeme is None:
+                    lexeme = walk
+                else:
+                    parts.append(np.flatnonzero(walk.inside).astype(np.int32))
+        return TokenMask(lexeme, joined(parts))
+
+    def _ways(self, state: Node, parts: list[Ids]) -> Iterator[LexemeWalk]:
+        """Collect the tokens of one alternative: ids into ``parts``, lexemes as they come."""
+        split = _split(state)
+        if split is None or self._trie.count_from_root(split.lexeme.first_bytes) < WIDE:
+            self._walk(state, parts)
+            return
+        walk = self._walks.get(split.lexeme)
+        if walk is None:
+            walk = self._walks.put(
+                split.lexeme, LexemeWalk(split.lexeme, self._trie, self._size)
+            )
+        yield walk
+        for suffix, token_ids in walk.beyond(split.rest):
+            if split.is_approximate and suffix.count(b'"') > 1:
+                token_ids = self._exactly(state, token_ids)
+            parts.append(token_ids)
+        if split.lexeme.nullable:
+            rest = split.rest
+            for way in rest.members if isinstance(rest, Choice) else (rest,):
+                yield from self._ways(way, parts)
+
+    def _walk(self, state: Node, parts: list[Ids]) -> None:
+        """Collect the tokens that a state allows, vertex by vertex."""
+        trie = self._trie
+        stack = [(state, 0)]
+        while stack:
+            node, vertex = stack.pop()
+            for byte, child in trie.children_in(vertex, node.first_bytes):
+                token_ids = trie.tokens_at(child)
+                if len(token_ids):
+                    parts.append(token_ids)
+                if trie.has_children(child):
+                    stack.append((node.derivative(byte), child))
+
+    def _exactly(self, state: Node, token_ids: Ids) -> Ids:
+        forms = self._forms
+        kept = [i for i in token_ids.tolist() if state.after(forms[i] or b"") is not EMPTY]
+        return np.array(kept, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A state as a lexeme and the rest.
+
+    ``is_approximate``: the rest is exact only up to the end of the next captured name.
+    """
+
+    lexeme: Node
+    rest: Node
+    is_approximate: bool = False
+
+
+def _split(state: Node) -> _Split | None:
+    """Split a state after the first text in it; ``None`` where there is none at the front."""
+    before: list[Node] = []
+    while True:
+        head, rest = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+        if isinstance(head, EncodedText):
+            return _Split(sequence(*before, head), rest)
+        if isinstance(head, Captured):
+            then = head.then.after_any()
+            if then is None:
+                return None
+            return _Split(sequence(*before, head.rest), sequence(then, rest), is_approximate=True)
+        if rest is EPSILON or isinstance(head, Lazy):
+            return None
+        before.append(head)
+        state = rest
+
+
+_STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()
+_STORES_LOCK = threading.Lock()

@@ -1,0 +1,99 @@
+"""A matcher: one text being written, token by token."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.errors import TokenRejectedError
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.masks.mask_store import MaskStore
+from state_machines.vocabulary import Vocabulary
+
+__all__ = ["Matcher"]
+
+
+class Matcher:
+    """Where a text stands in a machine's language, and which tokens may come next.
+
+    Cheap to make and to copy; all matchers of a vocabulary share its masks. One matcher is for
+    one thread at a time, different matchers may run in different threads.
+    """
+
+    __slots__ = ("_finished", "_state", "_store", "vocabulary")
+
+    def __init__(self, state: Node, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self._state = state
+        self._store = MaskStore.of(vocabulary)
+        self._finished = False
+
+    @property
+    def state(self) -> Node:
+        """The language of what may still be written."""
+        return self._state
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether the text written so far is complete."""
+        return self._state.nullable
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether an end token has been taken; nothing may follow."""
+        return self._finished
+
+    def allowed_tokens(self) -> npt.NDArray[np.bool_]:
+        """Return which tokens may come next: bool, shape (vocabulary.size,), read-only.
+
+        End tokens are among them exactly where the state accepts. Nothing is, once finished.
+        """
+        return self._store.allowed(EMPTY if self._finished else self._state)
+
+    def advance(self, token_id: int) -> None:
+        """Take a token.
+
+        Raises :class:`~state_machines.errors.TokenRejectedError` if it is not allowed; the state
+        is unchanged then.
+        """
+        if self._finished:
+            raise TokenRejectedError("the text is finished", token_id=token_id)
+        if token_id in self.vocabulary.end_token_ids:
+            if not self._state.nullable:
+                raise TokenRejectedError(
+                    f"token {token_id} ends a text that is not complete", token_id=token_id
+                )
+            self._finished = True
+            return
+        in_range = 0 <= token_id < self.vocabulary.size
+        form = self.vocabulary.token_bytes[token_id] if in_range else None
+        if form is None:
+            raise TokenRejectedError(f"token {token_id} is no text", token_id=token_id)
+        state = self._state.after(form)
+        if state is EMPTY:
+            raise TokenRejectedError(
+                f"token {token_id} ({form!r}) cannot come here", token_id=token_id
+            )
+        self._state = state
+
+    def forced_bytes(self) -> bytes:
+        """Return the bytes that must come next, as far as there is one possibility."""
+        forced = bytearray()
+        node = self._state
+        while not self._finished and not node.nullable:
+            first = node.first_bytes
+            if first & (first - 1):
+                break
+            byte = first.bit_length() - 1
+            forced.append(byte)
+            node = node.derivative(byte)
+        return bytes(forced)
+
+    def copy(self) -> Matcher:
+        """Return an independent matcher at the same place."""
+        twin = Matcher.__new__(Matcher)
+        twin.vocabulary = self.vocabulary
+        twin._state = self._state
+        twin._store = self._store
+        twin._finished = self._finished
+        return twin
