@@ -63,7 +63,7 @@ class InferenceEngine:
                 option="tokenizer",
             )
         self._options = options or GenerationOptions()
-        self._worker = Worker("proxy-engine")
+        self._worker = Worker()
         # Runs when the engine is collected and at interpreter exit, whichever is first.
         self._finalizer = weakref.finalize(self, self._worker.close)
         try:
@@ -77,9 +77,7 @@ class InferenceEngine:
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
             self._vocabulary = Vocabulary.from_tokenizer(
-                self._loaded.tokenizer,
-                end_token_ids=sorted(self._loaded.tokenizer.eos_token_ids),
-                size=self._loaded.logits_width,
+                self._loaded.tokenizer, size=self._loaded.logits_width
             )
         except BaseException:
             self._finalizer()
@@ -195,6 +193,12 @@ class InferenceEngine:
             prompt_ids = encode_prompt(
                 prompt, self._loaded.tokenizer, thinking=response_format.machine is None
             )
+        for token_id in dict(options.sampling.logit_bias):
+            if token_id >= self._vocabulary.size:
+                raise InvalidOptionError(
+                    f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
+                    option="logit_bias",
+                )
         room = options.max_tokens
         if self.context_length is not None:
             room = min(room, self.context_length - len(prompt_ids))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import mlx.core as mx
 import numpy as np
@@ -21,26 +21,16 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
 from samplers import apply_mask
+from state_machines import Matcher
 
 from .results import FinishReason, PromptProgress
 
-__all__ = ["Matcher", "Sampler", "Token", "generate_steps"]
+__all__ = ["Sampler", "Token", "generate_steps"]
 
 Sampler: TypeAlias = Callable[[mx.array, Sequence[int]], mx.array]
 """Masked logits, shape (1, vocabulary), and the tokens so far → the next token, shape (1,)."""
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
-
-
-class Matcher(Protocol):
-    """What the loop needs of ``state_machines``' matchers."""
-
-    @property
-    def is_finished(self) -> bool: ...
-
-    def allowed_tokens(self) -> npt.NDArray[np.bool_]: ...
-
-    def advance(self, token_id: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

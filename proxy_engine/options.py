@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
-from samplers import SamplingParameters
+from samplers import InvalidSamplingParameterError, SamplingParameters
 
 from .errors import InvalidOptionError
 
@@ -59,8 +59,8 @@ class GenerationOptions:
         if given:
             try:
                 sampling = dataclasses.replace(sampling, **given)
-            except (TypeError, ValueError) as error:
-                raise InvalidOptionError(str(error), option=", ".join(given)) from error
+            except InvalidSamplingParameterError as error:
+                raise InvalidOptionError(str(error), option=error.parameter) from error
         return dataclasses.replace(self, sampling=sampling, **own)
 
 
@@ -82,7 +82,7 @@ class OptionOverrides(TypedDict, total=False):
     presence_penalty: float
     frequency_penalty: float
     penalty_window: int
-    logit_bias: Sequence[tuple[int, float]]
+    logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...]
     seed: int | None
 
 

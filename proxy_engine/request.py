@@ -31,7 +31,7 @@ Emit: TypeAlias = Callable[[PromptProgress | TextDelta], None]
 
 # A forward pass cannot be interrupted, so its length is how long a cancelled request lingers.
 _PREFILL_STEP_ON_GPU = 512
-_PREFILL_STEP_ON_CPU = 32
+_PREFILL_STEP_ON_CPU = 16
 
 
 @dataclass(slots=True)

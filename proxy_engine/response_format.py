@@ -21,28 +21,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import jsonschema
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
-from state_machines import JsonSchemaStateMachine, Vocabulary
+from state_machines import JsonSchemaStateMachine, StateMachine
 
 from .errors import InvalidResponseFormatError, OutputValidationError
-from .generation import Matcher
 from .validation import json_validator
 
-__all__ = ["ResponseFormat", "ResponseFormatCompiler", "StateMachine"]
+__all__ = ["ResponseFormat", "ResponseFormatCompiler"]
 
 JsonSchema: TypeAlias = Mapping[str, Any] | bool
-
-
-@runtime_checkable
-class StateMachine(Protocol):
-    """What every machine of ``state_machines`` has."""
-
-    def matcher(self, vocabulary: Vocabulary) -> Matcher: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +74,8 @@ class ResponseFormatCompiler:
         if isinstance(given, Mapping):
             return self._mapping(given)
         if isinstance(given, JsonSchemaStateMachine):
-            return ResponseFormat(given, _json_parser(given.schema))
-        if isinstance(given, StateMachine) and not isinstance(given, type):
+            return ResponseFormat(given, _json_parser(getattr(given, "schema", True)))
+        if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
         return self._type(given)
 

@@ -3,6 +3,9 @@
 MLX's streams belong to threads: what one thread has described, no other can evaluate. A single
 thread that runs every request, in the order they came, is therefore both the queue and the lock,
 and a caller that is interrupted leaves nothing half done.
+
+Threads are not ended but lent again: MLX may abort the process when a thread that has used it
+ends at the same moment as the interpreter.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .errors import EngineClosedError
 
@@ -21,20 +24,13 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Runs submitted calls one by one on a thread of its own.
+    """Runs submitted calls one by one, all on the same thread, until ``close``."""
 
-    The thread is a daemon, so that an interrupted program can end; ``close`` lets it end in
-    order.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._thread = threading.Thread(
-            target=_run, args=(self._jobs, self._closing), name=name, daemon=True
-        )
-        self._thread.start()
+        self._drained = threading.Event()
+        self._thread = _borrow()
 
     @property
     def is_closing(self) -> bool:
@@ -47,7 +43,7 @@ class Worker:
         with self._lock:
             if self.is_closing:
                 raise EngineClosedError("the engine is closed")
-            self._jobs.put((future, call))
+            self._thread.jobs.put(lambda: self._run(future, call))
         return future
 
     def close(self) -> None:
@@ -55,26 +51,54 @@ class Worker:
         with self._lock:
             if not self.is_closing:
                 self._closing.set()
-                self._jobs.put(None)
+                self._thread.jobs.put(self._give_back)
+        # The last reference to an engine may be dropped on its own thread.
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._drained.wait()
+
+    def _run(self, future: Future[T], call: Callable[[], T]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        if self.is_closing:
+            future.set_exception(EngineClosedError("the engine was closed"))
+            return
+        try:
+            result = call()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def _give_back(self) -> None:
+        _give_back(self._thread)
+        self._drained.set()
 
 
-def _run(
-    jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None], closing: threading.Event
-) -> None:
-    while (job := jobs.get()) is not None:
-        future, call = job
-        if closing.is_set():
-            if future.set_running_or_notify_cancel():
-                future.set_exception(EngineClosedError("the engine was closed"))
-        elif future.set_running_or_notify_cancel():
-            try:
-                result = call()
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-                del result
-        # While waiting for the next job, keep nothing of this one alive.
-        del job, future, call
+class _Thread(threading.Thread):
+    """Calls what is put into ``jobs``, for ever. A daemon, so that a program can end."""
+
+    def __init__(self) -> None:
+        super().__init__(name="proxy-engine", daemon=True)
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            job = self.jobs.get()
+            job()
+            # While waiting for the next one, keep nothing of this one alive.
+            del job
+
+
+_idle_threads: list[_Thread] = []
+_idle_lock = threading.Lock()
+
+
+def _borrow() -> _Thread:
+    with _idle_lock:
+        return _idle_threads.pop() if _idle_threads else _Thread()
+
+
+def _give_back(thread: _Thread) -> None:
+    with _idle_lock:
+        _idle_threads.append(thread)

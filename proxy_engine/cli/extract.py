@@ -68,7 +68,7 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     schema = _read_schema(options.schema)
     try:
-        machine = JsonSchemaStateMachine(schema)
+        JsonSchemaStateMachine(schema)
     except (SchemaError, PatternError) as error:
         raise CommandLineError(f"the schema {options.schema!r}: {error}") from error
     with _open_input(options.input) as source:
@@ -81,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
         with InferenceEngine(
             options.model, report=silent if options.quiet else to_stderr
         ) as engine:
-            extraction = _Extraction(engine, machine, options)
+            extraction = _Extraction(engine, schema, options)
             if text is None:
                 return extraction.many(source)
             return extraction.one(text)
@@ -90,12 +90,10 @@ def _run(options: argparse.Namespace) -> int:
 class _Extraction:
     """The engine and the options of one run of the command."""
 
-    def __init__(
-        self, engine: InferenceEngine, machine: JsonSchemaStateMachine, options: argparse.Namespace
-    ) -> None:
+    def __init__(self, engine: InferenceEngine, schema: Any, options: argparse.Namespace) -> None:
         self._engine = engine
-        self._machine = machine
-        self._instruction = options.instruction or _default_instruction(machine.schema)
+        self._schema = schema
+        self._instruction = options.instruction or _default_instruction(schema)
         self._overrides: OptionOverrides = {}
         if options.max_tokens is not None:
             self._overrides["max_tokens"] = options.max_tokens
@@ -147,8 +145,11 @@ class _Extraction:
             raise ValueError("the text is empty")
         line = ProgressLine(None if self._is_quiet else sys.stderr)
         events = self._engine.stream(
-            f"{self._instruction}\n\n{text.strip()}",
-            response_format=self._machine,
+            [
+                {"role": "system", "content": self._instruction},
+                {"role": "user", "content": text.strip()},
+            ],
+            response_format=self._schema,
             **self._overrides,
         )
         written = 0
@@ -181,8 +182,8 @@ class _Extraction:
 def _default_instruction(schema: Any) -> str:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or not properties:
-        return "Answer with JSON about this text:"
-    return f"Extract {', '.join(properties)} from this text as JSON:"
+        return "Answer with JSON about the text."
+    return f"Extract {', '.join(properties)} from the text as JSON."
 
 
 def _read_schema(path: str) -> Any:

@@ -24,6 +24,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import ModelFormatError, ModelNotFoundError
 from ..progress import Report, silent
+from .dense import has_fast_blas, unpacked
 from .embedded import EMBEDDED_MODEL, embedded_model
 
 __all__ = ["LoadedModel", "context_length", "load_model", "logits_width"]
@@ -57,7 +58,8 @@ class LoadedModel:
         To be called on the thread that loaded it: lazy arrays can only be evaluated there, and
         all of the model's are evaluated here so that any thread can run it.
         """
-        mx.eval([leaf for _, leaf in tree_flatten(model) if isinstance(leaf, mx.array)])
+        leaves = cast("list[tuple[str, Any]]", tree_flatten(model))
+        mx.eval([leaf for _, leaf in leaves if isinstance(leaf, mx.array)])
         return cls(
             name=name,
             model=model,
@@ -100,6 +102,9 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
     except (ValueError, KeyError, OSError, RuntimeError, TypeError) as error:
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
     module, tokenizer, config = cast("tuple[Module, TokenizerWrapper, dict[str, Any]]", loaded)
+    if model is None and has_fast_blas():
+        # Small enough to do so unasked.
+        module = unpacked(module)
     return LoadedModel.of(module, tokenizer, name=name, config=config)
 
 
