@@ -1,0 +1,176 @@
+"""The whole sampler: composition, seeds, and what it promises about masked tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from typing import Any, cast
+
+import mlx.core as mx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samplers import (
+    InvalidSamplingParameterError,
+    SamplingParameters,
+    apply_mask,
+    make_sampler,
+)
+
+FOUR = mx.log(mx.array([[0.5, 0.3, 0.15, 0.05]]))
+
+
+def draw(parameters: SamplingParameters, logits: mx.array, count: int) -> list[int]:
+    """``count`` tokens from the same logits, with nothing to look back at."""
+    sampler = make_sampler(parameters)
+    return [cast(int, sampler(logits, []).item()) for _ in range(count)]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_shape_and_dtype(temperature: float, dtype: mx.Dtype) -> None:
+    sampler = make_sampler(SamplingParameters(temperature=temperature, top_p=0.9, top_k=3))
+    row = sampler(FOUR.astype(dtype), [1])
+    flat = sampler(FOUR[0].astype(dtype), [1])
+    assert (row.shape, flat.shape) == ((1,), ())
+    assert (row.dtype, flat.dtype) == (mx.uint32, mx.uint32)
+
+
+def test_default_is_greedy() -> None:
+    assert make_sampler()(mx.array([0.0, 3.0, 1.0]), []).item() == 1
+
+
+def test_greedy_minds_bias_and_penalties_alone() -> None:
+    parameters = SamplingParameters(logit_bias={2: 5.0}, top_k=1, repetition_penalty=10.0)
+    sampler = make_sampler(parameters)
+    assert sampler(mx.array([1.0, 3.0, 1.0, 2.0]), []).item() == 2
+    assert sampler(mx.array([1.0, 3.0, 1.0, 2.0]), [0, 2]).item() == 1
+
+
+def test_penalty_window() -> None:
+    sampler = make_sampler(SamplingParameters(presence_penalty=5.0, penalty_window=2))
+    logits = mx.array([3.0, 2.0, 1.0])
+    assert sampler(logits, [0, 2, 2]).item() == 0
+    assert sampler(logits, [2, 0, 2]).item() == 1
+
+
+def test_frequencies_follow_the_probabilities() -> None:
+    counts = Counter(draw(SamplingParameters(temperature=1, seed=0), FOUR, 2000))
+    for token, probability in enumerate([0.5, 0.3, 0.15, 0.05]):
+        deviation = math.sqrt(2000 * probability * (1 - probability))
+        assert abs(counts[token] - 2000 * probability) < 5 * deviation
+
+
+@pytest.mark.parametrize(
+    ("options", "reachable"),
+    [
+        ({}, {0, 1, 2, 3}),
+        ({"top_k": 3}, {0, 1, 2}),
+        ({"top_k": 3, "top_p": 0.6}, {0, 1}),
+        ({"top_k": 3, "min_p": 0.5}, {0, 1}),
+        ({"top_p": 0.97, "min_p": 0.2}, {0, 1, 2}),
+        ({"top_p": 0.9, "min_p": 0.99, "min_tokens_to_keep": 4}, {0, 1, 2}),
+        ({"top_p": 0.9, "logit_bias": {0: -100.0}}, {1, 2}),
+        ({"top_k": 2, "logit_bias": {3: 3.0}}, {0, 3}),
+        ({"top_k": 10**6}, {0, 1, 2, 3}),
+    ],
+)
+def test_options_compose(options: dict[str, Any], reachable: set[int]) -> None:
+    parameters = SamplingParameters(temperature=1.5, seed=1, **options)
+    assert set(draw(parameters, FOUR, 300)) == reachable
+
+
+def test_filters_look_at_untempered_probabilities() -> None:
+    """At temperature 100 all four are nearly equal; the filter still sees 0.5 and 0.3."""
+    parameters = SamplingParameters(temperature=100, top_p=0.7, seed=0)
+    assert set(draw(parameters, FOUR, 100)) == {0, 1}
+
+
+# --- seeds ----------------------------------------------------------------------------------
+
+
+def test_a_seed_reproduces_a_run_whatever_others_do() -> None:
+    parameters = SamplingParameters(temperature=1, seed=2**64 - 1)
+    alone = draw(parameters, FOUR, 50)
+    first, other = make_sampler(parameters), make_sampler(SamplingParameters(temperature=1, seed=5))
+    mixed = []
+    for _ in range(50):
+        other(FOUR, [])
+        mx.random.uniform()
+        mixed.append(first(FOUR, []).item())
+    assert mixed == alone
+    assert len(set(alone)) > 1
+    assert draw(dataclasses.replace(parameters, seed=3), FOUR, 50) != alone
+
+
+def test_without_a_seed_runs_differ() -> None:
+    logits = mx.zeros((1, 1000))
+    parameters = SamplingParameters(temperature=1)
+    assert draw(parameters, logits, 8) != draw(parameters, logits, 8)
+
+
+def test_the_global_random_state_is_left_alone() -> None:
+    def state() -> list[Any]:
+        return [part.tolist() for part in mx.random.state]
+
+    before = state()
+    draw(SamplingParameters(temperature=1, seed=0, top_p=0.9, top_k=2, min_p=0.1), FOUR, 5)
+    draw(SamplingParameters(temperature=1), FOUR, 5)
+    assert state() == before
+
+
+# --- masked tokens --------------------------------------------------------------------------
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[list[float], list[bool], list[int], SamplingParameters]:
+    values = draw(st.lists(st.floats(-50, 50, width=16), min_size=2, max_size=8))
+    size = len(values)
+    allowed = draw(st.lists(st.booleans(), min_size=size, max_size=size).filter(any))
+    tokens = draw(st.lists(st.integers(0, size - 1), max_size=6))
+    parameters = SamplingParameters(
+        temperature=draw(st.sampled_from([0.0, 1e-5, 0.5, 1.0, 100.0])),
+        top_p=draw(st.sampled_from([0.01, 0.5, 0.9999999, 1.0])),
+        top_k=draw(st.integers(0, size + 1)),
+        min_p=draw(st.sampled_from([0.0, 0.1, 1.0])),
+        min_tokens_to_keep=draw(st.integers(1, size + 1)),
+        repetition_penalty=draw(st.sampled_from([0.01, 1.0, 100.0])),
+        presence_penalty=draw(st.sampled_from([-100.0, 0.0, 100.0])),
+        frequency_penalty=draw(st.sampled_from([-100.0, 0.0, 100.0])),
+        # Masked tokens are pushed as hard as possible.
+        logit_bias={token: 10_000.0 for token in range(size) if not allowed[token]},
+        seed=draw(st.integers(0, 2**64 - 1)),
+    )
+    return values, allowed, tokens, parameters
+
+
+@settings(deadline=None)
+@given(requests(), st.sampled_from([mx.float32, mx.float16, mx.bfloat16]))
+def test_masked_tokens_are_never_sampled(
+    request: tuple[list[float], list[bool], list[int], SamplingParameters], dtype: mx.Dtype
+) -> None:
+    values, allowed, tokens, parameters = request
+    logits = mx.array([values], dtype)
+    given_values, given_tokens = logits.astype(mx.float32).tolist(), list(tokens)
+    sampler = make_sampler(parameters)
+    masked = apply_mask(logits, mx.array(allowed))
+    for _ in range(3):
+        assert allowed[cast(int, sampler(masked, tokens).item())]
+    assert (logits.astype(mx.float32).tolist(), tokens) == (given_values, given_tokens)
+
+
+@pytest.mark.parametrize("only", range(4))
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 100.0])
+def test_the_only_allowed_token_is_sampled(only: int, temperature: float) -> None:
+    masked = apply_mask(FOUR, mx.arange(4) == only)
+    parameters = SamplingParameters(
+        temperature=temperature, top_p=0.5, top_k=2, min_p=0.5, logit_bias={only: -10_000.0}
+    )
+    assert set(draw(parameters, masked, 5)) == {only}
+
+
+def test_bias_outside_the_vocabulary_is_refused() -> None:
+    with pytest.raises(InvalidSamplingParameterError, match="logit_bias"):
+        make_sampler(SamplingParameters(logit_bias={4: 1.0}))(FOUR, [])
