@@ -194,14 +194,28 @@ class Sequence(Node):
         return collect((s, sequence(target, self.tail)) for s, target in self.head.row)
 
     def _make_first_bytes(self) -> int:
-        first = self.head.first_bytes
-        return first | self.tail.first_bytes if self.head.nullable else first
+        first = 0
+        node: Node = self
+        while isinstance(node, Sequence) and node._first is None:
+            first |= node.head.first_bytes
+            if not node.head.nullable:
+                return first
+            node = node.tail
+        return first | node.first_bytes
 
     def _make_derivative(self, byte: int) -> Node:
-        stepped = sequence(self.head.derivative(byte), self.tail)
         if not self.head.nullable:
-            return stepped
-        return choice((stepped, self.tail.derivative(byte)))
+            return sequence(self.head.derivative(byte), self.tail)
+        found = []
+        node: Node = self
+        while isinstance(node, Sequence):
+            found.append(sequence(node.head.derivative(byte), node.tail))
+            if not node.head.nullable:
+                break
+            node = node.tail
+        else:
+            found.append(node.derivative(byte))
+        return choice(found)
 
 
 def sequence(*parts: Node) -> Node:

@@ -1,0 +1,173 @@
+"""Byte spellings of text, raw and inside JSON strings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_machines.grammar.boolean import complement, everything, intersection
+from state_machines.grammar.encoding import JSON_STRING, RAW, encode_set, encoded
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import repetition, sequence, symbols, trie
+from state_machines.grammar.symbols import (
+    ANY_CODE_POINT,
+    MAX_CODE_POINT,
+    CodePointSet,
+    bytes_in,
+    code_points,
+)
+
+BORDERS = [
+    *range(0x24),
+    *(ord(c) for c in '"/\\abfnrtu0AF'),
+    *(0x5B, 0x5D, 0x7E, 0x7F, 0x80, 0xBF, 0xC0, 0xFF, 0x100, 0x7FF, 0x800, 0xFFF, 0x1000),
+    *(0x2028, 0x2029, 0xCFFF, 0xD000, 0xD7FF, 0xE000, 0xEFFF, 0xFEFF, 0xFFFE, 0xFFFF, 0x10000),
+    *(0x103FF, 0x10400, 0x1F600, 0x3FFFF, 0x40000, 0xFFFFF, 0x100000, 0x10FBFF, 0x10FC00),
+    MAX_CODE_POINT,
+]
+ANY_TEXT = everything(ANY_CODE_POINT)
+texts = st.text(
+    st.one_of(st.sampled_from([chr(p) for p in BORDERS]), st.characters(exclude_categories=["Cs"])),
+    max_size=6,
+)
+
+
+def word(text: str) -> Node:
+    """Return the language of one text."""
+    return trie([(map(ord, text), EPSILON)], code_points)
+
+
+def spellings(node: Node, written: bytes = b"") -> Iterator[bytes]:
+    """Yield all words of a finite language of bytes."""
+    if node.nullable:
+        yield written
+    for members, target in node.row:
+        for byte in bytes_in(members):
+            yield from spellings(target, written + bytes([byte]))
+
+
+def inside(text: str, *, ascii_only: bool) -> bytes:
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode()
+
+
+@pytest.mark.parametrize("point", BORDERS)
+def test_every_spelling_of_a_character_is_that_character(point: int) -> None:
+    character = chr(point)
+    assert list(spellings(encode_set(code_points(point), RAW))) == [character.encode()]
+    written = list(spellings(encode_set(code_points(point), JSON_STRING)))
+    assert len(written) == len(set(written))
+    for form in written:
+        assert json.loads(b'"' + form + b'"') == character
+    assert inside(character, ascii_only=True) in written
+    # json.dumps leaves DEL raw in both ways, as it does the rest of printable ASCII.
+    assert inside(character, ascii_only=False) in written
+    if 0x20 <= point < 0x7F:
+        assert len(written) == 1
+
+
+@given(texts)
+def test_what_json_writes_is_accepted(text: str) -> None:
+    assert encoded(ANY_TEXT, RAW).matches(text.encode())
+    for node in (ANY_TEXT, word(text)):
+        closed = encoded(node, JSON_STRING, b'"')
+        for ascii_only in (True, False):
+            form = inside(text, ascii_only=ascii_only)
+            assert encoded(node, JSON_STRING).matches(form)
+            assert closed.matches(form + b'"')
+            assert not closed.matches(form)
+
+
+@settings(max_examples=100)
+@given(texts, texts)
+def test_one_text_is_not_another(text: str, other: str) -> None:
+    assert encoded(word(text), RAW).matches(other.encode()) == (text == other)
+    node = encoded(word(text), JSON_STRING)
+    assert node.matches(inside(other, ascii_only=True)) == (text == other)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from([RAW, JSON_STRING]))
+def test_a_walk_through_the_bytes_spells_a_word(data: st.DataObject, spelling: object) -> None:
+    """Whatever bytes the node offers, the decoded text is in the language."""
+    allowed = CodePointSet((p, p + 1) for p in BORDERS if p not in (0xD7FF, MAX_CODE_POINT))
+    node = encoded(repetition(symbols(allowed), 0, 4), spelling)  # type: ignore[arg-type]
+    written = bytearray()
+    while node.row:
+        if node.nullable and data.draw(st.booleans()):
+            break
+        members, _ = data.draw(st.sampled_from(node.row))
+        byte = data.draw(st.sampled_from(bytes_in(members)))
+        written.append(byte)
+        node = node.derivative(byte)
+    assert node.nullable
+    text = written.decode() if spelling is RAW else json.loads(b'"' + written + b'"')
+    assert len(text) <= 4
+    assert all(ord(character) in allowed for character in text)
+
+
+@given(st.binary(max_size=5))
+def test_raw_is_exactly_utf8(text: bytes) -> None:
+    try:
+        text.decode("utf-8", errors="strict")
+        valid = True
+    except UnicodeDecodeError:
+        valid = False
+    assert encoded(ANY_TEXT, RAW).matches(text) == valid
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"\xc0\x80", b"\xc1\xbf", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xf0\x8f\xbf\xbf",
+     b"\xf4\x90\x80\x80", b"\xff", b"\x80", b"\xe2\x82"],
+)  # fmt: skip
+def test_ill_formed_utf8_is_refused(text: bytes) -> None:
+    assert not encoded(ANY_TEXT, RAW).matches(text)
+    assert not encoded(ANY_TEXT, JSON_STRING).matches(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'"', b"\\", b"\n", b"\x00", b"\x1f", b"\\x", b"\\u12", b"\\ud83d", b"\\ude00",
+     b"\\ud83d\\ud83d", b"\\ud83dx", b"\\ud83d\\n", b"\\u0041", b"\\/"],
+)  # fmt: skip
+def test_what_a_json_string_cannot_hold_or_has_one_other_spelling(text: bytes) -> None:
+    assert not encoded(ANY_TEXT, JSON_STRING).matches(text)
+
+
+def test_hexadecimal_digits_in_either_case() -> None:
+    node = encoded(word("\u00ff😀"), JSON_STRING)
+    for form in (rb"\u00ff\ud83d\ude00", rb"\u00FF\uD83D\uDE00", rb"\u00fF\uD83d\udE00"):
+        assert node.matches(form)
+    assert not node.matches(rb"\u00ff\uD83D\uDE01")
+    assert node.matches("\u00ff😀".encode())
+
+
+def test_a_terminator_ends_the_text() -> None:
+    node = encoded(repetition(symbols(code_points("a")), 0, None), JSON_STRING, b'"')
+    assert node.matches(b'aa"')
+    assert not node.nullable
+    assert node.after(b'a"') is EPSILON
+    assert encoded(EPSILON, JSON_STRING, b'"').matches(b'"')
+
+
+def test_a_language_without_words_is_empty() -> None:
+    a = symbols(code_points("a"))
+    none = intersection([sequence(a, a), complement(repetition(a, 2, 2), ANY_CODE_POINT)])
+    assert encoded(none, RAW) is EMPTY
+    assert encoded(EMPTY, JSON_STRING, b'"') is EMPTY
+
+
+def test_equal_texts_are_one_node() -> None:
+    assert encoded(word("ab"), RAW) is encoded(word("ab"), RAW)
+    node = encoded(repetition(symbols(ANY_CODE_POINT), 0, None), JSON_STRING, b'"')
+    assert node.after(b"abc") is node.after("é😀".encode()) is node.after(b"\\n")
+
+
+def test_long_counted_text() -> None:
+    node = encoded(repetition(symbols(ANY_CODE_POINT), 0, 100_000), RAW)
+    assert node.matches("é".encode() * 1000)
+    assert node.min_length == 0

@@ -1,0 +1,382 @@
+"""Laws of the grammar algebra, judged by a naive definition of which words are in a language."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import deque
+from functools import lru_cache
+from itertools import product
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar import boolean
+from state_machines.grammar.boolean import complement, difference, everything, intersection
+from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
+from state_machines.grammar.nodes import (
+    branch,
+    choice,
+    literal,
+    literals,
+    optional,
+    reference,
+    repetition,
+    sequence,
+    symbols,
+    trie,
+)
+from state_machines.grammar.symbols import ANY_BYTE, byte_set, bytes_in
+
+# Three letters stand for the alphabet: c is one of all the bytes that are neither a nor b.
+A, B = byte_set(b"a"), byte_set(b"b")
+SETS = {"a": A, "b": B, "c": ANY_BYTE & ~A & ~B}
+WORDS = ["".join(word) for size in range(6) for word in product("abc", repeat=size)]
+
+Expr: TypeAlias = tuple  # type: ignore[type-arg]
+
+
+def build(expr: Expr) -> Node:
+    """Return the node of an expression."""
+    kind, *parts = expr
+    match kind:
+        case "symbols":
+            members = 0
+            for letter in parts[0]:
+                members |= SETS[letter]
+            return symbols(members)
+        case "words":
+            return literals(word.encode() for word in parts[0])
+        case "sequence":
+            return sequence(*map(build, parts))
+        case "choice":
+            return choice(map(build, parts))
+        case "optional":
+            return optional(build(parts[0]))
+        case "repetition":
+            return repetition(build(parts[0]), parts[1], parts[2])
+        case "intersection":
+            return intersection(map(build, parts))
+        case "complement":
+            return complement(build(parts[0]), ANY_BYTE)
+        case "difference":
+            return difference(build(parts[0]), build(parts[1]), ANY_BYTE)
+        case "branch":
+            nullable, *targets = parts
+            row = [(SETS[letter], build(t)) for letter, t in zip("abc", targets, strict=False)]
+            return branch(row, nullable=nullable)
+        case "trie":
+            return trie((word.encode(), build(then)) for word, then in parts)
+    raise AssertionError(kind)
+
+
+@lru_cache(maxsize=200_000)
+def holds(expr: Expr, word: str) -> bool:
+    """Whether the word is in the language, by the definition of each constructor."""
+    kind, *parts = expr
+    match kind:
+        case "symbols":
+            return len(word) == 1 and word in parts[0]
+        case "words":
+            return word in parts[0]
+        case "sequence":
+            if not parts:
+                return word == ""
+            rest = ("sequence", *parts[1:])
+            return any(holds(parts[0], u) and holds(rest, v) for u, v in cuts(word))
+        case "choice":
+            return any(holds(part, word) for part in parts)
+        case "optional":
+            return word == "" or holds(parts[0], word)
+        case "repetition":
+            return repeats(parts[0], parts[1], parts[2], word)
+        case "intersection":
+            return all(holds(part, word) for part in parts)
+        case "complement":
+            return not holds(parts[0], word)
+        case "difference":
+            return holds(parts[0], word) and not holds(parts[1], word)
+        case "branch":
+            nullable, *targets = parts
+            if not word:
+                return bool(nullable)
+            index = "abc".index(word[0])
+            return index < len(targets) and holds(targets[index], word[1:])
+        case "trie":
+            return any(
+                word.startswith(start) and holds(then, word[len(start) :]) for start, then in parts
+            )
+    raise AssertionError(kind)
+
+
+def cuts(word: str) -> list[tuple[str, str]]:
+    return [(word[:index], word[index:]) for index in range(len(word) + 1)]
+
+
+def repeats(body: Expr, least: int, most: int | None, word: str) -> bool:
+    """Whether the word is ``least`` to ``most`` words of ``body``."""
+    if most is None:
+        most = least + len(word)
+    ends = {0}  # where the rounds so far can have ended
+    for done in range(most + 1):
+        if done >= least and len(word) in ends:
+            return True
+        ends = {
+            stop
+            for start in ends
+            for stop in range(start, len(word) + 1)
+            if holds(body, word[start:stop])
+        }
+    return False
+
+
+def expressions(*, booleans: bool = True) -> st.SearchStrategy[Expr]:
+    word = st.text("abc", max_size=3)
+    leaves = st.one_of(
+        st.sets(st.sampled_from("abc")).map(lambda s: ("symbols", "".join(sorted(s)))),
+        st.lists(word, max_size=3).map(lambda ws: ("words", tuple(ws))),
+    )
+
+    def extend(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+        some = st.lists(inner, min_size=1, max_size=3)
+        bounds = st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 3)))
+        ways = [
+            some.map(lambda es: ("sequence", *es)),
+            some.map(lambda es: ("choice", *es)),
+            inner.map(lambda e: ("optional", e)),
+            st.builds(
+                lambda e, b: ("repetition", e, b[0], None if b[1] is None else b[0] + b[1]),
+                inner,
+                bounds,
+            ),
+            st.builds(lambda es, n: ("branch", n, *es), some, st.booleans()),
+            st.lists(st.tuples(word, inner), max_size=3).map(lambda es: ("trie", *es)),
+        ]
+        if booleans:
+            ways += [
+                some.map(lambda es: ("intersection", *es)),
+                inner.map(lambda e: ("complement", e)),
+                st.builds(lambda e, f: ("difference", e, f), inner, inner),
+            ]
+        return st.one_of(ways)
+
+    return st.recursive(leaves, extend, max_leaves=6)
+
+
+def shortest_word(node: Node) -> str | None:
+    """Return a shortest word in the letters a, b and c, following rows; ``None``: no word."""
+    queue = deque([(node, "")])
+    seen = {node}
+    while queue:
+        state, word = queue.popleft()
+        if state.nullable:
+            return word
+        for letter in "abc":
+            target = state.derivative(ord(letter))
+            if target is not EMPTY and target not in seen:
+                seen.add(target)
+                queue.append((target, word + letter))
+    return None
+
+
+@settings(max_examples=400, deadline=None)
+@given(expressions())
+def test_words_are_those_of_the_definition(expr: Expr) -> None:
+    node = build(expr)
+    for word in WORDS:
+        assert node.matches(word.encode()) == holds(expr, word), word
+
+
+@settings(max_examples=200, deadline=None)
+@given(expressions())
+def test_nullable_and_empty_are_exact(expr: Expr) -> None:
+    node = build(expr)
+    assert node.nullable == holds(expr, "")
+    word = shortest_word(node)
+    assert node.is_empty == (word is None)
+    if word is None:
+        assert not any(holds(expr, other) for other in WORDS)
+    else:
+        assert holds(expr, word)
+
+
+@settings(max_examples=200, deadline=None)
+@given(expressions())
+def test_lengths_are_bounds(expr: Expr) -> None:
+    node = build(expr)
+    for word in WORDS:
+        if holds(expr, word):
+            assert node.min_length <= len(word)
+            assert node.max_length is None or len(word) <= node.max_length
+
+
+@settings(max_examples=200, deadline=None)
+@given(expressions(), st.text("abc", max_size=5))
+def test_row_derivative_and_first_bytes_agree(expr: Expr, path: str) -> None:
+    node = build(expr)
+    for letter in ["", *path]:
+        if letter:
+            node = node.derivative(ord(letter))
+        covered = 0
+        for members, target in node.row:
+            assert members
+            assert not covered & members, "the sets of a row are disjoint"
+            covered |= members
+            assert not target.is_empty
+            for byte in bytes_in(members)[:5]:
+                # The two ways may build the same language as different nodes.
+                other = node.derivative(byte)
+                for word in WORDS[:40]:
+                    assert other.matches(word.encode()) == target.matches(word.encode())
+        assert covered == node.first_bytes
+        assert live_bytes(node) == bytes_in(covered)
+        for byte in b"abcz\x00\xff":
+            assert (node.derivative(byte) is EMPTY) == (not covered >> byte & 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(expressions())
+def test_equal_structure_is_one_object(expr: Expr) -> None:
+    assert build(expr) is build(expr)
+
+
+@settings(max_examples=100, deadline=None)
+@given(expressions(), expressions(), expressions())
+def test_normal_forms(x: Expr, y: Expr, z: Expr) -> None:
+    a, b, c = build(x), build(y), build(z)
+    anything = everything(ANY_BYTE)
+    assert choice([a, b]) is choice([b, a, b, EMPTY])
+    assert choice([a]) is a
+    assert choice([a, anything]) is anything
+    assert sequence(a, sequence(b, c)) is sequence(sequence(a, b), c)
+    assert sequence(a, EPSILON) is a is sequence(EPSILON, a)
+    assert sequence(a, EMPTY) is EMPTY is sequence(EMPTY, a)
+    assert intersection([a, b]) is intersection([b, a, b])
+    assert intersection([a, anything]) is a
+    assert intersection([a, EMPTY]) is EMPTY
+    assert complement(complement(a, ANY_BYTE), ANY_BYTE) is a
+    assert difference(a, a, ANY_BYTE).is_empty
+    assert repetition(a, 0, 0) is EPSILON
+    if not a.is_empty:
+        assert repetition(a, 1, 1) is a
+
+
+def test_constants() -> None:
+    assert EMPTY.is_empty
+    assert not EPSILON.is_empty
+    assert EPSILON.matches(b"")
+    assert not EMPTY.matches(b"")
+    assert symbols(0) is EMPTY
+    assert literal(b"") is EPSILON
+    assert literals([]) is EMPTY
+    assert choice([]) is EMPTY
+    assert sequence() is EPSILON
+    assert branch([]) is EMPTY
+    assert branch([], nullable=True) is EPSILON
+    assert complement(EMPTY, ANY_BYTE) is everything(ANY_BYTE)
+    assert complement(everything(ANY_BYTE), ANY_BYTE) is EMPTY
+
+
+def test_counters_stay_small() -> None:
+    letter = symbols(A)
+    node = repetition(letter, 10**6, 10**9)
+    assert (node.min_length, node.max_length) == (10**6, 10**9)
+    assert node.derivative(ord("a")) is repetition(letter, 10**6 - 1, 10**9 - 1)
+    assert intersection([node, repetition(letter, 0, 10**6 - 1)]) is EMPTY
+    assert not intersection(
+        [repetition(letter, 900, None), repetition(symbols(A | B), 0, 999)]
+    ).is_empty
+    assert choice([repetition(letter, 0, 3), repetition(letter, 4, 9)]) is repetition(letter, 0, 9)
+
+
+def test_a_trie_shares_ends_and_is_built_without_recursion() -> None:
+    node = literals([b"x" * 5000 + b"end", b"y" * 5000 + b"end"])
+    assert node.after(b"x" * 5000) is node.after(b"y" * 5000)
+    assert node.matches(b"y" * 5000 + b"end")
+    assert not node.matches(b"y" * 5000)
+
+
+def test_a_long_row_of_optional_parts_is_no_recursion() -> None:
+    parts = [optional(literal(f"{index:04}".encode())) for index in range(2000)]
+    node = sequence(*parts)
+    assert node.nullable
+    assert node.row
+    assert node.matches(b"00011999")
+    assert not node.matches(b"19990001")
+
+
+def test_the_search_for_a_word_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boolean, "SEARCH_BUDGET", 20)
+    fives = sequence(literal(b"a"), repetition(literal(b"a" * 5), 0, None))
+    elevens = sequence(literal(b"aa"), repetition(literal(b"a" * 11), 0, None))
+    with pytest.raises(GrammarBudgetError) as caught:
+        _ = intersection([fives, elevens]).is_empty  # the shortest shared word has 46 letters
+    assert caught.value.budget == 20
+
+
+# Recursion
+
+BALANCED: tuple[str, ...] = ("", "ab", "aabb", "abab", "aaabbb", "aababb", "abaabb", "ababab")
+
+
+def balanced(key: object) -> Node:
+    """Return balanced brackets, a opening and b closing."""
+
+    def make() -> Node:
+        return optional(sequence(literal(b"a"), again, literal(b"b"), again))
+
+    again = reference(key, make, nullable=True)
+    return again
+
+
+def is_balanced(word: str) -> bool:
+    depth = 0
+    for letter in word:
+        depth += 1 if letter == "a" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def test_recursion() -> None:
+    node = balanced("brackets")
+    for size in range(9):
+        for letters in product("ab", repeat=size):
+            word = "".join(letters)
+            assert node.matches(word.encode()) == is_balanced(word), word
+    deep = b"a" * 2000 + b"b" * 2000
+    assert node.matches(deep)
+    assert not node.matches(deep[:-1])
+    assert not node.is_empty
+
+
+def test_recursion_inside_booleans() -> None:
+    node = balanced("brackets inside booleans")
+    short = intersection([node, repetition(symbols(A | B), 3, 5)])
+    found = {word for word in WORDS if short.matches(word.encode())}
+    assert found == {word for word in BALANCED if 3 <= len(word) <= 5}
+    assert intersection([node, literals([b"aab", b"ba"])]).is_empty
+    other = complement(node, ANY_BYTE)
+    for word in WORDS:
+        assert other.matches(word.encode()) == (
+            set(word) > {"a", "b", "c"} or "c" in word or not is_balanced(word)
+        )
+
+
+def test_references_of_one_key_are_one_node() -> None:
+    node = balanced("one key")
+    assert reference("one key", lambda: EPSILON, nullable=True) is node
+    wrong = reference("declared wrongly", lambda: literal(b"a"), nullable=True)
+    with pytest.raises(ValueError, match="nullable"):
+        _ = wrong.row
+
+
+def test_nodes_that_nobody_holds_are_forgotten() -> None:
+    text = b"a word that nothing else in the tests spells"
+    node = weakref.ref(literal(text))
+    gc.collect()
+    assert node() is None
+    assert literal(text).matches(text)

@@ -1,0 +1,114 @@
+"""Sets of symbols against Python's own sets."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from state_machines.grammar.symbols import (
+    ANY_BYTE,
+    ANY_CODE_POINT,
+    MAX_CODE_POINT,
+    CodePointSet,
+    byte_range,
+    byte_set,
+    bytes_in,
+    code_points,
+    is_whole_alphabet,
+)
+
+SURROGATES = range(0xD800, 0xE000)
+# Around every border that matters: the ends, the surrogates, the widths of UTF-8.
+BORDERS = [0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF]
+points = st.one_of(
+    st.integers(0, 40),
+    st.sampled_from(BORDERS),
+    st.builds(
+        lambda border, step: min(max(border + step, 0), MAX_CODE_POINT),
+        st.sampled_from(BORDERS),
+        st.integers(-3, 3),
+    ),
+)
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> list[tuple[int, int]]:
+    found = []
+    for first in draw(st.lists(points, max_size=6)):
+        found.append((first, min(first + draw(st.integers(0, 6)), MAX_CODE_POINT)))
+    return found
+
+
+def members(pairs: list[tuple[int, int]]) -> set[int]:
+    return {p for first, last in pairs for p in range(first, last + 1) if p not in SURROGATES}
+
+
+@given(ranges())
+@example([(0xD7FF, 0xE000)])
+@example([(0xD800, 0xDFFF)])
+def test_a_set_has_the_members_of_its_ranges(pairs: list[tuple[int, int]]) -> None:
+    ours, theirs = CodePointSet(pairs), members(pairs)
+    assert set(ours) == theirs
+    assert list(ours) == sorted(theirs)
+    assert len(ours) == len(theirs)
+    assert bool(ours) == bool(theirs)
+    for border in BORDERS:
+        assert (border in ours) == (border in theirs)
+
+
+@given(ranges())
+def test_the_form_is_normal(pairs: list[tuple[int, int]]) -> None:
+    ours = CodePointSet(pairs)
+    assert ours == CodePointSet((p, p) for p in reversed(list(ours)))
+    assert hash(ours) == hash(CodePointSet(reversed(pairs)))
+    for (_, last), (first, _) in zip(ours.ranges, ours.ranges[1:], strict=False):
+        assert last + 1 < first
+
+
+@given(ranges(), ranges())
+def test_operations(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
+    a, b = CodePointSet(left), CodePointSet(right)
+    assert set(a & b) == members(left) & members(right)
+    assert set(a | b) == members(left) | members(right)
+    assert set(a & ~b) == members(left) - members(right)
+    assert (a == b) == (members(left) == members(right))
+    assert a & b == b & a
+    assert a | b == b | a
+    assert a & a is a
+    assert a | a is a
+    assert a & ANY_CODE_POINT == a
+    assert not a & ~a
+
+
+@given(ranges())
+def test_complement(pairs: list[tuple[int, int]]) -> None:
+    ours = CodePointSet(pairs)
+    assert ~~ours == ours
+    assert ours | ~ours == ANY_CODE_POINT
+    assert len(ours) + len(~ours) == MAX_CODE_POINT + 1 - len(SURROGATES)
+    assert all(surrogate not in ~ours for surrogate in (0xD800, 0xDABC, 0xDFFF))
+    assert is_whole_alphabet(ours | ~ours)
+    assert is_whole_alphabet(ours) == (not ~ours)
+
+
+def test_making_sets() -> None:
+    assert set(code_points("a")) == {97}
+    assert set(code_points("a", "c")) == {97, 98, 99}
+    assert set(code_points(8, 9)) == {8, 9}
+    assert set(CodePointSet.of("hello")) == {ord(c) for c in "helo"}
+    assert "CodePointSet(61-63, 7a)" in repr(CodePointSet.of("abcz"))
+    assert CodePointSet.of("a") != 97
+
+
+@given(st.sets(st.integers(0, 255)))
+def test_bytes(members: set[int]) -> None:
+    ours = byte_set(members)
+    assert bytes_in(ours) == tuple(sorted(members))
+    assert bytes_in(ANY_BYTE & ~ours) == tuple(sorted(set(range(256)) - members))
+    assert is_whole_alphabet(ours) == (len(members) == 256)
+
+
+@given(st.integers(0, 255), st.integers(0, 255))
+def test_a_range_of_bytes(first: int, last: int) -> None:
+    first, last = sorted((first, last))
+    assert bytes_in(byte_range(first, last)) == tuple(range(first, last + 1))
