@@ -1,0 +1,120 @@
+"""Fixtures for all packages: a language model small enough to be made in a test."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models import llama
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from proxy_engine import InferenceEngine
+
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{{ '<|start|>' + m['role'] + '\n' + m['content'] }}"
+    "{% if not loop.last or add_generation_prompt %}{{ '<|end|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start|>assistant\n' }}{% endif %}"
+)
+TINY_CONTEXT = 512
+TINY_CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    # Wider than the vocabulary, as real models are padded.
+    "vocab_size": 320,
+    "max_position_embeddings": TINY_CONTEXT,
+    "tie_word_embeddings": True,
+}
+
+
+def make_tiny_tokenizer() -> TokenizerWrapper:
+    """Byte-level BPE: all bytes, a few merges that cross JSON's structure, two special tokens."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [('"', ":"), ("Ġ", '"'), ('"', ","), ("a", "b"), ("ab", "c"), ("1", "2"), ("}", "}")]
+    tokens = letters + [left + right for left, right in merges]
+    backend = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens([AddedToken(t, special=True) for t in ("<|start|>", "<|end|>")])
+    return TokenizerWrapper(
+        PreTrainedTokenizerFast(
+            tokenizer_object=backend, eos_token="<|end|>", chat_template=CHAT_TEMPLATE
+        )
+    )
+
+
+def make_tiny_model(seed: int = 0) -> llama.Model:
+    """A llama with random weights; the same ones for the same seed."""
+    model = llama.Model(llama.ModelArgs.from_dict(TINY_CONFIG))
+    key = mx.random.key(seed)
+    weights = []
+    for name, weight in tree_flatten(model.parameters()):
+        key, own = mx.random.split(key)
+        weights.append((name, mx.random.normal(weight.shape, key=own) * 0.3))
+    model.load_weights(weights)
+    mx.eval(model.parameters())
+    return model
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> TokenizerWrapper:
+    """The tokenizer of the tiny model."""
+    return make_tiny_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> llama.Model:
+    """A random model; nobody changes its weights."""
+    return make_tiny_model()
+
+
+@pytest.fixture(scope="session")
+def tiny_engine(tiny_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
+    """An engine with the tiny model, shared by all tests; nobody closes it."""
+    return InferenceEngine(tiny_model, tiny_tokenizer)
+
+
+@pytest.fixture
+def engine(tiny_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
+    """An engine of the test's own."""
+    with InferenceEngine(tiny_model, tiny_tokenizer) as own:
+        yield own
+
+
+@pytest.fixture(scope="session")
+def tiny_model_directory(
+    tmp_path_factory: pytest.TempPathFactory,
+    tiny_model: llama.Model,
+    tiny_tokenizer: TokenizerWrapper,
+) -> Path:
+    """The tiny model as files, as ``mlx_lm.load`` takes them."""
+    directory = tmp_path_factory.mktemp("tiny-model")
+    weights = dict(tree_flatten(tiny_model.parameters()))
+    mx.save_safetensors(str(directory / "model.safetensors"), weights)
+    (directory / "config.json").write_text(json.dumps(TINY_CONFIG), encoding="utf-8")
+    tiny_tokenizer._tokenizer.save_pretrained(str(directory))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def embedded_engine() -> InferenceEngine:
+    """The real thing. Fetched on first use; skipped where that is impossible."""
+    from proxy_engine import ModelFetchError  # noqa: PLC0415
+
+    try:
+        return InferenceEngine()
+    except ModelFetchError as error:
+        if os.environ.get("PROXY_ENGINE_REQUIRE_MODEL"):
+            raise
+        pytest.skip(str(error))

@@ -1,0 +1,419 @@
+"""The engine with a tiny random model: formats, checks, queueing, interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import jsonschema
+import pydantic
+import pytest
+
+from proxy_engine import (
+    EngineClosedError,
+    Finished,
+    GenerationOptions,
+    IncompleteOutputError,
+    InferenceEngine,
+    Interaction,
+    InvalidOptionError,
+    InvalidResponseFormatError,
+    OutputValidationError,
+    PromptError,
+    PromptProgress,
+    PromptTooLongError,
+    TextDelta,
+)
+from state_machines import (
+    InvalidSchemaError,
+    JsonSchemaStateMachine,
+    RegexStateMachine,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 8},
+        "age": {"type": "integer", "minimum": 0, "maximum": 130},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 3},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+
+
+class Person(pydantic.BaseModel):
+    name: str = pydantic.Field(max_length=8)
+    age: int = pydantic.Field(ge=0, le=130)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_output_matches_its_schema(tiny_engine: InferenceEngine, seed: int) -> None:
+    result = tiny_engine.generate("x", response_format=PERSON, temperature=1.0, seed=seed)
+    jsonschema.validate(result.parsed, PERSON)
+    assert json.loads(result.text) == result.parsed
+    assert result.finish_reason == "stop"
+
+
+def test_pydantic_model_gives_an_instance(tiny_engine: InferenceEngine) -> None:
+    result = tiny_engine.generate("x", response_format=Person, temperature=1.0, seed=1)
+    assert isinstance(result.parsed, Person)
+    assert result.parsed == Person.model_validate_json(result.text)
+
+
+def test_same_seed_same_output_other_seed_other_output(tiny_engine: InferenceEngine) -> None:
+    def run(seed: int) -> str:
+        return tiny_engine.generate("x", response_format=PERSON, temperature=1.0, seed=seed).text
+
+    assert run(5) == run(5)
+    assert len({run(seed) for seed in range(4)}) > 1
+
+
+def test_state_machines_are_response_formats(tiny_engine: InferenceEngine) -> None:
+    date = tiny_engine.generate("x", response_format=RegexStateMachine(r"\d{4}-\d\d"))
+    assert date.parsed == date.text
+    assert len(date.text) == 7
+    json_value = tiny_engine.generate("x", response_format=JsonSchemaStateMachine({"const": [1]}))
+    assert json_value.parsed == [1]
+
+
+def test_free_text_stops_at_max_tokens(tiny_engine: InferenceEngine) -> None:
+    result = tiny_engine.generate("x", max_tokens=5, temperature=1.0, seed=0)
+    assert result.parsed is None
+    assert result.usage.completion_tokens == len(result.token_ids) <= 5
+    assert result.finish_reason == "length"
+
+
+def test_free_text_never_has_padding_tokens(tiny_engine: InferenceEngine) -> None:
+    unused = [i for i, b in enumerate(tiny_engine.vocabulary.token_bytes) if b is None]
+    assert unused
+    result = tiny_engine.generate(
+        "x", max_tokens=20, temperature=1.0, seed=3, logit_bias=dict.fromkeys(unused, 1000.0)
+    )
+    assert not set(result.token_ids) & set(unused)
+
+
+def test_free_text_ends_with_an_end_token(tiny_engine: InferenceEngine) -> None:
+    (end,) = tiny_engine.vocabulary.end_token_ids
+    result = tiny_engine.generate("x", max_tokens=5, logit_bias={end: 1000.0})
+    assert result.token_ids == (end,)
+    assert (result.text, result.finish_reason) == ("", "stop")
+
+
+def test_structured_output_that_is_cut_off_is_an_error(tiny_engine: InferenceEngine) -> None:
+    with pytest.raises(IncompleteOutputError) as caught:
+        tiny_engine.generate("x", response_format=PERSON, max_tokens=4)
+    assert caught.value.text.startswith("{")
+    assert caught.value.tokens == 4
+
+
+def test_output_that_a_validator_refuses_is_an_error(tiny_engine: InferenceEngine) -> None:
+    class Refuses(pydantic.BaseModel):
+        flag: bool
+
+        @pydantic.field_validator("flag")
+        @classmethod
+        def _refuse(cls, value: bool) -> bool:
+            raise ValueError("never")
+
+    with pytest.raises(OutputValidationError) as caught:
+        tiny_engine.generate("x", response_format=Refuses)
+    assert json.loads(caught.value.text)["flag"] in (True, False)
+
+
+def test_stream_agrees_with_generate(tiny_engine: InferenceEngine) -> None:
+    options: Any = {"response_format": PERSON, "temperature": 1.0, "seed": 2}
+    whole = tiny_engine.generate("x" * 50, **options)
+    events = list(tiny_engine.stream("x" * 50, **options, prefill_step_size=20))
+    *others, last = events
+    assert isinstance(last, Finished)
+    assert last.result.text == whole.text
+    deltas = [event for event in others if isinstance(event, TextDelta)]
+    assert "".join(delta.text for delta in deltas) == whole.text
+    assert tuple(delta.token_id for delta in deltas) == whole.token_ids
+    progress = [event.processed for event in others if isinstance(event, PromptProgress)]
+    prompt_tokens = whole.usage.prompt_tokens
+    assert progress == [*range(0, prompt_tokens - 1, 20), prompt_tokens - 1]
+
+
+def test_prefill_step_size_does_not_change_the_output(tiny_engine: InferenceEngine) -> None:
+    texts = {
+        tiny_engine.generate("some prompt", response_format=PERSON, prefill_step_size=size).text
+        for size in (1, 3, 1000)
+    }
+    assert len(texts) == 1
+
+
+def test_prompts_of_all_kinds_are_the_same_prompt(tiny_engine: InferenceEngine) -> None:
+    prompts: list[Any] = [
+        "hello",
+        [{"role": "user", "content": "hello"}],
+        [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
+        Interaction("user", "hello"),
+        [Interaction("user", "hello")],
+    ]
+    results = [tiny_engine.generate(prompt, max_tokens=6) for prompt in prompts]
+    assert len({result.token_ids for result in results}) == 1
+    assert len({result.usage.prompt_tokens for result in results}) == 1
+
+
+class TestRefusedBeforeTheModelRuns:
+    """Whatever is wrong with a request must not cost model time."""
+
+    @pytest.fixture(autouse=True)
+    def _no_forward_pass(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def forbidden(*_: Any, **__: Any) -> Any:
+            raise AssertionError("the model ran")
+
+        monkeypatch.setattr("proxy_engine.request.generate_steps", forbidden)
+
+    @pytest.mark.parametrize(
+        ("prompt", "options", "error"),
+        [
+            ("", {}, PromptError),
+            ([], {}, PromptError),
+            ([{"role": "user", "content": ""}], {}, PromptError),
+            ([{"content": "no role"}], {}, PromptError),
+            ([{"role": "user", "content": [{"type": "image_url"}]}], {}, PromptError),
+            (b"bytes", {}, PromptError),
+            (None, {}, PromptError),
+            ("x" * 600, {}, PromptTooLongError),
+            ("x", {"temp": 1.0}, InvalidOptionError),
+            ("x", {"top_p": 1.5}, InvalidOptionError),
+            ("x", {"max_tokens": 0}, InvalidOptionError),
+            ("x", {"max_tokens": True}, InvalidOptionError),
+            ("x", {"prefill_step_size": 0}, InvalidOptionError),
+            ("x", {"logit_bias": {320: 1.0}}, InvalidOptionError),
+            ("x", {"response_format": {"type": "nothing"}}, InvalidSchemaError),
+            ("x", {"response_format": {"minLength": "3"}}, InvalidSchemaError),
+            ("x", {"response_format": {"enum": []}}, UnsatisfiableSchemaError),
+            ("x", {"response_format": False}, UnsatisfiableSchemaError),
+            ("x", {"response_format": {"type": "json_schema"}}, InvalidResponseFormatError),
+            ("x", {"response_format": {"type": "text", "n": 1}}, InvalidResponseFormatError),
+            ("x", {"response_format": {"const": {1, 2}}}, InvalidResponseFormatError),
+            ("x", {"response_format": threading.Lock}, InvalidResponseFormatError),
+        ],
+    )
+    def test_refused(
+        self,
+        tiny_engine: InferenceEngine,
+        prompt: Any,
+        options: dict[str, Any],
+        error: type[Exception],
+    ) -> None:
+        with pytest.raises(error):
+            tiny_engine.generate(prompt, **options)
+        with pytest.raises(error):
+            tiny_engine.stream(prompt, **options)
+        with pytest.raises(error):
+            asyncio.run(tiny_engine(prompt, **options))
+
+    def test_unenforced_keyword(self, tiny_engine: InferenceEngine) -> None:
+        schema = {"type": "string", "format": "no-such-format-anywhere", "$dynamicRef": "#x"}
+        with pytest.raises((UnsupportedSchemaError, InvalidSchemaError)):
+            tiny_engine.generate("x", response_format=schema)
+
+
+def test_prompt_at_the_limit_leaves_one_token(tiny_engine: InferenceEngine) -> None:
+    def count(text: str) -> int:
+        return tiny_engine.generate(text, max_tokens=1).usage.prompt_tokens
+
+    frame = count("x") - 1
+    context = tiny_engine.context_length
+    assert context is not None
+    result = tiny_engine.generate("x" * (context - frame - 1), temperature=1.0, seed=0)
+    assert result.usage.total_tokens == context
+    with pytest.raises(PromptTooLongError) as caught:
+        tiny_engine.generate("x" * (context - frame))
+    assert caught.value.prompt_tokens == caught.value.context_length == context
+
+
+def test_concurrent_requests_are_independent(tiny_engine: InferenceEngine) -> None:
+    def run(seed: int) -> str:
+        return tiny_engine.generate(
+            f"prompt {seed}", response_format=PERSON, temperature=1.0, seed=seed
+        ).text
+
+    alone = [run(seed) for seed in range(6)]
+    together: dict[int, str] = {}
+    threads = [
+        threading.Thread(target=lambda seed=seed: together.update({seed: run(seed)}))
+        for seed in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [together[seed] for seed in range(6)] == alone
+
+    async def gather() -> list[str]:
+        results = await asyncio.gather(
+            *(
+                tiny_engine(f"prompt {seed}", response_format=PERSON, temperature=1.0, seed=seed)
+                for seed in range(6)
+            )
+        )
+        return [result.text for result in results]
+
+    assert asyncio.run(gather()) == alone
+
+
+def test_event_loop_is_not_blocked(tiny_engine: InferenceEngine) -> None:
+    async def main() -> int:
+        ticks = 0
+        task = asyncio.ensure_future(tiny_engine("x", max_tokens=100, temperature=1.0, seed=0))
+        while not task.done():
+            ticks += 1
+            await asyncio.sleep(0.001)
+        return ticks
+
+    assert asyncio.run(main()) > 1
+
+
+def test_closed_stream_cancels_its_request(engine: InferenceEngine) -> None:
+    stream = engine.stream("x", temperature=1.0, seed=0)
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    result = engine.generate("x", response_format=PERSON)
+    jsonschema.validate(result.parsed, PERSON)
+
+
+def test_cancelled_task_leaves_the_engine_usable(engine: InferenceEngine) -> None:
+    async def main() -> None:
+        task = asyncio.ensure_future(engine("x", temperature=1.0, seed=0))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+def test_two_streams_can_be_read_alternately(engine: InferenceEngine) -> None:
+    streams = [
+        engine.stream("x", response_format=PERSON, temperature=1.0, seed=seed) for seed in (0, 1)
+    ]
+    results = []
+    while streams:
+        for stream in list(streams):
+            event = next(stream)
+            if isinstance(event, Finished):
+                results.append(event.result.parsed)
+                streams.remove(stream)
+    assert len(results) == 2
+    for value in results:
+        jsonschema.validate(value, PERSON)
+
+
+def test_error_inside_a_request_leaves_the_engine_usable(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("proxy_engine.request.make_sampler", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            engine.generate("x")
+    assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+def test_keyboard_interrupt_leaves_the_engine_usable(engine: InferenceEngine) -> None:
+    started = threading.Event()
+
+    def interrupt() -> None:
+        started.wait()
+        time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the interrupt may come anywhere in it
+        started.set()
+        for _ in range(1000):
+            engine.generate("x", temperature=1.0, seed=0)
+    assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+def test_closed_engine_refuses(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    engine = InferenceEngine(tiny_model, tiny_tokenizer)
+    stream = engine.stream("x", temperature=1.0, seed=0)
+    next(stream)
+    engine.close()
+    engine.close()
+    with pytest.raises(EngineClosedError):
+        engine.generate("x")
+    with pytest.raises(EngineClosedError):
+        list(stream)
+
+
+def test_forgotten_engine_gives_its_thread_back(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    InferenceEngine(tiny_model, tiny_tokenizer).generate("x", max_tokens=1)
+    gc.collect()
+    before = threading.active_count()
+    for _ in range(5):
+        InferenceEngine(tiny_model, tiny_tokenizer).generate("x", max_tokens=1)
+        gc.collect()
+    assert threading.active_count() == before
+
+
+def test_program_ends_though_a_stream_is_unfinished(tiny_model_directory: Any) -> None:
+    program = (
+        "import sys\nfrom proxy_engine import InferenceEngine\n"
+        "engine = InferenceEngine(sys.argv[1])\n"
+        "stream = engine.stream('x', temperature=1.0, seed=0)\nnext(stream)\nprint('done')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(tiny_model_directory)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (0, "done\n"), result.stderr
+
+
+def test_schema_machines_are_compiled_once(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+
+    class Counting(JsonSchemaStateMachine):
+        def __init__(self, schema: Any) -> None:
+            compiled.append(schema)
+            super().__init__(schema)
+
+    monkeypatch.setattr("proxy_engine.response_format.JsonSchemaStateMachine", Counting)
+    for _ in range(3):
+        engine.generate("x", response_format={"const": 17})
+    assert compiled == [{"const": 17}]
+
+
+def test_the_callers_objects_are_not_changed(tiny_engine: InferenceEngine) -> None:
+    schema = json.loads(json.dumps(PERSON))
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    copy = json.loads(json.dumps(messages))
+    tiny_engine.generate(messages, response_format=schema)
+    assert (schema, messages) == (PERSON, copy)
+
+
+def test_default_options_can_be_overridden(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    with InferenceEngine(
+        tiny_model, tiny_tokenizer, options=GenerationOptions(max_tokens=3)
+    ) as engine:
+        assert engine.generate("x", temperature=1.0, seed=0).usage.completion_tokens == 3
+        assert engine.generate("x", max_tokens=2).usage.completion_tokens == 2
+
+
+def test_a_model_in_memory_needs_its_tokenizer(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    with pytest.raises(InvalidOptionError):
+        InferenceEngine(tiny_model)
+    with pytest.raises(InvalidOptionError):
+        InferenceEngine("name", tiny_tokenizer)
