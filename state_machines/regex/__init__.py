@@ -3,6 +3,7 @@
 Reading order: :mod:`~state_machines.regex.syntax` (the tree),
 :mod:`~state_machines.regex.parser` (text to tree),
 :mod:`~state_machines.regex.unicode_classes` (sets of characters by name),
+:mod:`~state_machines.regex.analysis` (questions about trees),
 :mod:`~state_machines.regex.compiler` (tree to language).
 """
 

@@ -42,6 +42,14 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.nodes import Sequence as SequenceNode
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.regex.analysis import (
+    always_matches_nothing,
+    left_classes,
+    reaches_by_end_alone,
+    without_end,
+    without_leading_surplus,
+    word_of,
+)
 from state_machines.regex.parser import parse
 from state_machines.regex.syntax import (
     Alternation,
@@ -99,7 +107,7 @@ class _Compiler:
     def __init__(self, pattern: str, tree: Expression) -> None:
         self.pattern = pattern
         self.unrolled = 0
-        self.classes = _left_classes(tree)
+        self.classes = left_classes(tree)
         self.end = self.uniform(EPSILON)
         self.anything = self.uniform(_ANYTHING)
 
@@ -112,7 +120,7 @@ class _Compiler:
 
     def anywhere(self, tree: Expression) -> Node:
         """Return the texts with a match somewhere inside."""
-        tree = _without_leading_surplus(tree)
+        tree = without_leading_surplus(tree)
         found = self.compile(tree, self.anything)
         if _is_uniform(found):
             return _after_anything(found[0])
@@ -129,7 +137,7 @@ class _Compiler:
         if _is_uniform(then):
             if then[0] is EMPTY:
                 return then
-            if then[0] is _ANYTHING and _matches_nothing_freely(tree):
+            if then[0] is _ANYTHING and always_matches_nothing(tree):
                 return then
         match tree:
             case Characters():
@@ -164,7 +172,7 @@ class _Compiler:
         )
 
     def alternation(self, tree: Alternation, then: Continuation) -> Continuation:
-        words = [_word(branch) for branch in tree.branches]
+        words = [word_of(branch) for branch in tree.branches]
         found: list[Continuation] = []
         if _is_uniform(then) and sum(word is not None for word in words) > 1:
             plain = trie(((word, EPSILON) for word in words if word is not None), code_points)
@@ -297,9 +305,9 @@ class _Compiler:
 
     def ending(self, tree: Repeat, then: Continuation) -> Continuation | None:
         """``(…|$)*``: past ``$`` the text is over, so only a last round can go through it."""
-        if not _is_uniform(then) or tree.body.left or not _reaches_by_end_alone(tree.body):
+        if not _is_uniform(then) or tree.body.left or not reaches_by_end_alone(tree.body):
             return None
-        inner = self.compile(_without_end(tree.body), self.end)[0]
+        inner = self.compile(without_end(tree.body), self.end)[0]
         before = repetition(inner, max(tree.least - 1, 0), None)
         rounds = [sequence(repetition(inner, tree.least, None), then[0])]
         if then[0].nullable:
@@ -343,82 +351,3 @@ def _after_anything(node: Node) -> Node:
     if isinstance(head, Repetition) and head.is_universal:
         return node
     return sequence(_ANYTHING, node)
-
-
-def _left_classes(tree: Expression) -> tuple[CodePointSet, ...]:
-    """Return the coarsest classes of characters that the pattern's assertions tell apart."""
-    classes = [ANY_CODE_POINT]
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        match node:
-            case WordBoundary(word=members) | LookBehind(members=members):
-                parts = (part for cell in classes for part in (cell & members, cell & ~members))
-                classes = [part for part in parts if part]
-            case Concatenation(parts=children) | Alternation(branches=children):
-                stack.extend(children)
-            case Repeat(body=child) | LookAhead(body=child):
-                stack.append(child)
-    return tuple(classes)
-
-
-def _word(tree: Expression) -> tuple[int, ...] | None:
-    """Return the code points of an expression that matches one word alone, else ``None``."""
-    word: list[int] = []
-    for part in tree.parts if isinstance(tree, Concatenation) else (tree,):
-        body, count = part, 1
-        if isinstance(part, Repeat) and part.least == part.most and part.least < MAX_UNROLLED:
-            body, count = part.body, part.least
-        if not isinstance(body, Characters) or len(body.members) != 1:
-            return None
-        word.extend([body.members.ranges[0][0]] * count)
-    return tuple(word)
-
-
-def _matches_nothing_freely(tree: Expression) -> bool:
-    """Whether the expression matches the empty text wherever it stands."""
-    match tree:
-        case Concatenation():
-            return all(map(_matches_nothing_freely, tree.parts))
-        case Alternation():
-            return any(map(_matches_nothing_freely, tree.branches))
-        case Repeat():
-            return tree.least == 0 or _matches_nothing_freely(tree.body)
-    return False
-
-
-def _without_leading_surplus(tree: Expression) -> Expression:
-    """Return a tree that is found in the same texts: ``[0-9]+x`` is found where ``[0-9]x`` is."""
-    match tree:
-        case Concatenation(parts=(first, *rest)) if not any(part.left for part in rest):
-            return Concatenation((_without_leading_surplus(first), *rest))
-        case Repeat(body=body, least=least) if not body.left and body.reach <= 0:
-            return Repeat(body, least, least, tree.position)
-    return tree
-
-
-def _reaches_by_end_alone(tree: Expression) -> bool:
-    match tree:
-        case WordBoundary() | LookAhead():
-            return False
-        case Concatenation():
-            return all(map(_reaches_by_end_alone, tree.parts))
-        case Alternation():
-            return all(map(_reaches_by_end_alone, tree.branches))
-        case Repeat():
-            return _reaches_by_end_alone(tree.body)
-    return True
-
-
-def _without_end(tree: Expression) -> Expression:
-    """Return the tree with every ``$`` replaced by what never matches."""
-    match tree:
-        case End():
-            return Characters(CodePointSet(()))
-        case Concatenation():
-            return Concatenation(tuple(map(_without_end, tree.parts)))
-        case Alternation():
-            return Alternation(tuple(map(_without_end, tree.branches)))
-        case Repeat():
-            return Repeat(_without_end(tree.body), tree.least, tree.most, tree.position)
-    return tree

@@ -9,6 +9,7 @@ binary properties of characters. Properties of strings (``RGI_Emoji``) are no se
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import regex
@@ -136,12 +137,14 @@ def case_closure(members: CodePointSet) -> CodePointSet:
 @lru_cache(maxsize=1)
 def _case_groups() -> tuple[tuple[int, ...], ...]:
     """Return the classes of more than one character with one simple case folding."""
-    groups: dict[str, list[int]] = {}
-    for character in _all_characters():
+    groups: dict[str, set[int]] = {}
+    with_case = property_set("Cased"), property_set("Changes_When_Casemapped")
+    for point in chain.from_iterable(found for found in with_case if found):
+        character = chr(point)
         folded = _simple_fold(character)
         if folded != character:
-            groups.setdefault(folded, [ord(folded)]).append(ord(character))
-    return tuple(tuple(group) for group in groups.values())
+            groups.setdefault(folded, {ord(folded)}).add(point)
+    return tuple(tuple(sorted(group)) for group in groups.values())
 
 
 # Foldings of status S in CaseFolding.txt that no lower-case mapping gives.
