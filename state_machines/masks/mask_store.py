@@ -117,16 +117,19 @@ class MaskStore:
     def _compute(self, state: Node) -> TokenMask:
         parts: list[Ids] = [self._end_ids] if state.nullable else []
         lexeme: LexemeWalk | None = None
-        for way in state.members if isinstance(state, Choice) else (state,):
-            for walk in self._ways(way, parts):
-                if lexeme is None:
-                    lexeme = walk
-                else:
-                    parts.append(np.flatnonzero(walk.inside).astype(np.int32))
+        for walk in self._ways(state, parts):
+            if lexeme is None:
+                lexeme = walk
+            else:
+                parts.append(np.flatnonzero(walk.inside).astype(np.int32))
         return TokenMask(lexeme, joined(parts))
 
     def _ways(self, state: Node, parts: list[Ids]) -> Iterator[LexemeWalk]:
-        """Collect the tokens of one alternative: ids into ``parts``, lexemes as they come."""
+        """Collect the tokens of a state: ids into ``parts``, lexemes as they come."""
+        for way in _alternatives(state):
+            yield from self._way(way, parts)
+
+    def _way(self, state: Node, parts: list[Ids]) -> Iterator[LexemeWalk]:
         split = _split(state)
         if split is None or self._trie.count_from_root(split.lexeme.first_bytes) < WIDE:
             self._walk(state, parts)
@@ -142,9 +145,7 @@ class MaskStore:
                 token_ids = self._exactly(state, token_ids)
             parts.append(token_ids)
         if split.lexeme.nullable:
-            rest = split.rest
-            for way in rest.members if isinstance(rest, Choice) else (rest,):
-                yield from self._ways(way, parts)
+            yield from self._ways(split.rest, parts)
 
     def _walk(self, state: Node, parts: list[Ids]) -> None:
         """Collect the tokens that a state allows, vertex by vertex."""
@@ -175,6 +176,18 @@ class _Split:
     lexeme: Node
     rest: Node
     is_approximate: bool = False
+
+
+def _alternatives(state: Node) -> Iterator[Node]:
+    """Yield nodes that are together the state, none of them with a choice in front."""
+    if isinstance(state, Choice):
+        for member in state.members:
+            yield from _alternatives(member)
+    elif isinstance(state, Sequence) and isinstance(state.head, Choice):
+        for member in state.head.members:
+            yield from _alternatives(sequence(member, state.tail))
+    else:
+        yield state
 
 
 def _split(state: Node) -> _Split | None:
