@@ -1,0 +1,77 @@
+"""Reading, sampling and tokenising MaskBench's cases."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+__all__ = ["Case", "Instance", "load_cases", "read_cases", "sample_lines", "write_cases"]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A JSON value as tokens, and whether the schema allows it."""
+
+    valid: bool
+    tokens: list[int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A schema and its instances. ``skipped`` of them are no Unicode text (lone surrogates)."""
+
+    name: str
+    schema: Any
+    instances: list[Instance]
+    skipped: int
+
+
+def sample_lines(data: Path, count: int | None, seed: int) -> list[str]:
+    """``count`` lines of a gzipped JSON Lines file by chance, in the order of the file."""
+    with gzip.open(data, "rt", encoding="utf-8") as file:
+        lines = file.readlines()
+    if count is None or count >= len(lines):
+        return lines
+    return [lines[i] for i in sorted(random.Random(seed).sample(range(len(lines)), count))]
+
+
+def load_cases(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Case]:
+    """Tokenise every instance as ``json.dumps(data, ensure_ascii=False)`` writes it."""
+    for line in lines:
+        record = json.loads(line)
+        instances = []
+        for test in record["tests"]:
+            text = json.dumps(test["data"], ensure_ascii=False)
+            if text.isascii() or _is_unicode(text):
+                tokens = tokenizer.encode(text, add_special_tokens=False).ids
+                instances.append(Instance(test["valid"], tokens))
+        yield Case(
+            record["name"], record["schema"], instances, len(record["tests"]) - len(instances)
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def write_cases(cases: Iterable[Case], path: Path) -> None:
+    """Write cases for the worker processes."""
+    with path.open("w", encoding="utf-8") as file:
+        for case in cases:
+            file.write(json.dumps(asdict(case)) + "\n")
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """Read what ``write_cases`` wrote, one case at a time."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            record = json.loads(line)
+            instances = [Instance(**instance) for instance in record.pop("instances")]
+            yield Case(instances=instances, **record)

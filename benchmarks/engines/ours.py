@@ -1,0 +1,74 @@
+"""The project's own engine, with its default options."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from engines.base import RefusedSchemaError, TokenizerSource
+from state_machines import (
+    GrammarBudgetError,
+    JsonSchemaStateMachine,
+    Matcher,
+    PatternError,
+    SchemaError,
+    Vocabulary,
+)
+
+__all__ = ["make_engine"]
+
+
+class _Matcher:
+    def __init__(self, matcher: Matcher, end_token_ids: tuple[int, ...]) -> None:
+        self._matcher = matcher
+        self._ends = end_token_ids
+        self._mask: npt.NDArray[np.bool_]
+
+    def mask(self) -> None:
+        self._mask = self._matcher.allowed_tokens()
+
+    def allows(self, token_id: int) -> bool:
+        return bool(self._mask[token_id])
+
+    def advance(self, token_id: int) -> None:
+        self._matcher.advance(token_id)
+
+    def accepts_end(self) -> bool:
+        return any(self._mask[token_id] for token_id in self._ends)
+
+
+class _Compiled:
+    def __init__(self, machine: JsonSchemaStateMachine, vocabulary: Vocabulary) -> None:
+        self._machine = machine
+        self._vocabulary = vocabulary
+        self._ends = tuple(vocabulary.end_token_ids)
+
+    def matcher(self) -> _Matcher:
+        return _Matcher(self._machine.matcher(self._vocabulary), self._ends)
+
+
+class _Engine:
+    def __init__(self, source: TokenizerSource) -> None:
+        try:
+            self.version = version("proxy-engine")
+        except PackageNotFoundError:
+            self.version = "source tree"
+        self._vocabulary = Vocabulary.from_tokenizer(
+            Tokenizer.from_file(str(source.path)), end_token_ids=source.end_token_ids
+        )
+
+    def compile(self, schema: Any) -> _Compiled:
+        try:
+            machine = JsonSchemaStateMachine(schema)
+        except (SchemaError, PatternError, GrammarBudgetError) as error:
+            raise RefusedSchemaError(f"{type(error).__name__}: {error}") from error
+        return _Compiled(machine, self._vocabulary)
+
+
+def make_engine(source: TokenizerSource) -> _Engine:
+    """Set up the engine."""
+    return _Engine(source)
