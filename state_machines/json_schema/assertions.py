@@ -195,7 +195,7 @@ def _names(place: Place, keyword: str, value: Any) -> list[str]:
 def required(place: Place, value: Any, normaliser: Normaliser) -> Values:
     """``required``: these properties are there (validation, 6.5.3)."""
     del normaliser
-    return but(shape=ObjectShape(required=frozenset(_names(place, "required", value))))
+    return but(shape=ObjectShape(required=tuple(dict.fromkeys(_names(place, "required", value)))))
 
 
 def dependent_required(place: Place, value: Any, normaliser: Normaliser) -> Term:

@@ -45,7 +45,7 @@ def constant(value: Any, table: TermTable) -> Values:
             properties = {name: _term(item, table) for name, item in value.items()}
             nothing_else = (NameRule(ANY_TEXT, FALSE),)
             return Values(
-                objects=(ObjectShape(properties, nothing_else, required=frozenset(properties)),)
+                objects=(ObjectShape(properties, nothing_else, required=tuple(properties)),)
             )
     raise TypeError(f"not a JSON value: {value!r}")
 

@@ -32,8 +32,7 @@ class JsonSchemaStateMachine(StateMachine):
     2020-12; ``$schema`` says which, 2020-12 is the default. It is copied.
 
     * ``property_order``: ``"schema"`` writes listed properties in the schema's order, then others
-      (required ones that ``properties`` does not list come in alphabetical order after those it
-      lists); ``"any"`` admits every order. No name is ever written twice.
+      (required ones that ``properties`` does not list come after those it lists); ``"any"`` admits every order. No name is ever written twice.
     * ``whitespace``: ``"json"`` admits the space that ``json.dumps`` writes after ``,`` and ``:``
       and admits leaving it out, ``"compact"`` admits none, ``"indented"`` is
       ``json.dumps(indent=2)``.

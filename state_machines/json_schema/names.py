@@ -23,7 +23,7 @@ class NameCell:
 
 def listed_names(shape: ObjectShape) -> tuple[str, ...]:
     """Return the names a shape speaks of: its properties in order, then what else it requires."""
-    return tuple(dict.fromkeys((*shape.properties, *sorted(shape.required))))
+    return tuple(dict.fromkeys((*shape.properties, *shape.required)))
 
 
 def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:

@@ -33,7 +33,7 @@ class KeywordReader(Protocol):
 
 
 class TermEvaluationError(Exception):
-    """A term was asked for while it was being evaluated."""
+    """A term was asked for while a question about it was being settled."""
 
 
 class Normaliser:
@@ -43,7 +43,8 @@ class Normaliser:
         self.table = TermTable()
         self._read_keywords = read_keywords
         self._values: dict[Term, Values] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
-        self._running: set[Term] = set()
+        self._running: dict[Term, int] = {}
+        self._barrier = 0
         self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
 
     def values(self, term: Term) -> Values:
@@ -56,22 +57,25 @@ class Normaliser:
         if values is not None:
             return values
         if term in self._running:
-            raise TermEvaluationError
-        self._running.add(term)
+            raise self._loop(term)
+        self._running[term] = self._barrier
         try:
             values = self._evaluate(term)
-        except TermEvaluationError:
-            if isinstance(term, Located):
-                raise InvalidSchemaError(
-                    "the schema refers to itself without an array or object in between",
-                    pointer=term.place.pointer,
-                    keyword="$ref",
-                ) from None
-            raise
         finally:
-            self._running.discard(term)
+            del self._running[term]
         self._values[term] = values
         return values
+
+    def _loop(self, term: Term) -> Exception:
+        """Return the error for a term that is needed for its own evaluation."""
+        if self._running[term] < self._barrier:
+            return TermEvaluationError()
+        pointers = [t.place.pointer for t in self._running if isinstance(t, Located)]
+        return InvalidSchemaError(
+            "the schema refers to itself without an array or object in between",
+            pointer=pointers[-1] if pointers else "",
+            keyword="$ref",
+        )
 
     def _evaluate(self, term: Term) -> Values:
         match term:
@@ -101,11 +105,17 @@ class Normaliser:
         return object_is_inhabited(shape, self.table, ask)
 
     def are_disjoint(self, left: Term, right: Term) -> bool:
-        """Whether two terms surely share no value; ``False`` also where that is not known yet."""
+        """Whether two terms surely share no value.
+
+        ``False`` also where that depends on a term whose evaluation has led to this question.
+        """
+        self._barrier += 1
         try:
             return self.is_empty(self.table.all_of((left, right)))
         except TermEvaluationError:
             return False
+        finally:
+            self._barrier -= 1
 
     def is_empty(self, term: Term) -> bool:
         """Whether no (finite) JSON value is in the term.

@@ -34,7 +34,7 @@ class ObjectShape:
 
     properties: Mapping[str, Term] = field(default_factory=dict)
     others: tuple[NameRule, ...] = ()
-    required: frozenset[str] = frozenset()
+    required: tuple[str, ...] = ()
     some: tuple[NameRule, ...] = ()
     least: int = 0
     most: int | None = None
@@ -85,7 +85,7 @@ class ObjectShape:
                 for name in names
             },
             others=tuple(dict.fromkeys(self.others + other.others)),
-            required=self.required | other.required,
+            required=tuple(dict.fromkeys(self.required + other.required)),
             some=tuple(dict.fromkeys(self.some + other.some)),
             least=max(self.least, other.least),
             most=min(bounds) if bounds else None,
@@ -96,12 +96,12 @@ class ObjectShape:
         return tuple(self._failures(table))
 
     def _failures(self, table: TermTable) -> Iterable[ObjectShape]:
-        for name in sorted(self.required):
+        for name in self.required:
             yield ObjectShape(properties={name: FALSE})
         for name, term in self.properties.items():
             if term is not TRUE:
                 yield ObjectShape(
-                    properties={name: table.negation(term)}, required=frozenset({name})
+                    properties={name: table.negation(term)}, required=(name,)
                 )
         for rule in self.others:
             names = without_names(rule.names, self.properties)
