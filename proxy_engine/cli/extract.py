@@ -145,10 +145,7 @@ class _Extraction:
             raise ValueError("the text is empty")
         line = ProgressLine(None if self._is_quiet else sys.stderr)
         events = self._engine.stream(
-            [
-                {"role": "system", "content": self._instruction},
-                {"role": "user", "content": text.strip()},
-            ],
+            f"{self._instruction}\n\n{text.strip()}",
             response_format=self._schema,
             **self._overrides,
         )
@@ -182,8 +179,8 @@ class _Extraction:
 def _default_instruction(schema: Any) -> str:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or not properties:
-        return "Answer with JSON about the text."
-    return f"Extract {', '.join(properties)} from the text as JSON."
+        return "Answer with JSON about this text:"
+    return f"Extract {', '.join(properties)} from this text as JSON:"
 
 
 def _read_schema(path: str) -> Any:

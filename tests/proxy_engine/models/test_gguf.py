@@ -1,0 +1,211 @@
+"""GGUF files to mlx-lm directories: a tiny synthetic file, then the laws of each step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from tokenizers import pre_tokenizers
+
+from proxy_engine import ModelFormatError
+from proxy_engine.models import gguf
+
+HIDDEN, HEADS, KV_HEADS, LAYERS, FEED_FORWARD = 64, 4, 2, 2, 96
+LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
+TOKENS = ["<|im_start|>", "<|im_end|>", *LETTERS, "Ġa", "bc", "<extra>"]
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
+
+
+def metadata() -> dict[str, Any]:
+    kinds = [CONTROL, CONTROL] + [NORMAL] * (len(TOKENS) - 3) + [USER_DEFINED]
+    integers = {
+        "llama.embedding_length": HIDDEN,
+        "llama.feed_forward_length": FEED_FORWARD,
+        "llama.block_count": LAYERS,
+        "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": KV_HEADS,
+        "llama.context_length": 128,
+        "tokenizer.ggml.bos_token_id": 0,
+        "tokenizer.ggml.eos_token_id": 1,
+    }
+    floats = {"llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.rope.freq_base": 10000.0}
+    return {
+        "general.architecture": "llama",
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.tokens": TOKENS,
+        "tokenizer.ggml.token_type": mx.array(kinds, dtype=mx.int32),
+        "tokenizer.ggml.merges": ["Ġ a", "b c"],
+        "tokenizer.chat_template": "{{ messages[0]['content'] }}",
+        **{key: mx.array(value, dtype=mx.uint32) for key, value in integers.items()},
+        **{key: mx.array(value, dtype=mx.float32) for key, value in floats.items()},
+    }
+
+
+def permute(weight: np.ndarray, heads: int) -> np.ndarray:
+    """What llama.cpp's converter does to the rows of q and k, written from its definition."""
+    half = weight.shape[0] // heads // 2
+    result = np.empty_like(weight)
+    for head in range(heads):
+        first = head * 2 * half
+        for row in range(half):
+            result[first + 2 * row] = weight[first + row]
+            result[first + 2 * row + 1] = weight[first + half + row]
+    return result
+
+
+def hugging_face_weights() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return (random.standard_normal((rows, columns)) * 0.2).astype(np.float32)
+
+    kv = HIDDEN // HEADS * KV_HEADS
+    weights = {"model.embed_tokens": matrix(len(TOKENS), HIDDEN), "model.norm": np.ones(HIDDEN)}
+    for layer in range(LAYERS):
+        prefix = f"model.layers.{layer}"
+        weights |= {
+            f"{prefix}.self_attn.q_proj": matrix(HIDDEN, HIDDEN),
+            f"{prefix}.self_attn.k_proj": matrix(kv, HIDDEN),
+            f"{prefix}.self_attn.v_proj": matrix(kv, HIDDEN),
+            f"{prefix}.self_attn.o_proj": matrix(HIDDEN, HIDDEN),
+            f"{prefix}.mlp.gate_proj": matrix(FEED_FORWARD, HIDDEN),
+            f"{prefix}.mlp.up_proj": matrix(FEED_FORWARD, HIDDEN),
+            f"{prefix}.mlp.down_proj": matrix(HIDDEN, FEED_FORWARD),
+            f"{prefix}.input_layernorm": random.random(HIDDEN),
+            f"{prefix}.post_attention_layernorm": random.random(HIDDEN),
+        }
+    return {name: value.astype(np.float32) for name, value in weights.items()}
+
+
+GGUF_NAMES = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+
+
+def gguf_tensors() -> dict[str, mx.array]:
+    tensors = {}
+    for name, weight in hugging_face_weights().items():
+        if name == "model.embed_tokens":
+            tensors["token_embd.weight"] = weight
+        elif name == "model.norm":
+            tensors["output_norm.weight"] = weight
+        else:
+            _, _, layer, kind = name.split(".", 3)
+            if kind.endswith("q_proj"):
+                weight = permute(weight, HEADS)
+            elif kind.endswith("k_proj"):
+                weight = permute(weight, KV_HEADS)
+            tensors[f"blk.{layer}.{GGUF_NAMES[kind]}.weight"] = weight
+    return {name: mx.array(weight) for name, weight in tensors.items()}
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("gguf")
+    mx.save_gguf(str(directory / "tiny.gguf"), gguf_tensors(), metadata())
+    destination = directory / "converted"
+    destination.mkdir()
+    gguf.convert(directory / "tiny.gguf", destination)
+    return destination
+
+
+def test_weights_come_back_under_their_names_and_in_their_order(converted: Path) -> None:
+    model, _ = mlx_lm.load(str(converted))
+    found = dict(tree_flatten(model.parameters()))
+    expected = {f"{name}.weight": weight for name, weight in hugging_face_weights().items()}
+    assert set(found) == set(expected)
+    for name, weight in expected.items():
+        np.testing.assert_array_equal(np.array(found[name]), weight, err_msg=name)
+
+
+def test_packed_weights_are_permuted_as_dense_ones_are() -> None:
+    weight = mx.array(hugging_face_weights()["model.layers.0.self_attn.q_proj"])
+    permuted = mx.array(permute(np.array(weight), HEADS))
+    packed = mx.quantize(permuted, group_size=gguf.GROUP_SIZE, bits=4)
+    names = ("weight", "scales", "biases")
+    tensors = {
+        f"blk.0.attn_q.{name}": value.astype(mx.float16) if name != "weight" else value
+        for name, value in zip(names, packed, strict=True)
+    }
+    config = {"num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS}
+    found = gguf.read_weights(tensors, config)
+    path = "model.layers.0.self_attn.q_proj"
+    assert {found[f"{path}.{name}"].dtype for name in ("scales", "biases")} == {mx.float32}
+    restored = mx.dequantize(
+        *(found[f"{path}.{name}"] for name in names), group_size=gguf.GROUP_SIZE, bits=4
+    )
+    # A step of 4-bit quantization, over the range of these weights.
+    np.testing.assert_allclose(np.array(restored), np.array(weight), atol=0.07)
+
+
+def test_bit_widths_are_read_off_the_shapes() -> None:
+    tensors = {
+        "token_embd.weight": mx.zeros((8, HIDDEN // 4), dtype=mx.uint32),
+        "token_embd.scales": mx.zeros((8, HIDDEN // 32)),
+        "blk.0.attn_q.weight": mx.zeros((HIDDEN, HIDDEN // 8), dtype=mx.uint32),
+        "blk.0.attn_q.scales": mx.zeros((HIDDEN, HIDDEN // 32)),
+        "blk.0.attn_k.weight": mx.zeros((HIDDEN, HIDDEN // 8), dtype=mx.uint32),
+        "blk.0.attn_k.scales": mx.zeros((HIDDEN, HIDDEN // 32)),
+    }
+    assert gguf.read_config(metadata(), tensors)["quantization"] == {
+        "group_size": 32,
+        "bits": 4,
+        "model.embed_tokens": {"group_size": 32, "bits": 8},
+    }
+
+
+def test_tokenizer(converted: Path) -> None:
+    _, tokenizer = mlx_lm.load(str(converted))
+    for text in ("", "a bc 123", "naïve 日本 🙂\n\t", "<|im_end|> <extra>x"):
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        assert tokenizer.decode(ids) == text
+    digits = tokenizer.encode("123", add_special_tokens=False)
+    assert [tokenizer.decode([i]) for i in digits] == ["1", "2", "3"]
+    assert tokenizer.encode("<|im_end|>", add_special_tokens=False) == [1]
+    assert tokenizer.eos_token_ids == {1}
+    assert tokenizer.all_special_ids == [0, 1]
+    assert tokenizer.decode([0, 2, len(TOKENS) - 1], skip_special_tokens=True) == "!<extra>"
+    chat = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
+    assert chat == "a"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("general.architecture", "qwen2"),
+        ("tokenizer.ggml.model", "llama"),
+        ("tokenizer.ggml.pre", "unheard-of"),
+    ],
+)
+def test_what_is_not_known_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    mx.save_gguf(str(tmp_path / "x.gguf"), gguf_tensors(), metadata() | {key: value})
+    with pytest.raises(ModelFormatError, match=value):
+        gguf.convert(tmp_path / "x.gguf", tmp_path)
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    incomplete = metadata()
+    del incomplete["llama.block_count"]
+    mx.save_gguf(str(tmp_path / "x.gguf"), gguf_tensors(), incomplete)
+    with pytest.raises(ModelFormatError, match="llama.block_count"):
+        gguf.convert(tmp_path / "x.gguf", tmp_path)
+
+
+def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.gguf").write_bytes(b"not a model")
+    with pytest.raises(ModelFormatError, match="readable GGUF"):
+        gguf.convert(tmp_path / "x.gguf", tmp_path)

@@ -1,0 +1,54 @@
+"""Options: validated when built, overridden by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from proxy_engine import GenerationOptions, InvalidOptionError
+from proxy_engine.options import OptionOverrides
+from samplers import SamplingParameters
+
+
+def test_overrides_are_all_options_there_are() -> None:
+    names = {field.name for field in dataclasses.fields(GenerationOptions)}
+    names |= {field.name for field in dataclasses.fields(SamplingParameters)}
+    assert OptionOverrides.__optional_keys__ == names
+    assert not OptionOverrides.__required_keys__
+
+
+def test_overrides_replace_and_leave_the_rest() -> None:
+    options = GenerationOptions(max_tokens=9, sampling=SamplingParameters(top_p=0.5))
+    changed = options.override({"temperature": 0.7, "prefill_step_size": 3})
+    assert changed == GenerationOptions(
+        max_tokens=9,
+        prefill_step_size=3,
+        sampling=SamplingParameters(top_p=0.5, temperature=0.7),
+    )
+    assert options.sampling.temperature == 0
+
+
+def test_sampling_and_its_parts_compose() -> None:
+    sampling = SamplingParameters(top_k=4)
+    changed = GenerationOptions().override({"sampling": sampling, "min_p": 0.1})
+    assert changed.sampling == SamplingParameters(top_k=4, min_p=0.1)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "option", "message"),
+    [
+        ({"temp": 1}, "temp", "Did you mean 'temperature'"),
+        ({"max_token": 1}, "max_token", "Did you mean 'max_tokens'"),
+        ({"zzz": 1}, "zzz", "Known are"),
+        ({"top_p": 1.5}, "top_p", "top_p"),
+        ({"max_tokens": 1.5}, "max_tokens", "at least 1"),
+        ({"max_tokens": None}, "max_tokens", "at least 1"),
+        ({"sampling": {"top_p": 1}}, "sampling", "SamplingParameters"),
+    ],
+)
+def test_errors_name_the_option(overrides: Any, option: str, message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message) as caught:
+        GenerationOptions().override(overrides)
+    assert caught.value.option == option

@@ -1,0 +1,147 @@
+"""Every form of response format, as a machine and a parser."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from typing import Any, Literal
+
+import pydantic
+import pytest
+from typing_extensions import TypedDict
+
+from proxy_engine import OutputValidationError
+from proxy_engine.response_format import ResponseFormatCompiler
+from state_machines import RegexStateMachine
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Model(pydantic.BaseModel):
+    n: int
+
+
+class Open(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    n: int
+
+
+class Node(pydantic.BaseModel):
+    value: int
+    children: list[Node] = pydantic.Field(default=[], max_length=2)
+
+
+@dataclasses.dataclass
+class Data:
+    n: int
+
+
+class Typed(TypedDict):
+    n: int
+
+
+OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "parsed"),
+    [
+        (OBJECT, '{"n": 1}', {"n": 1}),
+        (True, "[1, null]", [1, None]),
+        ({"type": "json_object"}, "{}", {}),
+        (
+            {"type": "json_schema", "json_schema": {"name": "x", "schema": OBJECT}},
+            '{"n":1}',
+            {"n": 1},
+        ),
+        (Model, '{"n": 1}', Model(n=1)),
+        (Data, '{"n": 1}', Data(n=1)),
+        (Typed, '{"n": 1}', {"n": 1}),
+        (Node, '{"value": 1, "children": [{"value": 2}]}', Node(value=1, children=[Node(value=2)])),
+        (list[int], "[1, 2]", [1, 2]),
+        (dict[str, bool], '{"a": true}', {"a": True}),
+        (int | None, "null", None),
+        (Literal["a", "b"], '"b"', "b"),
+        (Colour, '"red"', Colour.RED),
+        (pydantic.TypeAdapter(tuple[int, str]), '[1, "x"]', (1, "x")),
+        (RegexStateMachine("a+"), "aaa", "aaa"),
+    ],
+)
+def test_the_machine_takes_what_the_parser_understands(given: Any, text: str, parsed: Any) -> None:
+    compiled = ResponseFormatCompiler().compile(given)
+    assert compiled.machine is not None
+    assert compiled.machine.matches(text)
+    assert not compiled.machine.matches(text + "!")
+    assert compiled.parse(text) == parsed
+    assert type(compiled.parse(text)) is type(parsed)
+
+
+@pytest.mark.parametrize("given", [None, {"type": "text"}])
+def test_free_text(given: Any) -> None:
+    compiled = ResponseFormatCompiler().compile(given)
+    assert compiled.machine is None
+    assert compiled.parse("anything") is None
+
+
+@pytest.mark.parametrize("given", [Model, Data, Typed])
+def test_properties_that_would_be_dropped_are_not_written(given: Any) -> None:
+    machine = ResponseFormatCompiler().compile(given).machine
+    assert machine is not None
+    assert not machine.matches('{"n": 1, "m": 2}')
+
+
+def test_extra_properties_that_are_kept_may_be_written() -> None:
+    machine = ResponseFormatCompiler().compile(Open).machine
+    assert machine is not None
+    assert machine.matches('{"n": 1, "m": 2}')
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"n": "1"}', "[]", '{"n": 1} x'])
+def test_the_parser_judges_for_itself(text: str) -> None:
+    with pytest.raises(OutputValidationError) as caught:
+        ResponseFormatCompiler().compile(OBJECT).parse(text)
+    assert caught.value.text == text
+
+
+def test_machines_are_kept_up_to_the_capacity() -> None:
+    compiler = ResponseFormatCompiler(capacity=2)
+
+    def machine(number: int) -> Any:
+        return compiler.compile({"const": number}).machine
+
+    first = machine(1)
+    machine(2)
+    assert machine(1) is first
+    machine(3)
+    assert machine(1) is first
+    second = machine(2)
+    assert machine(2) is second
+    machine(1)
+    machine(4)
+    assert machine(2) is not second
+
+
+def test_schemas_that_differ_in_order_are_different() -> None:
+    properties = {"a": {"const": 1}, "b": {"const": 2}}
+    schema = {"type": "object", "required": ["a", "b"], "properties": properties}
+    other = {**schema, "properties": dict(reversed(properties.items()))}
+    compiler = ResponseFormatCompiler()
+    one, two = (compiler.compile(each).machine for each in (schema, other))
+    assert one is not None
+    assert two is not None
+    assert one.matches(json.dumps({"a": 1, "b": 2}))
+    assert two.matches(json.dumps({"b": 2, "a": 1}))
+
+
+def test_changing_the_schema_later_changes_nothing() -> None:
+    schema: dict[str, Any] = {"const": 1}
+    compiler = ResponseFormatCompiler()
+    compiler.compile(schema)
+    schema["const"] = 2
+    compiled = compiler.compile({"const": 1})
+    assert compiled.machine is not None
+    assert compiled.machine.matches("1")

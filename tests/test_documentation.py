@@ -1,0 +1,52 @@
+"""The Python examples in the documentation run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from proxy_engine.models.loading import LoadedModel
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def python_blocks(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_examples_run(
+    path: Path,
+    tiny_model: Any,
+    tiny_tokenizer: TokenizerWrapper,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The form of an answer is guaranteed whatever the model; only its sense takes the real one.
+    loaded = LoadedModel.of(tiny_model, tiny_tokenizer, name="tiny")
+    monkeypatch.setattr("proxy_engine.engine.load_model", lambda *_: loaded)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in python_blocks(path):
+        exec(compile(block, str(path), "exec"), namespace)
+
+
+def test_readme_has_examples() -> None:
+    assert len(python_blocks(ROOT / "README.md")) >= 3
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (path.parent / target).exists()] == []
+
+
+def test_makefile_targets_named_in_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

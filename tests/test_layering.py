@@ -1,0 +1,60 @@
+"""Three packages, one direction; and names that can be imported without paying for MLX."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("proxy_engine", "samplers", "state_machines")
+FORBIDDEN = {
+    "state_machines": {"mlx", "mlx_lm", "samplers", "proxy_engine", "transformers"},
+    "samplers": {"state_machines", "proxy_engine"},
+    "proxy_engine": set(),
+}
+# Other engines are measured against, never used; `pse` is another project's name.
+NEVER = {"llguidance", "xgrammar", "outlines_core", "outlines", "lmformatenforcer", "pse"}
+
+
+def imported_packages(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_imports_only_what_it_may(package: str) -> None:
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert files
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in files
+        for name in imported_packages(path)
+        if name in FORBIDDEN[package] | NEVER
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import proxy_engine", {"mlx", "mlx_lm", "transformers", "pydantic", "numpy"}),
+        ("import proxy_engine.__main__", {"mlx", "mlx_lm", "transformers"}),
+        ("import proxy_engine; proxy_engine.Interaction", {"mlx", "mlx_lm", "transformers"}),
+        ("import state_machines", {"mlx", "mlx_lm", "transformers", "samplers", "proxy_engine"}),
+        ("import samplers", {"transformers", "state_machines", "proxy_engine"}),
+    ],
+)
+def test_import_is_light(statement: str, absent: set[str]) -> None:
+    program = f"{statement}\nimport sys\nprint(*(m for m in sys.modules if '.' not in m))"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert set(result.stdout.split()) & absent == set()

