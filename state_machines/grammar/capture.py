@@ -1,8 +1,8 @@
 """A node that remembers the bytes it has matched, for languages that depend on them.
 
-That no two members of an object have the same name is no regular property: what may follow
-depends on the names written so far. A :class:`Captured` node matches a regular language and hands
-the text to a continuation, which gives the rest.
+That no two members of an object have the same name, or no two items of an array the same value,
+is no regular property: what may follow depends on what has been written. A :class:`Captured` node
+matches a language and hands the text to a continuation, which gives the rest.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
+from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import bytes_in
 
 __all__ = ["Captured", "Continuation", "captured"]
@@ -29,16 +30,20 @@ class Continuation(Protocol):
         """
         ...
 
+    def may_end_another(self, suffix: bytes) -> bool:
+        """Whether the bytes after a captured text may hold the end of another one."""
+        ...
+
     def __hash__(self) -> int: ...
 
 
 class Captured(Node):
-    """``text`` has been matched; ``rest``, prefix-free and regular, is still to come."""
+    """``text`` has been matched; a non-empty word of ``rest`` is still to come."""
 
     __slots__ = ("rest", "text", "then")
 
     def __init__(self, text: bytes, rest: Node, then: Continuation) -> None:
-        super().__init__(nullable=False, min_length=rest.min_length, max_length=None)
+        super().__init__(nullable=False, min_length=max(1, rest.min_length), max_length=None)
         self.text = text
         self.rest = rest
         self.then = then
@@ -58,15 +63,17 @@ class Captured(Node):
         return EMPTY if target is EMPTY else self._step(byte, target)
 
     def _step(self, byte: int, target: Node) -> Node:
-        text = self.text + bytes((byte,))
-        return self.then.after(text) if target is EPSILON else captured(target, self.then, text)
+        return captured(target, self.then, self.text + bytes((byte,)))
 
 
 def captured(rest: Node, then: Continuation, text: bytes = b"") -> Node:
     """Return the node that matches ``rest`` and goes on as ``then`` says.
 
-    ``rest`` must be prefix-free: where a word of it ends is known from its bytes alone.
+    ``text`` is what has been matched already.
     """
     if rest is EMPTY:
         return EMPTY
-    return intern_node((Captured, text, rest, then), lambda: Captured(text, rest, then))
+    if rest is EPSILON:
+        return then.after(text)
+    node = intern_node((Captured, text, rest, then), lambda: Captured(text, rest, then))
+    return choice((then.after(text), node)) if rest.nullable else node

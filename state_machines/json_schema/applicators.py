@@ -9,8 +9,8 @@ from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.assertions import but, lacking, required
+from state_machines.json_schema.array_shape import ArrayShape, Counted
+from state_machines.json_schema.assertions import but, count, lacking, required
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.object_shape import NameRule, ObjectShape
@@ -22,8 +22,10 @@ __all__ = [
     "additional_properties",
     "all_of",
     "any_of",
+    "contains",
     "dependencies",
     "dependent_schemas",
+    "dynamic_ref",
     "if_",
     "items",
     "items_or_tuple",
@@ -33,6 +35,7 @@ __all__ = [
     "prefix_items",
     "properties",
     "property_names",
+    "recursive_ref",
     "ref",
 ]
 
@@ -53,6 +56,20 @@ def _named_subschemas(place: Place, keyword: str, value: Any) -> Iterator[tuple[
 
 def _terms(places: Iterable[Place], normaliser: Normaliser) -> list[Term]:
     return [normaliser.table.located(place) for place in places]
+
+
+def dynamic_ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``$dynamicRef``: as ``$ref``, by way of the dynamic scope (core, 8.2.3.2)."""
+    if not isinstance(value, str):
+        raise place.error("$dynamicRef is not a string", "$dynamicRef")
+    return normaliser.table.located(place.document.resolve(place, value, "$dynamicRef"))
+
+
+def recursive_ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``$recursiveRef``: the outermost schema that asks for it (2019-09 core, 8.2.4.2)."""
+    if value != "#":
+        raise place.error("$recursiveRef is not '#'", "$recursiveRef")
+    return normaliser.table.located(place.document.resolve_recursive(place))
 
 
 def ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
@@ -207,6 +224,21 @@ def items_or_tuple(place: Place, value: Any, normaliser: Normaliser) -> Values:
         additional = place.schema["additionalItems"]
         rest = table.located(place.child(additional, "additionalItems"))
     return but(array=_beyond(len(prefix), rest, prefix))
+
+
+def contains(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``contains`` with ``minContains`` and ``maxContains`` beside it (core, 10.3.1.3)."""
+    term = normaliser.table.located(place.child(value, "contains"))
+    least, most = 1, None
+    if place.dialect.counts_contained:
+        schema = place.schema
+        if "minContains" in schema:
+            least = count(place, "minContains", schema["minContains"])
+        if "maxContains" in schema:
+            most = count(place, "maxContains", schema["maxContains"])
+    if most is None and least == 0:
+        return but()
+    return but(array=ArrayShape(counted=(Counted(term, 0, least, most),)))
 
 
 def _beyond(width: int, rest: Term, prefix: tuple[Term, ...] = ()) -> ArrayShape:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
-from state_machines.grammar.node import Node, intern_node
+from state_machines.grammar.boolean import difference
+from state_machines.grammar.capture import captured
+from state_machines.grammar.node import EMPTY, Node, intern_node
 from state_machines.grammar.nodes import Lazy, choice, literal, sequence
+from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.item_steps import ItemState, ItemSteps
 from state_machines.json_schema.layout import Layout
@@ -15,7 +22,11 @@ __all__ = ["ArrayPlan"]
 
 
 class ArrayPlan:
-    """One array shape, prepared."""
+    """One array shape, prepared.
+
+    ``constant_node`` gives the node of a JSON value in any spelling and order of its members,
+    given its depth; ``has_values_to_spare`` tells whether a term has more than n values.
+    """
 
     def __init__(
         self,
@@ -26,21 +37,25 @@ class ArrayPlan:
         depth: int,
         is_empty: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
+        constant_node: Callable[[Any, int], Node],
+        has_values_to_spare: Callable[[Term, int], bool],
     ) -> None:
         self.layout = layout
         self.depth = depth
         self.steps = ItemSteps(shape, table)
         self._is_empty = is_empty
         self._value_node = value_node
+        self._constant_node = constant_node
+        self._has_values_to_spare = has_values_to_spare
 
     def node(self) -> Node:
         """Return the node of the whole array."""
-        return sequence(literal(b"["), self.items(self.steps.start, is_first=True))
+        return sequence(literal(b"["), self.items(self.steps.start, frozenset(), is_first=True))
 
-    def items(self, state: ItemState, *, is_first: bool = False) -> Node:
+    def items(self, state: ItemState, taken: frozenset[str], *, is_first: bool = False) -> Node:
         """Return the node of everything after the items written so far."""
         return intern_node(
-            (Items, self, state, is_first), lambda: Items(self, state, is_first)
+            (Items, self, state, taken, is_first), lambda: Items(self, state, taken, is_first)
         )
 
     def may_follow(self, term: Term, target: ItemState) -> bool:
@@ -51,20 +66,59 @@ class ArrayPlan:
             return True
         return self.steps.can_finish(target, lambda other: not self._is_empty(other))
 
-    def item(self, term: Term) -> Node:
-        """Return the node of one item."""
-        return self._value_node(term, self.depth + 1)
+    def member(self, term: Term, target: ItemState, taken: frozenset[str]) -> Node:
+        """Return the node of one item and everything after it."""
+        item = self._value_node(term, self.depth + 1)
+        if not self.steps.shape.unique:
+            return sequence(item, self.items(target, taken))
+        for text in taken:
+            value = json.loads(text, parse_float=Decimal)
+            item = difference(item, self._constant_node(value, self.depth + 1), ANY_BYTE)
+        if item.is_empty:
+            return EMPTY
+        return captured(item, DistinctItem(self, term, target, taken))
+
+    def has_items_to_spare(self, term: Term, taken: frozenset[str]) -> bool:
+        """Whether taking one more value of a term cannot change what may follow."""
+        return self._has_values_to_spare(term, len(taken) + 3)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctItem:
+    """What follows an item that may not come again."""
+
+    plan: ArrayPlan
+    term: Term
+    target: ItemState
+    taken: frozenset[str]
+
+    def after(self, text: bytes) -> Node:
+        """Return the node after the item written as ``text``."""
+        return self.plan.items(self.target, self.taken | {text.decode()})
+
+    def after_any(self) -> Node | None:
+        """Return the node after an item that is not remembered, if that can be."""
+        if not self.plan.has_items_to_spare(self.term, self.taken):
+            return None
+        return self.plan.items(self.target, self.taken)
+
+    def may_end_another(self, suffix: bytes) -> bool:
+        """Whether another item may end in these bytes."""
+        return len(suffix) > 1
 
 
 class Items(Lazy):
     """The rest of an array, from after an item (or the opening bracket) to its end."""
 
-    __slots__ = ("is_first", "plan", "state")
+    __slots__ = ("is_first", "plan", "state", "taken")
 
-    def __init__(self, plan: ArrayPlan, state: ItemState, is_first: bool) -> None:
+    def __init__(
+        self, plan: ArrayPlan, state: ItemState, taken: frozenset[str], is_first: bool
+    ) -> None:
         super().__init__(min_length=1)
         self.plan = plan
         self.state = state
+        self.taken = taken
         self.is_first = is_first
 
     def expand(self) -> Node:
@@ -76,7 +130,7 @@ class Items(Lazy):
             ways.append(sequence(closing, literal(b"]")))
         gap = layout.opening(depth) if self.is_first else layout.comma(depth)
         ways.extend(
-            sequence(gap, plan.item(term), plan.items(target))
+            sequence(gap, plan.member(term, target, self.taken))
             for term, target in plan.steps.steps(self.state)
             if plan.may_follow(term, target)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["ArrayShape", "Counted"]
@@ -33,6 +34,7 @@ class ArrayShape:
     least: int = 0
     most: int | None = None
     counted: tuple[Counted, ...] = ()
+    unique: bool = False
 
     @property
     def is_unconstrained(self) -> bool:
@@ -61,6 +63,7 @@ class ArrayShape:
                 least=max(self.least, other.least),
                 most=min(bounds) if bounds else None,
                 counted=tuple(dict.fromkeys(self.counted + other.counted)),
+                unique=self.unique or other.unique,
             )
         )
 
@@ -69,6 +72,10 @@ class ArrayShape:
         return tuple(self._failures(table))
 
     def _failures(self, table: TermTable) -> Iterable[ArrayShape]:
+        if self.unique:
+            raise UnsupportedSchemaError(
+                "that items repeat cannot be enforced", keyword="uniqueItems"
+            )
         if self.least > 0:
             yield ArrayShape(most=self.least - 1)
         if self.most is not None:

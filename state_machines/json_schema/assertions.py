@@ -23,10 +23,12 @@ __all__ = [
     "KNOWN_FORMATS",
     "but",
     "const",
+    "count",
     "dependent_required",
     "enum",
     "exclusive_maximum",
     "exclusive_minimum",
+    "having",
     "lacking",
     "max_items",
     "max_length",
@@ -36,9 +38,11 @@ __all__ = [
     "min_length",
     "min_properties",
     "minimum",
+    "multiple_of",
     "pattern",
     "required",
     "type_",
+    "unique_items",
 ]
 
 KNOWN_FORMATS = frozenset(
@@ -150,7 +154,16 @@ def exclusive_maximum(place: Place, value: Any, normaliser: Normaliser) -> Value
     return but(numbers=NumberSet((Interval(high=high, high_open=True),)))
 
 
-def _count(place: Place, keyword: str, value: Any) -> int:
+def multiple_of(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``multipleOf`` (validation, 6.2.1): exact, also for decimals."""
+    del normaliser
+    step = _number(place, "multipleOf", value)
+    if step <= 0:
+        raise place.error("multipleOf is not greater than 0", "multipleOf")
+    return but(numbers=NumberSet((Interval(step=step),)))
+
+
+def count(place: Place, keyword: str, value: Any) -> int:
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole or value < 0:
         raise place.error(f"{keyword} is not a non-negative integer", keyword)
@@ -162,7 +175,7 @@ def _bound(keyword: str, make: Callable[[int], Values]) -> Callable[[Place, Any,
 
     def read(place: Place, value: Any, normaliser: Normaliser) -> Values:
         del normaliser
-        return make(_count(place, keyword, value))
+        return make(count(place, keyword, value))
 
     read.__doc__ = f"``{keyword}`` (validation, 6.3 to 6.5)."
     return read
@@ -176,6 +189,14 @@ min_items = _bound("minItems", lambda n: but(array=ArrayShape(least=n)))
 max_items = _bound("maxItems", lambda n: but(array=ArrayShape(most=n)))
 min_properties = _bound("minProperties", lambda n: but(shape=ObjectShape(least=n)))
 max_properties = _bound("maxProperties", lambda n: but(shape=ObjectShape(most=n)))
+
+
+def unique_items(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``uniqueItems``: no two items are equal as JSON (validation, 6.4.3)."""
+    del normaliser
+    if not isinstance(value, bool):
+        raise place.error("uniqueItems is not a Boolean", "uniqueItems")
+    return but(array=ArrayShape(unique=value))
 
 
 def pattern(place: Place, value: Any, normaliser: Normaliser) -> Values:
@@ -217,3 +238,8 @@ def dependent_required(place: Place, value: Any, normaliser: Normaliser) -> Term
 def lacking(name: str) -> Values:
     """Return the values that are no object with a property of that name."""
     return but(shape=ObjectShape(properties={name: FALSE}))
+
+
+def having(name: str) -> Values:
+    """Return the values that are no object without a property of that name."""
+    return but(shape=ObjectShape(required=(name,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from state_machines.json_schema.array_shape import ArrayShape
@@ -33,7 +34,7 @@ def constant(value: Any, table: TermTable) -> Values:
             return Values(null=True)
         case bool():
             return Values(booleans=frozenset({value}))
-        case int() | float():
+        case int() | float() | Decimal():
             return Values(numbers=point(exact(value)))
         case str():
             return Values(strings=names_language((value,)))

@@ -17,7 +17,9 @@ class Dialect:
 
     ``ref_overrides``: keywords beside ``$ref`` are ignored. ``boolean_exclusive``:
     ``exclusiveMinimum`` and ``exclusiveMaximum`` are Booleans. ``array_items``: ``items`` may be
-    an array, with ``additionalItems`` for the rest.
+    an array, with ``additionalItems`` for the rest. ``counts_contained``: ``minContains`` and
+    ``maxContains`` are known. ``contained_are_evaluated``: items that ``contains`` matches are
+    evaluated items.
     """
 
     name: str
@@ -25,6 +27,8 @@ class Dialect:
     ref_overrides: bool = False
     boolean_exclusive: bool = False
     array_items: bool = False
+    counts_contained: bool = False
+    contained_are_evaluated: bool = False
 
 
 DIALECTS = {
@@ -33,7 +37,7 @@ DIALECTS = {
         Dialect("4", DRAFT4, ref_overrides=True, boolean_exclusive=True, array_items=True),
         Dialect("6", DRAFT6, ref_overrides=True, array_items=True),
         Dialect("7", DRAFT7, ref_overrides=True, array_items=True),
-        Dialect("2019-09", DRAFT201909, array_items=True),
-        Dialect("2020-12", DRAFT202012),
+        Dialect("2019-09", DRAFT201909, array_items=True, counts_contained=True),
+        Dialect("2020-12", DRAFT202012, counts_contained=True, contained_are_evaluated=True),
     )
 }

@@ -14,7 +14,7 @@ from typing import Any
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012, UnknownDialect, specification_with
+from referencing.jsonschema import UnknownDialect, lookup_recursive_ref, specification_with
 
 from state_machines.errors import InvalidSchemaError
 from state_machines.json_schema.dialects import DIALECTS, Dialect
@@ -38,7 +38,7 @@ class Place:
     @property
     def key(self) -> object:
         """What two equal places have in common, however they were reached."""
-        return (id(self.schema), self.dialect.name)
+        return (id(self.schema), self.dialect.name, self.document.scope(self.resolver))
 
     def child(self, schema: Any, *path: str | int) -> Place:
         """Return the place of a subschema, given the path to it from here."""
@@ -67,7 +67,15 @@ class SchemaDocument:
         resource = dialect.specification.create_resource(self._contents)
         known: Registry[Any] = SPECIFICATIONS if registry is None else registry.combine(SPECIFICATIONS)
         resolver = known.resolver_with_root(resource)
-        self._references: dict[tuple[str, str], Place] = {}
+        # A reference to another document may meet a dynamic one there.
+        text = json.dumps(self._contents)
+        self._is_dynamic = (
+            '"$dynamicRef"' in text
+            or '"$recursiveRef"' in text
+            or '"$ref": "http' in text
+            or registry is not None
+        )
+        self._references: dict[tuple[str, str, tuple[str, ...]], Place] = {}
         self.root = self.place(self._contents, "", dialect, resolver, is_root=True)
 
     def place(
@@ -92,9 +100,23 @@ class SchemaDocument:
             )
         return Place(schema, pointer, dialect, resolver, self)
 
+    def scope(self, resolver: _Resolver) -> tuple[str, ...]:
+        """Return the dynamic scope as far as a dynamic reference could see it."""
+        if not self._is_dynamic:
+            return ()
+        uris = [uri for uri, _ in resolver.dynamic_scope()]
+        return tuple(dict.fromkeys((resolver._base_uri, *uris)))
+
+    def resolve_recursive(self, place: Place) -> Place:
+        """Return the place that a ``$recursiveRef`` at a place leads to."""
+        resolved = lookup_recursive_ref(place.resolver)
+        return self.place(
+            resolved.contents, "", place.dialect, resolved.resolver, is_root=True
+        )
+
     def resolve(self, place: Place, reference: str, keyword: str) -> Place:
         """Return the place that a reference at a place leads to."""
-        key = (place.resolver._base_uri, reference)
+        key = (place.resolver._base_uri, reference, self.scope(place.resolver))
         target = self._references.get(key)
         if target is None:
             target = self._references[key] = self._lookup(place, reference, keyword)

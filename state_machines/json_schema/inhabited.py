@@ -14,6 +14,8 @@ from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["array_is_inhabited", "object_is_inhabited"]
 
+MAX_SOME = 10
+
 _Ask = Callable[[Term], bool]
 
 
@@ -40,6 +42,10 @@ def object_is_inhabited(shape: ObjectShape, table: TermTable, ask: _Ask) -> bool
             "a bound on the number of properties together with a property that must fail a "
             "schema is not enforced",
             keyword="maxProperties",
+        )
+    if len(shape.some) > MAX_SOME:
+        raise UnsupportedSchemaError(
+            f"more than {MAX_SOME} properties that must each fail a schema", keyword="not"
         )
     if not all(_can_be_met(rule, shape, table, ask) for rule in shape.some):
         return False

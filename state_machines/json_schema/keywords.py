@@ -17,6 +17,7 @@ from state_machines.json_schema import assertions as assert_
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.terms import Term
+from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
 from state_machines.json_schema.values import ANY_VALUE, Values, conjoin
 
 __all__ = ["ANNOTATIONS", "KEYWORDS", "NOT_ENFORCED", "KeywordTable"]
@@ -33,11 +34,13 @@ _COMMON: dict[str, Keyword] = {
     "enum": assert_.enum,
     "minimum": assert_.minimum,
     "maximum": assert_.maximum,
+    "multipleOf": assert_.multiple_of,
     "minLength": assert_.min_length,
     "maxLength": assert_.max_length,
     "pattern": assert_.pattern,
     "minItems": assert_.min_items,
     "maxItems": assert_.max_items,
+    "uniqueItems": assert_.unique_items,
     "minProperties": assert_.min_properties,
     "maxProperties": assert_.max_properties,
     "required": assert_.required,
@@ -51,6 +54,7 @@ _SINCE_6: dict[str, Keyword] = {
     "exclusiveMinimum": assert_.exclusive_minimum,
     "exclusiveMaximum": assert_.exclusive_maximum,
     "propertyNames": apply.property_names,
+    "contains": apply.contains,
 }
 
 _SINCE_7: dict[str, Keyword] = {"if": apply.if_}
@@ -58,6 +62,8 @@ _SINCE_7: dict[str, Keyword] = {"if": apply.if_}
 _SINCE_2019: dict[str, Keyword] = {
     "dependentRequired": assert_.dependent_required,
     "dependentSchemas": apply.dependent_schemas,
+    "unevaluatedProperties": unevaluated_properties,
+    "unevaluatedItems": unevaluated_items,
 }
 
 _UNTIL_2019: dict[str, Keyword] = {"items": apply.items_or_tuple}
@@ -68,30 +74,21 @@ KEYWORDS: Mapping[str, Mapping[str, Keyword]] = {
     "4": {**_COMMON, **_UNTIL_2019, **_UNTIL_7},
     "6": {**_COMMON, **_SINCE_6, **_UNTIL_2019, **_UNTIL_7},
     "7": {**_COMMON, **_SINCE_6, **_SINCE_7, **_UNTIL_2019, **_UNTIL_7},
-    "2019-09": {**_COMMON, **_SINCE_6, **_SINCE_7, **_SINCE_2019, **_UNTIL_2019},
+    "2019-09": {**_COMMON, **_SINCE_6, **_SINCE_7, **_SINCE_2019, **_UNTIL_2019, "$recursiveRef": apply.recursive_ref},
     "2020-12": {
         **_COMMON,
         **_SINCE_6,
         **_SINCE_7,
         **_SINCE_2019,
+        "$dynamicRef": apply.dynamic_ref,
         "prefixItems": apply.prefix_items,
         "items": apply.items,
     },
 }
 """The enforced keywords of each draft."""
 
-_NOT_ENFORCED_ALWAYS = frozenset({"multipleOf", "uniqueItems", "format"})
-
-NOT_ENFORCED: Mapping[str, frozenset[str]] = {
-    "4": _NOT_ENFORCED_ALWAYS,
-    "6": _NOT_ENFORCED_ALWAYS | {"contains"},
-    "7": _NOT_ENFORCED_ALWAYS | {"contains"},
-    "2019-09": _NOT_ENFORCED_ALWAYS
-    | {"contains", "unevaluatedItems", "unevaluatedProperties", "$recursiveRef"},
-    "2020-12": _NOT_ENFORCED_ALWAYS
-    | {"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef"},
-}
-"""Keywords of each draft that assert something and are refused, by name."""
+NOT_ENFORCED: frozenset[str] = frozenset({"format"})
+"""Keywords that assert something and are refused, by name."""
 
 ANNOTATIONS = frozenset(
     {
@@ -105,7 +102,6 @@ ANNOTATIONS = frozenset(
 """Keywords that assert nothing by themselves; some are read by the keyword beside them."""
 
 _NO_ASSERTION: Mapping[str, Callable[[Any], bool]] = {
-    "uniqueItems": lambda value: value is False,
     "format": lambda value: isinstance(value, str) and value not in assert_.KNOWN_FORMATS,
 }
 """Refused keywords, and when their value asks for nothing after all."""
@@ -155,7 +151,7 @@ class KeywordTable:
 
     def _refuse(self, place: Place, keyword: str, value: Any) -> None:
         harmless = _NO_ASSERTION.get(keyword)
-        if keyword in NOT_ENFORCED[place.dialect.name]:
+        if keyword in NOT_ENFORCED:
             if harmless is not None and harmless(value):
                 return
             raise UnsupportedSchemaError(

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from referencing import Registry
 
 from state_machines.errors import SchemaError, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.json_schema.cardinality import check_distinct
 from state_machines.json_schema.document import Place, SchemaDocument
 from state_machines.json_schema.keywords import KeywordTable
 from state_machines.json_schema.layout import LAYOUTS, Whitespace
@@ -81,6 +82,8 @@ def _check_reachable(root: Term, normaliser: Normaliser) -> None:
         term = stack.pop()
         try:
             values = normaliser.values(term)
+            for array in values.arrays:
+                check_distinct(array, normaliser)
             children = set(_children(values, normaliser))
         except SchemaError as error:
             if error.is_located:

@@ -6,7 +6,8 @@ These spellings are generated, and no others (all are JSON, RFC 8259 section 6):
   part at most :data:`MAX_INTEGER_DIGITS` digits long, so that every number is finite as a double;
 * where any number at all is admitted, also scientific notation as ``repr`` writes it: one digit
   before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to :data:`MAX_EXPONENT`;
-* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``.
+* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``; other
+  multiples (``multipleOf``) as plain decimals.
 
 ``-0`` is written only where negative numbers are admitted too.
 """
@@ -16,16 +17,19 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import choice, optional, repetition, sequence, symbols, trie
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.json_schema.multiples import multiples
 from state_machines.json_schema.numbers import Interval, NumberSet
 
 __all__ = ["MAX_EXPONENT", "MAX_INTEGER_DIGITS", "MAX_NEGATIVE_EXPONENT", "number_language"]
 
 MAX_INTEGER_DIGITS = 308
+MAX_LISTED = 256
+"""Multiples between two bounds that are listed rather than counted."""
+
 MAX_EXPONENT = 307
 MAX_NEGATIVE_EXPONENT = 324
 
@@ -55,23 +59,24 @@ def number_language(numbers: NumberSet) -> Node:
 def _interval_language(interval: Interval) -> Node:
     if interval == Interval():
         return choice((sequence(optional(_MINUS), _WHOLE, optional(_FRACTION)), _scientific()))
-    if interval.low is not None and interval.low == interval.high:
-        return _written(interval.low)
+    is_range = interval.step in (None, 1) and not interval.avoided
+    few = None if is_range and interval.low != interval.high else interval.members(most=MAX_LISTED)
+    if few is not None:
+        return trie((_written(number) for number in few), code_points)
     language = choice((_non_negative(interval), _negative(interval)))
     if interval.step is not None:
-        language = intersection((language, _multiples(interval.step, _ZERO)))
+        language = intersection((language, _lattice(interval.step, _ZERO)))
     for step in interval.avoided:
-        language = difference(language, _multiples(step, repetition(_ZERO, 1, None)), ANY_CODE_POINT)
+        language = difference(language, _lattice(step, repetition(_ZERO, 1, None)), ANY_CODE_POINT)
     return language
 
 
-def _written(number: Fraction) -> Node:
-    """Return the spellings of one number: trailing zeros aside, there is one."""
+def _written(number: Fraction) -> tuple[list[int], Node]:
+    """Return how one number is written, and what may follow that."""
     digits, fraction = _decimal(abs(number))
-    sign = _MINUS if number < 0 else EPSILON
-    if fraction:
-        return sequence(sign, _text(digits), _POINT, _text(fraction), _ZEROS)
-    return sequence(sign, _text(digits), optional(_text(".0")))
+    sign = "-" if number < 0 else ""
+    text = f"{sign}{digits}.{fraction}" if fraction else f"{sign}{digits}"
+    return [ord(c) for c in text], _ZEROS if fraction else optional(_text(".0"))
 
 
 def _text(text: str) -> Node:
@@ -206,12 +211,9 @@ def _fraction_at_most(fraction: str, strict: bool) -> Node:
     return optional(sequence(_POINT, choice(members)))
 
 
-def _whole_numbers(zeros: Node) -> Node:
-    return sequence(optional(_MINUS), _WHOLE, optional(sequence(_POINT, zeros)))
 
-
-def _multiples(step: Fraction, zeros: Node) -> Node:
-    """Return the plain decimals that are multiples of a step; ``zeros`` may follow the point."""
+def _lattice(step: Fraction, zeros: Node) -> Node:
+    """Return the plain decimals that are multiples; of whole numbers, ``zeros`` ends them."""
     if step != 1:
-        raise UnsupportedSchemaError(f"multiples of {step} are not enforced", keyword="multipleOf")
-    return _whole_numbers(zeros)
+        return multiples(step)
+    return sequence(optional(_MINUS), _WHOLE, optional(sequence(_POINT, zeros)))

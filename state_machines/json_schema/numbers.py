@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from math import gcd, lcm
 
 __all__ = ["ALL_NUMBERS", "INTEGERS", "NO_NUMBERS", "Interval", "NumberSet", "exact", "point"]
 
+LIMIT = Fraction(10**308)
+"""Every number is written with fewer digits than this before the point."""
 
-def exact(number: int | float) -> Fraction:
+
+def exact(number: int | float | Decimal) -> Fraction:
     """Return a JSON number of a parsed document as written: 0.1 is one tenth."""
-    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,11 @@ class Interval:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no number lies within."""
+        """Whether no number that can be written lies within."""
+        if self.low is not None and self.low >= LIMIT:
+            return True
+        if self.high is not None and self.high <= -LIMIT:
+            return True
         if self.low is not None and self.high is not None:
             if self.low > self.high:
                 return True
@@ -45,12 +53,8 @@ class Interval:
             return False
         if any((self.step / avoided).denominator == 1 for avoided in self.avoided):
             return True
-        first, last = self._multiples()
-        if first is None or last is None:
-            return False
-        if last - first > 10_000:
-            return False
-        return not any(self._on_lattice(k * self.step) for k in range(first, last + 1))
+        few = self.members(most=10_000)
+        return few is not None and not few
 
     def _multiples(self) -> tuple[int | None, int | None]:
         """Return the least and the greatest k with k * step within the bounds."""
@@ -64,6 +68,19 @@ class Interval:
             last = (self.high / self.step).__floor__()
             last -= self.high_open and last * self.step == self.high
         return first, last
+
+    def members(self, *, most: int) -> list[Fraction] | None:
+        """Return the numbers of the interval, ascending, if they are known to be so few."""
+        if self.low is None or self.high is None:
+            return None
+        if self.low == self.high:
+            return [] if self.is_empty else [self.low]
+        if self.step is None:
+            return None
+        first, last = self._multiples()
+        if first is None or last is None or last - first >= most:
+            return None
+        return [k * self.step for k in range(first, last + 1) if self._on_lattice(k * self.step)]
 
     def _on_lattice(self, number: Fraction) -> bool:
         if self.step is not None and (number / self.step).denominator != 1:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.capture import captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
@@ -30,9 +29,6 @@ from state_machines.json_schema.object_shape import ObjectShape, word_in
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["ObjectPlan"]
-
-MAX_SOME = 6
-
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
@@ -76,10 +72,6 @@ class ObjectPlan:
         is_empty: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
     ) -> None:
-        if len(shape.some) > MAX_SOME:
-            raise UnsupportedSchemaError(
-                f"more than {MAX_SOME} properties that must each fail a schema", keyword="not"
-            )
         self.shape = shape
         self.layout = layout
         self.depth = depth
@@ -311,6 +303,10 @@ class Unlisted:
         if not self.plan.has_names_to_spare(self.state, self.cell):
             return None
         return self.plan.unlisted_value(self.state, self.cell, None)
+
+    def may_end_another(self, suffix: bytes) -> bool:
+        """Whether another name may end in these bytes."""
+        return suffix.count(b'"') > 1
 
 
 class NameChoice(Lazy):

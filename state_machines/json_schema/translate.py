@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.node import Node, intern_node
 from state_machines.grammar.nodes import Lazy, choice, literal, sequence
 from state_machines.json_schema.array_grammar import ArrayPlan
 from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.cardinality import Cardinality
+from state_machines.json_schema.constants import constant
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.number_text import number_language
@@ -26,6 +30,7 @@ class Translator:
         self._layout = layout
         self._any_order = any_order
         self._nodes: dict[tuple[Term, int], Node] = {}
+        self._orderless: Translator | None = self if any_order else None
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""
@@ -45,6 +50,13 @@ class Translator:
         )
         return choice(ways)
 
+    def _constant(self, value: Any, depth: int) -> Node:
+        """Return the node of one JSON value, its members in any order."""
+        if self._orderless is None:
+            self._orderless = Translator(self._normaliser, self._layout, any_order=True)
+        table = self._normaliser.table
+        return self._orderless.value(table.given(constant(value, table)), depth)
+
     def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
         return intern_node(
             (Container, self, shape, depth), lambda: Container(self, shape, depth)
@@ -61,6 +73,10 @@ class Translator:
                 depth=depth,
                 is_empty=is_empty,
                 value_node=self.value,
+                constant_node=self._constant,
+                has_values_to_spare=lambda term, count: (
+                    Cardinality(self._normaliser, count).count(term) >= count
+                ),
             ).node()
         return ObjectPlan(
             shape,

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.grammar.capture import Captured
+from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Choice, Lazy, Sequence, sequence
@@ -141,7 +141,7 @@ class MaskStore:
             )
         yield walk
         for suffix, token_ids in walk.beyond(split.rest):
-            if split.is_approximate and suffix.count(b'"') > 1:
+            if split.then is not None and split.then.may_end_another(suffix):
                 token_ids = self._exactly(state, token_ids)
             parts.append(token_ids)
         if split.lexeme.nullable:
@@ -170,12 +170,13 @@ class MaskStore:
 class _Split:
     """A state as a lexeme and the rest.
 
-    ``is_approximate``: the rest is exact only up to the end of the next captured name.
+    ``then``: where the lexeme is captured, what goes on after it; the rest is exact then only up
+    to the end of the next captured text.
     """
 
     lexeme: Node
     rest: Node
-    is_approximate: bool = False
+    then: Continuation | None = None
 
 
 def _alternatives(state: Node) -> Iterator[Node]:
@@ -198,10 +199,10 @@ def _split(state: Node) -> _Split | None:
         if isinstance(head, EncodedText):
             return _Split(sequence(*before, head), rest)
         if isinstance(head, Captured):
-            then = head.then.after_any()
-            if then is None:
+            after = head.then.after_any()
+            if after is None:
                 return None
-            return _Split(sequence(*before, head.rest), sequence(then, rest), is_approximate=True)
+            return _Split(sequence(*before, head.rest), sequence(after, rest), head.then)
         if rest is EPSILON or isinstance(head, Lazy):
             return None
         before.append(head)

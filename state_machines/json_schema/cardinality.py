@@ -1,0 +1,110 @@
+"""How many different values a term has, as far as ``uniqueItems`` needs to know."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+
+from state_machines.errors import UnsupportedSchemaError
+from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.names import count_words, name_cells
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.numbers import NumberSet
+from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.terms import Term
+
+__all__ = ["Cardinality", "check_distinct"]
+
+
+class Cardinality:
+    """Counts the values of terms, no further than ``most``.
+
+    Counts are lower bounds: what shapes of arrays and objects have in common is counted once.
+    """
+
+    def __init__(self, normaliser: Normaliser, most: int) -> None:
+        self._normaliser = normaliser
+        self._most = most
+        self._known: dict[Term, int] = {}
+
+    def count(self, term: Term) -> int:
+        """Return how many values a term has, or at least has."""
+        known = self._known.get(term)
+        if known is None:
+            # A term within itself counts as nothing: its values are counted from the outside.
+            self._known[term] = 0
+            known = self._known[term] = min(self._most, self._count(term))
+        return known
+
+    def _count(self, term: Term) -> int:
+        values = self._normaliser.values(term)
+        total = int(values.null) + len(values.booleans)
+        total += self._numbers(values.numbers) + count_words(values.strings, self._most)
+        # Two shapes may share values, so only the largest is sure to add its own.
+        total += max(map(self._arrays, values.arrays), default=0)
+        total += max(map(self._objects, values.objects), default=0)
+        return total
+
+    def _numbers(self, numbers: NumberSet) -> int:
+        members: set[Fraction] = set()
+        for interval in numbers.intervals:
+            few = interval.members(most=self._most)
+            if few is None:
+                return self._most
+            members.update(few)
+        return len(members)
+
+    def _arrays(self, shape: ArrayShape) -> int:
+        if shape.counted or shape.unique or not self._normaliser.shape_is_inhabited(shape):
+            return int(self._normaliser.shape_is_inhabited(shape))
+        total = 0
+        longest = shape.least + self._most if shape.most is None else shape.most
+        ways = prod(self.count(shape.item(index)) for index in range(shape.least))
+        for length in range(shape.least, longest + 1):
+            total += ways
+            if total >= self._most or not ways:
+                break
+            ways = min(self._most, ways * self.count(shape.item(length)))
+        return min(total, self._most)
+
+    def _objects(self, shape: ObjectShape) -> int:
+        normaliser = self._normaliser
+        if not normaliser.shape_is_inhabited(shape):
+            return 0
+        if shape.some or shape.least > len(shape.required) or shape.most is not None:
+            return 1
+        open_ended = any(
+            not normaliser.is_empty(cell.term) and cell.names.max_length is None
+            for cell in name_cells(shape, normaliser.table)
+        )
+        if open_ended:
+            return self._most
+        total = 1
+        for name, term in shape.properties.items():
+            total *= self.count(term) + (name not in shape.required)
+        return min(total, self._most)
+
+
+def check_distinct(shape: ArrayShape, normaliser: Normaliser) -> None:
+    """Raise if different items could run out before an array of unique items is long enough.
+
+    If item *i* has more than *i* values, there is always one that has not been taken.
+    """
+    if not shape.unique:
+        return
+    if shape.counted:
+        raise UnsupportedSchemaError(
+            "uniqueItems together with items that must (or must not) match a schema",
+            keyword="uniqueItems",
+        )
+    if shape.least < 2 or not normaliser.shape_is_inhabited(shape):
+        return
+    cardinality = Cardinality(normaliser, shape.least)
+    beyond = min(shape.least, len(shape.prefix))
+    enough = all(cardinality.count(shape.item(index)) > index for index in range(beyond))
+    if not enough or (shape.least > beyond and cardinality.count(shape.rest) < shape.least):
+        raise UnsupportedSchemaError(
+            f"there may not be {shape.least} different items",
+            keyword="uniqueItems",
+            hint="Lower minItems, or allow more values",
+        )

@@ -1,0 +1,87 @@
+r"""Dates, times and durations: RFC 3339.
+
+The ABNF of section 5.6 with the restrictions of sections 5.7 and 5.8, which are regular too: the
+days of each month, 29 February in leap years alone (Gregorian, year 0000 is one), and second 60
+only where the offset makes it 23:59:60 UTC; with a date, only at the end of June and of December,
+as leap seconds have been inserted so far. ``T`` and ``Z`` may be lower case. Durations are those
+of appendix A, the ABNF of ISO 8601 durations.
+"""
+
+from __future__ import annotations
+
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import choice, sequence, trie
+from state_machines.grammar.symbols import code_points
+from state_machines.regex import compile_pattern
+
+__all__ = ["date", "date_time", "duration", "time"]
+
+_MINUTES_A_DAY = 24 * 60
+
+_LEAP_DAY = (
+    r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
+)
+_DATE = (
+    r"[0-9]{4}-(?:"
+    r"(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)"
+    r"|(?:0[13578]|1[02])-31"
+    rf")|{_LEAP_DAY}"
+)
+_FRACTION = r"(?:\.[0-9]+)?"
+_OFFSET = r"(?:[Zz]|[+\-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+_TIME = rf"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{_FRACTION}{_OFFSET}"
+
+_DURATION_TIME = r"T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+_DURATION_DATE = r"(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
+_DURATION = rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)"
+
+
+def date() -> Node:
+    """``full-date`` (RFC 3339, section 5.6)."""
+    return _language(_DATE)
+
+
+def time() -> Node:
+    """``full-time`` (RFC 3339, section 5.6)."""
+    return choice((_language(_TIME), _leap_second(0), _leap_second(1)))
+
+
+def date_time() -> Node:
+    """``date-time`` (RFC 3339, section 5.6)."""
+    mark = _language("[Tt]")
+    same_day = sequence(_language("[0-9]{4}-(?:06-30|12-31)"), mark, _leap_second(0))
+    next_day = sequence(_language("[0-9]{4}-(?:07-01|01-01)"), mark, _leap_second(1))
+    return choice((sequence(date(), mark, _language(_TIME)), same_day, next_day))
+
+
+def duration() -> Node:
+    """``duration`` (RFC 3339, appendix A)."""
+    return _language(_DURATION)
+
+
+def _language(pattern: str) -> Node:
+    return compile_pattern(pattern, search=False)
+
+
+def _leap_second(days: int) -> Node:
+    """Return the local times of 23:59:60 UTC that fall ``days`` days after the UTC date."""
+    fraction = _language(_FRACTION)
+    entries: list[tuple[list[int], Node]] = []
+    if days == 0:
+        entries.append((_points("23:59:60"), sequence(fraction, _language("[Zz]"))))
+    for sign, mark in ((1, "+"), (-1, "-")):
+        for offset in range(_MINUTES_A_DAY):
+            day, minute = divmod(_MINUTES_A_DAY - 1 + sign * offset, _MINUTES_A_DAY)
+            if day == days:
+                written = trie([(_points(mark + _clock(offset)), EPSILON)], code_points)
+                entries.append((_points(_clock(minute) + ":60"), sequence(fraction, written)))
+    return trie(entries, code_points)
+
+
+def _clock(minutes: int) -> str:
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+def _points(text: str) -> list[int]:
+    return [ord(character) for character in text]

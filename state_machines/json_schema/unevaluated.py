@@ -1,0 +1,213 @@
+"""``unevaluatedProperties`` and ``unevaluatedItems`` (core, section 11).
+
+What a schema has evaluated depends on which of its subschemas hold. So it is told as *cases*:
+under this condition, these names (or items) are evaluated. Where several subschemas may hold at
+once, a case for each set of them suffices, without saying that the others fail: if more hold,
+more is evaluated, which only admits more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from state_machines.errors import UnsupportedSchemaError
+from state_machines.grammar.boolean import complement
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import choice
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.assertions import but, having, lacking
+from state_machines.json_schema.document import Place
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.terms import TRUE, Term
+from state_machines.regex import compile_pattern
+
+__all__ = ["unevaluated_items", "unevaluated_properties"]
+
+MAX_CASES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """Where ``condition`` holds, these properties and items are evaluated.
+
+    ``all_names`` and ``all_items`` say that every one is; ``prefix`` counts evaluated first
+    items; items in one of ``contained`` are evaluated wherever they stand.
+    """
+
+    condition: Term = TRUE
+    names: frozenset[str] = frozenset()
+    patterns: frozenset[Node] = frozenset()
+    all_names: bool = False
+    prefix: int = 0
+    all_items: bool = False
+    contained: frozenset[Term] = field(default=frozenset())
+
+    def and_(self, other: _Case, normaliser: Normaliser) -> _Case:
+        return _Case(
+            normaliser.table.all_of((self.condition, other.condition)),
+            self.names | other.names,
+            self.patterns | other.patterns,
+            self.all_names or other.all_names,
+            max(self.prefix, other.prefix),
+            self.all_items or other.all_items,
+            self.contained | other.contained,
+        )
+
+    def evaluates_as(self, other: _Case) -> bool:
+        return replace(self, condition=TRUE) == replace(other, condition=TRUE)
+
+
+def unevaluated_properties(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``unevaluatedProperties``: the values of properties that nothing else looked at (11.3)."""
+    table = normaliser.table
+    term = table.located(place.child(value, "unevaluatedProperties"))
+
+    def admit(case: _Case) -> Term:
+        if case.all_names or term is TRUE:
+            return case.condition
+        names = complement(choice(case.patterns), ANY_CODE_POINT)
+        listed = dict.fromkeys(sorted(case.names), TRUE)
+        shape = ObjectShape(properties=listed, others=(NameRule(names, term),))
+        return table.all_of((case.condition, table.given(but(shape=shape))))
+
+    cases = _Cases(normaliser).of(place, without="unevaluatedProperties")
+    return table.any_of(admit(case) for case in cases)
+
+
+def unevaluated_items(place: Place, value: Any, normaliser: Normaliser) -> Term:
+    """``unevaluatedItems``: the values of items that nothing else looked at (11.2)."""
+    table = normaliser.table
+    term = table.located(place.child(value, "unevaluatedItems"))
+
+    def admit(case: _Case) -> Term:
+        if case.all_items or term is TRUE:
+            return case.condition
+        rest = table.any_of((term, *case.contained))
+        shape = ArrayShape(prefix=(TRUE,) * case.prefix, rest=rest)
+        return table.all_of((case.condition, table.given(but(array=shape))))
+
+    cases = _Cases(normaliser).of(place, without="unevaluatedItems")
+    return table.any_of(admit(case) for case in cases)
+
+
+class _Cases:
+    """Collects the cases of a schema, through everything that it applies in place."""
+
+    def __init__(self, normaliser: Normaliser) -> None:
+        self._normaliser = normaliser
+        self._table = normaliser.table
+        self._open: set[object] = set()
+
+    def of(self, place: Place, *, without: str = "") -> list[_Case]:
+        """Return the cases of the schema at a place; ``without`` leaves a keyword out."""
+        schema = place.schema
+        if not isinstance(schema, dict) or place.key in self._open:
+            return [_Case()]
+        self._open.add(place.key)
+        cases = [_evaluated_here(place, self._table.located, without)]
+        for read in (self._references, self._all_of, self._alternatives, self._if, self._dependent):
+            for ways in read(place):
+                cases = self._product(cases, ways)
+        self._open.discard(place.key)
+        return cases
+
+    def _product(self, cases: list[_Case], ways: list[_Case]) -> list[_Case]:
+        if all(way.evaluates_as(_Case()) for way in ways):
+            # Nothing is evaluated in any of them, so it does not matter which one holds.
+            return cases
+        product = {case.and_(way, self._normaliser): None for case in cases for way in ways}
+        if len(product) > MAX_CASES:
+            raise UnsupportedSchemaError(
+                f"what is evaluated here depends on more than {MAX_CASES} cases"
+            )
+        return list(product)
+
+    def _holding(self, place: Place) -> list[_Case]:
+        """Return the cases of a subschema that may or may not hold, on condition that it does."""
+        condition = _Case(condition=self._table.located(place))
+        return [condition.and_(case, self._normaliser) for case in self.of(place)]
+
+    def _references(self, place: Place) -> Iterator[list[_Case]]:
+        schema, document = place.schema, place.document
+        for keyword in ("$ref", "$dynamicRef"):
+            if keyword in schema:
+                yield self.of(document.resolve(place, schema[keyword], keyword))
+        if "$recursiveRef" in schema:
+            yield self.of(document.resolve_recursive(place))
+
+    def _all_of(self, place: Place) -> Iterator[list[_Case]]:
+        for index, schema in enumerate(place.schema.get("allOf", ())):
+            yield self.of(place.child(schema, "allOf", index))
+
+    def _alternatives(self, place: Place) -> Iterator[list[_Case]]:
+        for keyword, most in (("anyOf", None), ("oneOf", 1)):
+            schemas = place.schema.get(keyword, ())
+            branches = [
+                self._holding(place.child(schema, keyword, index))
+                for index, schema in enumerate(schemas)
+            ]
+            if not branches:
+                continue
+            if all(case.evaluates_as(branches[0][0]) for branch in branches for case in branch):
+                yield [replace(branches[0][0], condition=TRUE)]
+                continue
+            if most is None and len(branches) > 8:
+                raise UnsupportedSchemaError(
+                    "what is evaluated here depends on an anyOf of more than 8 schemas",
+                    keyword=keyword,
+                )
+            ways: list[_Case] = []
+            for size in range(1, (most or len(branches)) + 1):
+                for chosen in combinations(branches, size):
+                    together = chosen[0]
+                    for branch in chosen[1:]:
+                        together = self._product(together, branch)
+                    ways.extend(together)
+            yield ways
+
+    def _if(self, place: Place) -> Iterator[list[_Case]]:
+        schema = place.schema
+        if "if" not in schema:
+            return
+        condition = place.child(schema["if"], "if")
+        holds = self._holding(condition)
+        if "then" in schema:
+            holds = self._product(holds, self.of(place.child(schema["then"], "then")))
+        fails = [_Case(condition=self._table.negation(self._table.located(condition)))]
+        if "else" in schema:
+            fails = self._product(fails, self.of(place.child(schema["else"], "else")))
+        yield [*holds, *fails]
+
+    def _dependent(self, place: Place) -> Iterator[list[_Case]]:
+        for name, schema in place.schema.get("dependentSchemas", {}).items():
+            absent = _Case(condition=self._table.given(lacking(name)))
+            present = _Case(condition=self._table.given(having(name)))
+            holding = self._holding(place.child(schema, "dependentSchemas", name))
+            yield [absent, *(present.and_(case, self._normaliser) for case in holding)]
+
+
+def _evaluated_here(place: Place, located: Callable[[Place], Term], without: str) -> _Case:
+    """Return what the schema's own keywords evaluate."""
+    schema = {key: value for key, value in place.schema.items() if key != without}
+    items = schema.get("items")
+    is_tuple = place.dialect.array_items and isinstance(items, list)
+    contained: frozenset[Term] = frozenset()
+    if place.dialect.contained_are_evaluated and "contains" in schema:
+        contained = frozenset({located(place.child(schema["contains"], "contains"))})
+    return _Case(
+        names=frozenset(schema.get("properties", ())),
+        patterns=frozenset(
+            compile_pattern(pattern, search=True) for pattern in schema.get("patternProperties", ())
+        ),
+        all_names="additionalProperties" in schema or "unevaluatedProperties" in schema,
+        prefix=len(items) if is_tuple else len(schema.get("prefixItems", ())),
+        all_items=(items is not None and not is_tuple)
+        or "unevaluatedItems" in schema
+        or (is_tuple and "additionalItems" in schema),
+        contained=contained,
+    )
