@@ -133,4 +133,3 @@ class GrammarBudgetError(ProxyError):
     def __init__(self, what: str, *, budget: int, hint: str = "") -> None:
         super().__init__(what, hint=hint)
         self.budget = budget
-

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from state_machines.errors import InvalidPatternError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import Node
 from state_machines.matcher import Matcher
 from state_machines.regex import compile_pattern
-from state_machines.errors import InvalidPatternError
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["RegexStateMachine", "StateMachine"]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from state_machines.grammar.node import EMPTY, Node, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import Lazy, branch, choice, literal, sequence
 from state_machines.grammar.symbols import CodePointSet, byte_set, code_points
 
@@ -93,7 +93,7 @@ def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
         return choice(_utf8(characters))
     members = _utf8(characters & ~_NEEDS_ESCAPE)
     escapes: list[tuple[int, Node]] = [
-        (1 << mark[0], literal(b"")) for point, mark in _SHORT_ESCAPES.items() if point in characters
+        (1 << mark[0], EPSILON) for point, mark in _SHORT_ESCAPES.items() if point in characters
     ]
     long_form = choice(_hexadecimal(characters))
     if long_form is not EMPTY:
@@ -105,7 +105,7 @@ def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
 def _utf8(characters: CodePointSet) -> list[Node]:
     """Return the UTF-8 forms, one node for each length of form."""
     ascii_bytes = byte_set(characters & code_points(0, 0x7F))
-    nodes = [branch(((ascii_bytes, literal(b"")),))] if ascii_bytes else []
+    nodes = [branch(((ascii_bytes, EPSILON),))] if ascii_bytes else []
     for width, first, last, mark in (
         (2, 0x80, 0x7FF, 0xC0),
         (3, 0x800, 0xFFFF, 0xE0),
@@ -168,7 +168,7 @@ def _cells(characters: CodePointSet | Sequence[tuple[int, int]], offset: int = 0
     ranges: Iterable[tuple[int, int]] = (
         characters.ranges if isinstance(characters, CodePointSet) else characters
     )
-    return [(first + offset, last + offset, literal(b"")) for first, last in ranges]
+    return [(first + offset, last + offset, EPSILON) for first, last in ranges]
 
 
 def _positional(

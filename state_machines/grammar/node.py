@@ -187,7 +187,9 @@ def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:
             if rest:
                 refined.append((rest, [target]))
             cells = refined
-    return collect((cell, targets[0] if len(targets) == 1 else join(targets)) for cell, targets in cells)
+    return collect(
+        (cell, targets[0] if len(targets) == 1 else join(targets)) for cell, targets in cells
+    )
 
 
 def collect(pairs: Iterable[tuple[Symbols, Node]]) -> Row:

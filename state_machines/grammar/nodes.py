@@ -121,7 +121,10 @@ def literals(texts: Iterable[bytes]) -> Node:
     return trie((text, EPSILON) for text in texts)
 
 
-def trie(entries: Iterable[tuple[Iterable[int], Node]], singleton: Callable[[int], Symbols] = (1).__lshift__) -> Node:
+def trie(
+    entries: Iterable[tuple[Iterable[int], Node]],
+    singleton: Callable[[int], Symbols] = (1).__lshift__,
+) -> Node:
     """Return the choice of *word, then node* over all entries, as one trie.
 
     ``singleton`` makes a symbol set of one symbol; the default is that of bytes. Built bottom-up

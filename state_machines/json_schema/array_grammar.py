@@ -10,7 +10,7 @@ from typing import Any
 
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.capture import captured
-from state_machines.grammar.node import EMPTY, Node, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import Lazy, choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.array_shape import ArrayShape
@@ -126,7 +126,7 @@ class Items(Lazy):
         plan, layout, depth = self.plan, self.plan.layout, self.plan.depth + 1
         ways = []
         if plan.steps.is_final(self.state):
-            closing = literal(b"") if self.is_first else layout.closing(depth)
+            closing = EPSILON if self.is_first else layout.closing(depth)
             ways.append(sequence(closing, literal(b"]")))
         gap = layout.opening(depth) if self.is_first else layout.comma(depth)
         ways.extend(

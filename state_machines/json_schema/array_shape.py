@@ -56,9 +56,7 @@ class ArrayShape:
         bounds = [most for most in (self.most, other.most) if most is not None]
         return _trimmed(
             ArrayShape(
-                prefix=tuple(
-                    table.all_of((self.item(i), other.item(i))) for i in range(width)
-                ),
+                prefix=tuple(table.all_of((self.item(i), other.item(i))) for i in range(width)),
                 rest=table.all_of((self.rest, other.rest)),
                 least=max(self.least, other.least),
                 most=min(bounds) if bounds else None,

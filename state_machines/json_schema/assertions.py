@@ -170,7 +170,9 @@ def count(place: Place, keyword: str, value: Any) -> int:
     return int(value)
 
 
-def _bound(keyword: str, make: Callable[[int], Values]) -> Callable[[Place, Any, Normaliser], Values]:
+def _bound(
+    keyword: str, make: Callable[[int], Values]
+) -> Callable[[Place, Any, Normaliser], Values]:
     """Return the function of a keyword whose value is a count."""
 
     def read(place: Place, value: Any, normaliser: Normaliser) -> Values:

@@ -8,11 +8,12 @@ is ever fetched.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import UnknownDialect, lookup_recursive_ref, specification_with
 
@@ -65,7 +66,9 @@ class SchemaDocument:
         self._contents = _copied(schema)
         dialect = self._dialect_of(self._contents, "", DIALECTS["2020-12"])
         resource = dialect.specification.create_resource(self._contents)
-        known: Registry[Any] = SPECIFICATIONS if registry is None else registry.combine(SPECIFICATIONS)
+        known: Registry[Any] = (
+            SPECIFICATIONS if registry is None else registry.combine(SPECIFICATIONS)
+        )
         resolver = known.resolver_with_root(resource)
         # A reference to another document may meet a dynamic one there.
         text = json.dumps(self._contents)
@@ -110,9 +113,7 @@ class SchemaDocument:
     def resolve_recursive(self, place: Place) -> Place:
         """Return the place that a ``$recursiveRef`` at a place leads to."""
         resolved = lookup_recursive_ref(place.resolver)
-        return self.place(
-            resolved.contents, "", place.dialect, resolved.resolver, is_root=True
-        )
+        return self.place(resolved.contents, "", place.dialect, resolved.resolver, is_root=True)
 
     def resolve(self, place: Place, reference: str, keyword: str) -> Place:
         """Return the place that a reference at a place leads to."""
@@ -133,7 +134,9 @@ class SchemaDocument:
             ) from error
         pointer = reference[1:] if reference.startswith("#/") else reference
         pointer = "" if pointer == "#" else pointer
-        return self.place(resolved.contents, pointer, place.dialect, resolved.resolver, is_root=True)
+        return self.place(
+            resolved.contents, pointer, place.dialect, resolved.resolver, is_root=True
+        )
 
     @staticmethod
     def _dialect_of(schema: Any, pointer: str, default: Dialect) -> Dialect:
@@ -144,13 +147,11 @@ class SchemaDocument:
             raise InvalidSchemaError(
                 "$schema is not a string", pointer=f"{pointer}/$schema", keyword="$schema"
             )
-        try:
-            specification = specification_with(uri, default=None)
-        except UnknownDialect:
-            specification = None
-        for dialect in DIALECTS.values():
-            if specification is not None and dialect.specification is specification:
-                return dialect
+        with suppress(UnknownDialect):
+            specification = specification_with(uri)
+            for dialect in DIALECTS.values():
+                if dialect.specification is specification:
+                    return dialect
         raise InvalidSchemaError(
             f"the dialect {uri!r} is not known",
             pointer=f"{pointer}/$schema",
@@ -165,4 +166,3 @@ def _copied(schema: Any) -> Any:
         return json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidSchemaError(f"the schema is not JSON: {error}") from error
-

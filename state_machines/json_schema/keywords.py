@@ -74,7 +74,14 @@ KEYWORDS: Mapping[str, Mapping[str, Keyword]] = {
     "4": {**_COMMON, **_UNTIL_2019, **_UNTIL_7},
     "6": {**_COMMON, **_SINCE_6, **_UNTIL_2019, **_UNTIL_7},
     "7": {**_COMMON, **_SINCE_6, **_SINCE_7, **_UNTIL_2019, **_UNTIL_7},
-    "2019-09": {**_COMMON, **_SINCE_6, **_SINCE_7, **_SINCE_2019, **_UNTIL_2019, "$recursiveRef": apply.recursive_ref},
+    "2019-09": {
+        **_COMMON,
+        **_SINCE_6,
+        **_SINCE_7,
+        **_SINCE_2019,
+        **_UNTIL_2019,
+        "$recursiveRef": apply.recursive_ref,
+    },
     "2020-12": {
         **_COMMON,
         **_SINCE_6,

@@ -33,7 +33,8 @@ class JsonSchemaStateMachine(StateMachine):
     2020-12; ``$schema`` says which, 2020-12 is the default. It is copied.
 
     * ``property_order``: ``"schema"`` writes listed properties in the schema's order, then others
-      (required ones that ``properties`` does not list come after those it lists); ``"any"`` admits every order. No name is ever written twice.
+      (required ones that ``properties`` does not list come after those it lists); ``"any"``
+      admits every order. No name is ever written twice.
     * ``whitespace``: ``"json"`` admits the space that ``json.dumps`` writes after ``,`` and ``:``
       and admits leaving it out, ``"compact"`` admits none, ``"indented"`` is
       ``json.dumps(indent=2)``.
@@ -68,9 +69,7 @@ class JsonSchemaStateMachine(StateMachine):
         _check_reachable(term, normaliser)
         if normaliser.is_empty(term):
             raise _unsatisfiable(root)
-        translator = Translator(
-            normaliser, LAYOUTS[whitespace], any_order=property_order == "any"
-        )
+        translator = Translator(normaliser, LAYOUTS[whitespace], any_order=property_order == "any")
         super().__init__(translator.value(term))
 
 
@@ -110,5 +109,3 @@ def _children(values: Values, normaliser: Normaliser) -> list[Term]:
 
 def _unsatisfiable(root: Place) -> UnsatisfiableSchemaError:
     return UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer=root.pointer)
-
-

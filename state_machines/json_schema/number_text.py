@@ -200,16 +200,13 @@ def _fraction_at_most(fraction: str, strict: bool) -> Node:
         return EMPTY if strict else optional(sequence(_POINT, repetition(_ZERO, 1, None)))
     members = []
     for index, mark in enumerate(fraction):
-        members.append(
-            sequence(_text(fraction[:index]), _digit(0, int(mark) - 1), _DIGITS)
-        )
+        members.append(sequence(_text(fraction[:index]), _digit(0, int(mark) - 1), _DIGITS))
         if index:
             members.append(_text(fraction[:index]))
     members.append(_text(fraction) if strict else sequence(_text(fraction), _ZEROS))
     if strict:
         members.pop()
     return optional(sequence(_POINT, choice(members)))
-
 
 
 def _lattice(step: Fraction, zeros: Node) -> Node:

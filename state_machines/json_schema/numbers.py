@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from math import gcd, lcm
 
 __all__ = ["ALL_NUMBERS", "INTEGERS", "NO_NUMBERS", "Interval", "NumberSet", "exact", "point"]
@@ -27,7 +28,8 @@ def exact(number: int | float | Decimal) -> Fraction:
 class Interval:
     """The numbers between two bounds that are multiples of ``step`` and of none of ``avoided``.
 
-    ``None`` stands for no bound and for no step; ``low_open`` and ``high_open`` leave the bound out.
+    ``None`` stands for no bound and for no step; ``low_open`` and ``high_open`` leave the bound
+    out.
     """
 
     low: Fraction | None = None
@@ -88,9 +90,7 @@ class Interval:
         return all((number / avoided).denominator != 1 for avoided in self.avoided)
 
     def __contains__(self, number: Fraction) -> bool:
-        if self.low is not None and (
-            number < self.low or (self.low_open and number == self.low)
-        ):
+        if self.low is not None and (number < self.low or (self.low_open and number == self.low)):
             return False
         if self.high is not None and (
             number > self.high or (self.high_open and number == self.high)
@@ -102,7 +102,7 @@ class Interval:
         low, low_open = _tighter(self.low, self.low_open, other.low, other.low_open, sign=1)
         high, high_open = _tighter(self.high, self.high_open, other.high, other.high_open, sign=-1)
         steps = [step for step in (self.step, other.step) if step is not None]
-        step = _least_common_multiple(*steps) if len(steps) == 2 else (steps or [None])[0]
+        step = reduce(_least_common_multiple, steps) if steps else None
         return Interval(low, high, low_open, high_open, step, self.avoided | other.avoided)
 
     def complement(self) -> list[Interval]:

@@ -15,20 +15,15 @@ from itertools import combinations
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.capture import captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
-from state_machines.grammar.node import Node, intern_node
+from state_machines.grammar.node import EPSILON, Node, intern_node
 from state_machines.grammar.nodes import Lazy, branch, choice, literal, sequence
 from state_machines.json_schema.layout import Layout
-from state_machines.json_schema.names import (
-    NameCell,
-    count_words,
-    listed_names,
-    name_cells,
-    without_names,
-)
-from state_machines.json_schema.object_shape import ObjectShape, word_in
+from state_machines.json_schema.names import NameCell, count_words, listed_names, name_cells
+from state_machines.json_schema.object_shape import ObjectShape, without_names, word_in
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["ObjectPlan"]
+
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
@@ -166,9 +161,7 @@ class ObjectPlan:
             for term, target in ways
         )
 
-    def _after_listed(
-        self, state: MemberState, index: int
-    ) -> Iterator[tuple[Term, MemberState]]:
+    def _after_listed(self, state: MemberState, index: int) -> Iterator[tuple[Term, MemberState]]:
         bit = 1 << index
         left = state.allowed & ~bit if self.any_order else state.allowed & ~((bit << 1) - 1)
         target = self._counted(replace(state, allowed=left, missing=state.missing & ~bit))
@@ -230,9 +223,7 @@ class ObjectPlan:
                     available += count_words(cell.names, needed + taken)
             if available - (taken if self.cells else 0) < needed:
                 return False
-        return all(
-            state.met >> k & 1 or self._can_meet(state, k) for k in range(len(shape.some))
-        )
+        return all(state.met >> k & 1 or self._can_meet(state, k) for k in range(len(shape.some)))
 
     def _can_meet(self, state: MemberState, k: int) -> bool:
         rule = self.shape.some[k]
@@ -268,13 +259,11 @@ class Members(Lazy):
         layout, depth = plan.layout, plan.depth + 1
         ways = []
         if plan.may_end(state):
-            before = b"" if state.is_first else layout.closing(depth)
-            ways.append(sequence(before or literal(b""), literal(b"}")))
+            closing = EPSILON if state.is_first else layout.closing(depth)
+            ways.append(sequence(closing, literal(b"}")))
         if plan.shape.most is None or state.count < plan.shape.most:
             names = [
-                captured(
-                    encoded(free, JSON_STRING, b'"'), Unlisted(plan, state, cell)
-                )
+                captured(encoded(free, JSON_STRING, b'"'), Unlisted(plan, state, cell))
                 for cell, free in plan.unlisted(state)
             ]
             candidates = plan.candidates(state)
@@ -343,17 +332,19 @@ def _names_below(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidat
             break
         text.append(open_children[0][0])
         vertex = open_children[0][1]
-    if vertex.entry is None:
-        left = candidates & vertex.below
-        rest = intern_node(
-            (NameChoice, plan, state, vertex, left), lambda: NameChoice(plan, state, vertex, left)
+    return sequence(literal(bytes(text)), _name_rest(plan, state, vertex, candidates))
+
+
+def _name_rest(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates: int) -> Node:
+    entry = vertex.entry
+    if entry is not None:
+        return intern_node(
+            (_ListedValue, plan, state, entry), lambda: _ListedValue(plan, state, entry)
         )
-    else:
-        rest = intern_node(
-            (_ListedValue, plan, state, vertex.entry),
-            lambda: _ListedValue(plan, state, vertex.entry or 0),
-        )
-    return sequence(literal(bytes(text)), rest)
+    left = candidates & vertex.below
+    return intern_node(
+        (NameChoice, plan, state, vertex, left), lambda: NameChoice(plan, state, vertex, left)
+    )
 
 
 class _ListedValue(Lazy):

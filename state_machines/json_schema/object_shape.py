@@ -100,9 +100,7 @@ class ObjectShape:
             yield ObjectShape(properties={name: FALSE})
         for name, term in self.properties.items():
             if term is not TRUE:
-                yield ObjectShape(
-                    properties={name: table.negation(term)}, required=(name,)
-                )
+                yield ObjectShape(properties={name: table.negation(term)}, required=(name,))
         for rule in self.others:
             names = without_names(rule.names, self.properties)
             yield ObjectShape(some=(NameRule(names, table.negation(rule.term)),))

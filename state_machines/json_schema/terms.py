@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from state_machines.json_schema.document import Place
     from state_machines.json_schema.values import Values
 
-__all__ = ["FALSE", "TRUE", "Conjunction", "Disjunction", "Given", "Located", "Negation", "Term", "TermTable"]
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "Conjunction",
+    "Disjunction",
+    "Given",
+    "Located",
+    "Negation",
+    "Term",
+    "TermTable",
+]
 
 
 class Term:

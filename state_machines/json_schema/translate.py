@@ -58,9 +58,7 @@ class Translator:
         return self._orderless.value(table.given(constant(value, table)), depth)
 
     def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
-        return intern_node(
-            (Container, self, shape, depth), lambda: Container(self, shape, depth)
-        )
+        return intern_node((Container, self, shape, depth), lambda: Container(self, shape, depth))
 
     def unfold(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
         """Return the node of the arrays or objects of a shape."""
@@ -94,9 +92,7 @@ class Container(Lazy):
 
     __slots__ = ("depth", "shape", "translator")
 
-    def __init__(
-        self, translator: Translator, shape: ArrayShape | ObjectShape, depth: int
-    ) -> None:
+    def __init__(self, translator: Translator, shape: ArrayShape | ObjectShape, depth: int) -> None:
         super().__init__(min_length=2)
         self.translator = translator
         self.shape = shape

@@ -195,7 +195,7 @@ def _evaluated_here(place: Place, located: Callable[[Place], Term], without: str
     """Return what the schema's own keywords evaluate."""
     schema = {key: value for key, value in place.schema.items() if key != without}
     items = schema.get("items")
-    is_tuple = place.dialect.array_items and isinstance(items, list)
+    first = items if place.dialect.array_items and isinstance(items, list) else None
     contained: frozenset[Term] = frozenset()
     if place.dialect.contained_are_evaluated and "contains" in schema:
         contained = frozenset({located(place.child(schema["contains"], "contains"))})
@@ -205,9 +205,9 @@ def _evaluated_here(place: Place, located: Callable[[Place], Term], without: str
             compile_pattern(pattern, search=True) for pattern in schema.get("patternProperties", ())
         ),
         all_names="additionalProperties" in schema or "unevaluatedProperties" in schema,
-        prefix=len(items) if is_tuple else len(schema.get("prefixItems", ())),
-        all_items=(items is not None and not is_tuple)
+        prefix=len(schema.get("prefixItems", ()) if first is None else first),
+        all_items=(items is not None and first is None)
         or "unevaluatedItems" in schema
-        or (is_tuple and "additionalItems" in schema),
+        or (first is not None and "additionalItems" in schema),
         contained=contained,
     )

@@ -22,7 +22,16 @@ from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS, NumberSe
 from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import TermTable
 
-__all__ = ["ANY_TEXT", "ANY_VALUE", "MAX_SHAPES", "NO_VALUE", "Values", "conjoin", "disjoin", "negate"]
+__all__ = [
+    "ANY_TEXT",
+    "ANY_VALUE",
+    "MAX_SHAPES",
+    "NO_VALUE",
+    "Values",
+    "conjoin",
+    "disjoin",
+    "negate",
+]
 
 ANY_TEXT = everything(ANY_CODE_POINT)
 
@@ -118,7 +127,9 @@ def negate(values: Values, table: TermTable) -> Values:
 
 
 def _products(
-    left: tuple[_Shape, ...], right: tuple[_Shape, ...], conjoin_two: Callable[[_Shape, _Shape], _Shape]
+    left: tuple[_Shape, ...],
+    right: tuple[_Shape, ...],
+    conjoin_two: Callable[[_Shape, _Shape], _Shape],
 ) -> tuple[_Shape, ...]:
     """Multiply two unions out, leaving out what is plainly empty."""
     shapes: dict[_Shape, None] = {}

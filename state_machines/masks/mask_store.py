@@ -136,9 +136,7 @@ class MaskStore:
             return
         walk = self._walks.get(split.lexeme)
         if walk is None:
-            walk = self._walks.put(
-                split.lexeme, LexemeWalk(split.lexeme, self._trie, self._size)
-            )
+            walk = self._walks.put(split.lexeme, LexemeWalk(split.lexeme, self._trie, self._size))
         yield walk
         for suffix, token_ids in walk.beyond(split.rest):
             if split.then is not None and split.then.may_end_another(suffix):
