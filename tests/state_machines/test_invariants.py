@@ -1,0 +1,396 @@
+"""The invariants of structured generation, over generated schemas, by bytes and by tokens."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from hypothesis_jsonschema import from_schema
+from judging import Judge
+from schema_strategies import examples, json_values, object_schemas, schemas, values_near
+from small_vocabulary import brute_force_mask, cuttings, shortest_word, small_vocabulary
+
+from state_machines import (
+    GrammarBudgetError,
+    InvalidSchemaError,
+    JsonSchemaStateMachine,
+    Matcher,
+    TokenRejectedError,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
+from state_machines.grammar.node import EMPTY, live_bytes
+
+VOCABULARY = small_vocabulary()
+LAYOUTS = st.sampled_from(("json", "compact", "indented"))
+ORDERS = st.sampled_from(("schema", "any"))
+
+
+def compiled(schema: Any, **options: Any) -> JsonSchemaStateMachine:
+    """Compile, or pass over a schema that is refused by name."""
+    try:
+        return JsonSchemaStateMachine(schema, **options)
+    except UnsatisfiableSchemaError:
+        event("unsatisfiable")
+    except (UnsupportedSchemaError, GrammarBudgetError) as error:
+        event(f"refused: {error.what[:60]}")
+    except InvalidSchemaError:
+        assert consumes_nothing(schema), "only empty loops are invalid here"
+        event("an empty loop")
+    assume(False)
+    raise AssertionError
+
+
+def consumes_nothing(schema: Any) -> bool:
+    """Whether a chain of references leads back to itself without entering an array or object."""
+
+    def beside(part: Any) -> Iterator[Any]:
+        if isinstance(part, dict):
+            if "$ref" in part:
+                yield schema["$defs"][part["$ref"].removeprefix("#/$defs/")]
+            for keyword in ("anyOf", "oneOf", "allOf"):
+                yield from part.get(keyword, ())
+            for keyword in ("not", "if", "then", "else"):
+                if keyword in part:
+                    yield part[keyword]
+            yield from part.get("dependentSchemas", {}).values()
+
+    def below(part: Any) -> Iterator[Any]:
+        if isinstance(part, dict):
+            for item in part.values():
+                yield item
+                yield from below(item)
+        elif isinstance(part, list):
+            for item in part:
+                yield item
+                yield from below(item)
+
+    def loops(part: Any, open_parts: tuple[int, ...]) -> bool:
+        if id(part) in open_parts:
+            return True
+        return any(loops(other, (*open_parts, id(part))) for other in beside(part))
+
+    return any(loops(part, ()) for part in [schema, *below(schema)])
+
+
+@examples(400)
+@given(schemas(), ORDERS, LAYOUTS, st.integers(0, 2**32))
+def test_walks_by_bytes_end_in_admitted_text(
+    schema: Any, order: Any, layout: Any, seed: int
+) -> None:
+    machine = compiled(schema, property_order=order, whitespace=layout)
+    random, state, text = Random(seed), machine.start, b""
+    for _ in range(30):
+        choices = live_bytes(state)
+        if state.nullable and (not choices or random.random() < 0.2):
+            break
+        assert choices, f"dead end after {text!r}"
+        byte = random.choice(choices)
+        state = state.derivative(byte)
+        text += bytes((byte,))
+    ending = shortest_word(state)
+    if ending is None:
+        event("too far from the end")
+        return
+    assert Judge(schema).admits_text(text + ending), text + ending
+
+
+@examples(200)
+@given(schemas(), ORDERS, LAYOUTS, st.integers(0, 2**32))
+def test_walks_by_tokens_end_in_admitted_text(
+    schema: Any, order: Any, layout: Any, seed: int
+) -> None:
+    machine = compiled(schema, property_order=order, whitespace=layout)
+    random, matcher = Random(seed), machine.matcher(VOCABULARY)
+    text = b""
+    for step in range(60):
+        allowed = np.flatnonzero(matcher.allowed_tokens()).tolist()
+        assert allowed, f"dead end after {text!r}"
+        ends = [token_id for token_id in allowed if token_id in VOCABULARY.end_token_ids]
+        if ends and (step > 12 or random.random() < 0.2 or len(ends) == len(allowed)):
+            matcher.advance(random.choice(ends))
+            assert matcher.is_finished
+            assert not matcher.allowed_tokens().any()
+            assert Judge(schema).admits_text(text), text
+            return
+        plain = [token_id for token_id in allowed if token_id not in ends]
+        if step > 12:
+            ending = shortest_word(matcher.state)
+            if ending is None:
+                event("too far from the end")
+                return
+            token_id = random.choice(
+                [t for t in plain if ending.startswith(VOCABULARY.token_bytes[t] or b"\0")]
+            )
+        else:
+            # Half the time a longer token, or nearly all would be single bytes.
+            long = [t for t in plain if len(VOCABULARY.token_bytes[t] or b"") > 1]
+            token_id = random.choice(long if long and random.random() < 0.5 else plain)
+        matcher.advance(token_id)
+        text += VOCABULARY.token_bytes[token_id] or b""
+    event("a long walk")
+
+
+@examples(400)
+@given(st.data())
+def test_values_are_accepted_exactly_if_admitted(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    order = data.draw(ORDERS)
+    machine = compiled(schema, property_order="any")
+    in_order = compiled(schema, property_order="schema")
+    judge = Judge(schema)
+    for _ in range(4):
+        value = data.draw(st.one_of(values_near(schema), json_values))
+        admitted = judge.admits(value)
+        event(f"admitted: {admitted}")
+        for ensure_ascii in (True, False):
+            for separators in ((",", ":"), (", ", ": ")):
+                text = json.dumps(value, ensure_ascii=ensure_ascii, separators=separators)
+                assert machine.matches(text) == admitted, text
+                # In schema order a value may be refused for its order, and for nothing else.
+                assert admitted or not in_order.matches(text), text
+
+
+@examples(150)
+@given(st.data())
+def test_values_are_accepted_in_every_cutting(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    value = data.draw(values_near(schema))
+    assume(Judge(schema).admits(value))
+    machine = compiled(schema, property_order="any")
+    text = json.dumps(value, ensure_ascii=data.draw(st.booleans())).encode()
+    matcher = machine.matcher(VOCABULARY)
+    for token_id in data.draw(cuttings(text, VOCABULARY)):
+        assert not matcher.is_finished
+        assert matcher.allowed_tokens()[token_id], VOCABULARY.token_bytes[token_id]
+        matcher.advance(token_id)
+    assert matcher.is_accepting
+    for end in VOCABULARY.end_token_ids:
+        assert matcher.allowed_tokens()[end]
+        twin = matcher.copy()
+        twin.advance(end)
+        assert twin.is_finished
+
+
+@examples(150)
+@given(st.data())
+def test_objects_in_the_order_of_the_schema_are_accepted(data: st.DataObject) -> None:
+    schema = data.draw(object_schemas())
+    value = data.draw(values_near(schema))
+    admitted = Judge(schema).admits(value)
+    event(f"admitted: {admitted}")
+    machine = compiled(schema)
+    text = json.dumps(_ordered(value, schema), ensure_ascii=data.draw(st.booleans()))
+    assert machine.matches(text) == admitted, text
+
+
+def _ordered(value: Any, schema: Any) -> Any:
+    if not isinstance(value, dict) or not isinstance(schema, dict):
+        return value
+    properties = schema.get("properties", {})
+    listed = [*properties, *sorted(set(schema.get("required", ())) - set(properties))]
+    names = [n for n in listed if n in value] + [n for n in value if n not in listed]
+    return {name: _ordered(value[name], properties.get(name)) for name in names}
+
+
+SIMPLE = frozenset({"enum", "const", "numbers", "strings", "arrays", "objects", "anyOf", "allOf"})
+
+
+@examples(60)
+@given(st.data())
+def test_values_of_another_generator_are_accepted(data: st.DataObject) -> None:
+    schema = data.draw(schemas(features=SIMPLE, depth=1))
+    machine = compiled(schema, property_order="any")
+    value = data.draw(from_schema(schema))
+    text = json.dumps(value)
+    assume("e" not in text.replace("true", "").replace("false", "").split('"')[0])
+    assert machine.matches(text) == Judge(schema).admits(value), text
+
+
+@examples(150)
+@given(schemas(), json_values)
+def test_what_is_unsatisfiable_admits_nothing(schema: Any, value: Any) -> None:
+    try:
+        JsonSchemaStateMachine(schema)
+    except UnsatisfiableSchemaError:
+        assert not Judge(schema).admits(value)
+    except (UnsupportedSchemaError, InvalidSchemaError, GrammarBudgetError):
+        assume(False)
+
+
+@examples(60)
+@given(schemas(), ORDERS, st.integers(0, 2**32))
+def test_masks_and_advance_agree_with_brute_force(schema: Any, order: Any, seed: int) -> None:
+    machine = compiled(schema, property_order=order)
+    random, matcher = Random(seed), machine.matcher(VOCABULARY)
+    for _ in range(6):
+        mask = matcher.allowed_tokens()
+        assert mask.dtype == np.bool_
+        assert mask.shape == (VOCABULARY.size,)
+        assert not mask.flags.writeable
+        expected = brute_force_mask(matcher.state, VOCABULARY)
+        wrong = np.flatnonzero(mask != expected).tolist()
+        assert not wrong, [VOCABULARY.token_bytes[token_id] for token_id in wrong]
+        assert all(mask[end] == matcher.is_accepting for end in VOCABULARY.end_token_ids)
+        state = matcher.state
+        for token_id in range(VOCABULARY.size):
+            twin = matcher.copy()
+            if mask[token_id]:
+                twin.advance(token_id)
+                continue
+            with pytest.raises(TokenRejectedError) as caught:
+                twin.advance(token_id)
+            assert caught.value.token_id == token_id
+            assert twin.state is state
+            assert not twin.is_finished
+        assert matcher.state is state
+        plain = [
+            t for t in np.flatnonzero(mask).tolist() if t not in VOCABULARY.end_token_ids
+        ]
+        if not plain:
+            break
+        long = [t for t in plain if len(VOCABULARY.token_bytes[t] or b"") > 1]
+        matcher.advance(random.choice(long if long and random.random() < 0.5 else plain))
+
+
+@examples(100)
+@given(schemas(), st.integers(0, 2**32))
+def test_forced_bytes_are_the_only_continuation(schema: Any, seed: int) -> None:
+    machine = compiled(schema)
+    random, matcher = Random(seed), machine.matcher(VOCABULARY)
+    for _ in range(10):
+        forced = matcher.forced_bytes()
+        state = matcher.state
+        for byte in forced:
+            assert not state.nullable
+            assert live_bytes(state) == (byte,)
+            state = state.derivative(byte)
+        assert state.nullable or len(live_bytes(state)) != 1
+        choices = live_bytes(matcher.state)
+        if not choices:
+            break
+        matcher.advance(random.choice(choices))
+
+
+@examples(60)
+@given(schemas(), st.integers(0, 2**32))
+def test_copies_are_independent(schema: Any, seed: int) -> None:
+    machine = compiled(schema)
+    random = Random(seed)
+    matcher = machine.matcher(VOCABULARY)
+    trail: list[tuple[Matcher, Any, bool]] = []
+    for _ in range(12):
+        twin = matcher.copy()
+        trail.append((twin, matcher.state, matcher.is_finished))
+        allowed = np.flatnonzero(matcher.allowed_tokens()).tolist()
+        if not allowed:
+            break
+        matcher.advance(random.choice(allowed))
+    for twin, state, finished in trail:
+        assert twin.state is state
+        assert twin.is_finished == finished
+        before = twin.allowed_tokens().copy()
+        other = twin.copy()
+        allowed = np.flatnonzero(before).tolist()
+        if allowed:
+            other.advance(random.choice(allowed))
+        assert (twin.allowed_tokens() == before).all()
+
+
+@examples(100)
+@given(schemas())
+def test_the_callers_schema_is_left_alone(schema: Any) -> None:
+    before = copy.deepcopy(schema)
+    try:
+        machine = JsonSchemaStateMachine(schema)
+    except (UnsupportedSchemaError, UnsatisfiableSchemaError, InvalidSchemaError):
+        machine = None
+    except GrammarBudgetError:
+        machine = None
+    assert schema == before
+    assert json.dumps(schema) == json.dumps(before)
+    if machine is not None:
+        state = machine.start
+        schema.clear()
+        schema["type"] = "null"
+        first = live_bytes(state)
+        assert first
+        assert all(state.derivative(byte) is not EMPTY for byte in first)
+
+
+def test_matchers_in_threads_see_the_same_masks() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "maxLength": 5},
+            "b": {"type": "array", "items": {"type": ["number", "string"]}},
+            "c": {"anyOf": [{"type": "null"}, {"enum": ["ab", "aab", 12]}]},
+        },
+        "required": ["a", "b"],
+    }
+    machine = JsonSchemaStateMachine(schema)
+    text = b'{"a": "ab\xc3\xa9", "b": [1.25, "x", "aab"], "c": "aab", "z": {"y": [null]}}'
+
+    def walk(seed: int) -> list[tuple[bytes, bytes]]:
+        vocabulary, random = VOCABULARY, Random(seed)
+        matcher, at, seen = machine.matcher(vocabulary), 0, []
+        while at < len(text):
+            mask = matcher.allowed_tokens()
+            seen.append((text[:at], mask.tobytes()))
+            fitting = [
+                token_id
+                for token_id in np.flatnonzero(mask).tolist()
+                if text.startswith(vocabulary.token_bytes[token_id] or b"\0", at)
+            ]
+            chosen = random.choice(fitting)
+            matcher.advance(chosen)
+            at += len(vocabulary.token_bytes[chosen] or b"")
+        assert matcher.is_accepting
+        return seen
+
+    with ThreadPoolExecutor(8) as pool:
+        walks = list(pool.map(walk, range(24)))
+    for walked in walks:
+        for written, mask in walked:
+            expected = brute_force_mask(machine.start.after(written), VOCABULARY)
+            assert mask == expected.tobytes()
+
+
+def test_nothing_follows_the_end() -> None:
+    matcher = JsonSchemaStateMachine({"type": "null"}).matcher(VOCABULARY)
+    for byte in b"null":
+        matcher.advance(byte)
+    end = min(VOCABULARY.end_token_ids)
+    matcher.advance(end)
+    assert matcher.is_finished
+    assert matcher.forced_bytes() == b""
+    assert not matcher.allowed_tokens().any()
+    for token_id in (end, ord("a")):
+        with pytest.raises(TokenRejectedError, match="finished"):
+            matcher.advance(token_id)
+
+
+@pytest.mark.parametrize("token_id", [-1, VOCABULARY.size, VOCABULARY.size + 5, 10**9])
+def test_token_ids_out_of_range_are_rejected(token_id: int) -> None:
+    matcher = JsonSchemaStateMachine({}).matcher(VOCABULARY)
+    with pytest.raises(TokenRejectedError):
+        matcher.advance(token_id)
+
+
+def test_special_and_unused_tokens_are_never_text() -> None:
+    matcher = JsonSchemaStateMachine({}).matcher(VOCABULARY)
+    for text in (b"", b'"', b'"a', b"[", b'{"a'):
+        matcher = JsonSchemaStateMachine({}).matcher(VOCABULARY)
+        for byte in text:
+            matcher.advance(byte)
+        mask = matcher.allowed_tokens()
+        assert not mask[list(VOCABULARY.special_tokens.values())].any()
+        assert not mask[-3:].any()
