@@ -185,11 +185,14 @@ def _default_instruction(schema: Any) -> str:
 
 def _read_schema(path: str) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        schema = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise CommandLineError(f"cannot read the schema {path!r}: {error.strerror}") from error
     except ValueError as error:
         raise CommandLineError(f"the schema {path!r} is not JSON: {error}") from error
+    if not isinstance(schema, dict | bool):
+        raise CommandLineError(f"the schema {path!r} is neither an object nor a boolean")
+    return schema
 
 
 @contextlib.contextmanager

@@ -26,27 +26,18 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "recursion": (
-        "Write an arithmetic expression as a JSON tree.",
+        "Write a task with one subtask as JSON.",
         {
-            "$ref": "#/$defs/leaf_or_sum",
+            "$ref": "#/$defs/task",
             "$defs": {
-                "leaf_or_sum": {
-                    "anyOf": [
-                        {"type": "integer", "minimum": 0, "maximum": 99},
-                        {
-                            "type": "object",
-                            "properties": {
-                                "add": {
-                                    "type": "array",
-                                    "items": {"$ref": "#/$defs/leaf_or_sum"},
-                                    "minItems": 2,
-                                    "maxItems": 2,
-                                }
-                            },
-                            "required": ["add"],
-                            "additionalProperties": False,
-                        },
-                    ]
+                "task": {
+                    "type": "object",
+                    "properties": {
+                        "hours": {"type": "integer", "minimum": 1, "maximum": 40},
+                        "subtask": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/task"}]},
+                    },
+                    "required": ["hours"],
+                    "additionalProperties": False,
                 }
             },
         },
@@ -104,7 +95,7 @@ def check(engine: InferenceEngine, name: str, seed: int) -> None:
         response_format=schema,
         temperature=1.0,
         seed=seed,
-        max_tokens=1000,
+        max_tokens=400,
     )
     jsonschema.Draft202012Validator(schema).validate(json.loads(result.text))
     assert result.finish_reason == "stop"

