@@ -61,14 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except EngineUnavailableError as error:
                 print(f"{engine} cannot be set up:\n{error}", file=sys.stderr)
                 return 1
-    figures = [engine_figures(run) for run in runs]
-    print(render_table(figures))
-    if options.json:
-        report = {"environment": _environment(options, vocabulary), "engines": figures}
-        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    if options.outcomes:
-        with options.outcomes.open("w", encoding="utf-8") as file:
-            _write_outcomes(runs, vocabulary, file)
+            # After each engine, so that an interrupted run leaves the figures it has.
+            _write_files(runs, vocabulary, options)
+    print(render_table([engine_figures(run) for run in runs]))
     return 0
 
 
@@ -119,6 +114,18 @@ def _environment(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[st
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
     }
+
+
+def _write_files(
+    runs: Sequence[EngineRun], vocabulary: Vocabulary, options: argparse.Namespace
+) -> None:
+    if options.json:
+        figures = [engine_figures(run) for run in runs]
+        report = {"environment": _environment(options, vocabulary), "engines": figures}
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if options.outcomes:
+        with options.outcomes.open("w", encoding="utf-8") as file:
+            _write_outcomes(runs, vocabulary, file)
 
 
 def _write_outcomes(runs: Sequence[EngineRun], vocabulary: Vocabulary, file: TextIO) -> None:
