@@ -12,6 +12,7 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.constants import constant, constants
 from state_machines.json_schema.document import Place
+from state_machines.json_schema.formats import format_language
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.numbers import INTEGERS, Interval, NumberSet, exact
 from state_machines.json_schema.object_shape import ObjectShape
@@ -20,7 +21,6 @@ from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, disjo
 from state_machines.regex import compile_pattern
 
 __all__ = [
-    "KNOWN_FORMATS",
     "but",
     "const",
     "count",
@@ -28,6 +28,7 @@ __all__ = [
     "enum",
     "exclusive_maximum",
     "exclusive_minimum",
+    "format_",
     "having",
     "lacking",
     "max_items",
@@ -44,14 +45,6 @@ __all__ = [
     "type_",
     "unique_items",
 ]
-
-KNOWN_FORMATS = frozenset(
-    {
-        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname"),
-        *("idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference"),
-        *("uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex"),
-    }
-)
 
 _TYPES: dict[str, Values] = {
     "null": Values(null=True),
@@ -207,6 +200,14 @@ def pattern(place: Place, value: Any, normaliser: Normaliser) -> Values:
     if not isinstance(value, str):
         raise place.error("pattern is not a string", "pattern")
     return but(strings=compile_pattern(value, search=True))
+
+
+def format_(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    """``format``: the string is of the format; unknown ones assert nothing (validation, 7)."""
+    del normaliser
+    if not isinstance(value, str):
+        raise place.error("format is not a string", "format")
+    return but(strings=format_language(value, place.dialect.name))
 
 
 def _names(place: Place, keyword: str, value: Any) -> list[str]:

@@ -20,7 +20,7 @@ from state_machines.json_schema.terms import Term
 from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
 from state_machines.json_schema.values import ANY_VALUE, Values, conjoin
 
-__all__ = ["ANNOTATIONS", "KEYWORDS", "NOT_ENFORCED", "KeywordTable"]
+__all__ = ["ANNOTATIONS", "KEYWORDS", "KeywordTable"]
 
 Keyword = Callable[[Place, Any, Normaliser], "Values | Term"]
 
@@ -38,6 +38,7 @@ _COMMON: dict[str, Keyword] = {
     "minLength": assert_.min_length,
     "maxLength": assert_.max_length,
     "pattern": assert_.pattern,
+    "format": assert_.format_,
     "minItems": assert_.min_items,
     "maxItems": assert_.max_items,
     "uniqueItems": assert_.unique_items,
@@ -94,9 +95,6 @@ KEYWORDS: Mapping[str, Mapping[str, Keyword]] = {
 }
 """The enforced keywords of each draft."""
 
-NOT_ENFORCED: frozenset[str] = frozenset({"format"})
-"""Keywords that assert something and are refused, by name."""
-
 ANNOTATIONS = frozenset(
     {
         *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment"),
@@ -108,20 +106,17 @@ ANNOTATIONS = frozenset(
 )
 """Keywords that assert nothing by themselves; some are read by the keyword beside them."""
 
-_NO_ASSERTION: Mapping[str, Callable[[Any], bool]] = {
-    "format": lambda value: isinstance(value, str) and value not in assert_.KNOWN_FORMATS,
-}
-"""Refused keywords, and when their value asks for nothing after all."""
-
 
 class KeywordTable:
     """Reads the schema at a place by its draft's table.
 
     ``strict`` refuses keywords that the draft does not know; the specification ignores them.
+    Without ``assert_formats``, ``format`` is an annotation.
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(self, *, strict: bool = False, assert_formats: bool = True) -> None:
         self._strict = strict
+        self._annotations = ANNOTATIONS if assert_formats else ANNOTATIONS | {"format"}
 
     def __call__(self, place: Place, normaliser: Normaliser) -> Values:
         """Return what the schema at a place admits."""
@@ -130,7 +125,7 @@ class KeywordTable:
             schema = {"$ref": schema["$ref"]}
         result = ANY_VALUE
         for keyword, value in schema.items():
-            if keyword in ANNOTATIONS:
+            if keyword in self._annotations:
                 continue
             part = self._read(place, keyword, value, normaliser)
             if part is not None:
@@ -142,7 +137,7 @@ class KeywordTable:
     ) -> Values | None:
         read = KEYWORDS[place.dialect.name].get(keyword)
         if read is None:
-            self._refuse(place, keyword, value)
+            self._refuse_unknown(place, keyword)
             return None
         try:
             part = read(place, value, normaliser)
@@ -156,17 +151,7 @@ class KeywordTable:
                 raise
             raise error.located(place.at(keyword), keyword) from error
 
-    def _refuse(self, place: Place, keyword: str, value: Any) -> None:
-        harmless = _NO_ASSERTION.get(keyword)
-        if keyword in NOT_ENFORCED:
-            if harmless is not None and harmless(value):
-                return
-            raise UnsupportedSchemaError(
-                f"the keyword {keyword!r} is not enforced",
-                pointer=place.at(keyword),
-                keyword=keyword,
-                hint="Remove it, or check it after the answer is there",
-            )
+    def _refuse_unknown(self, place: Place, keyword: str) -> None:
         if self._strict:
             raise UnsupportedSchemaError(
                 f"the keyword {keyword!r} is not known to draft {place.dialect.name}",

@@ -38,6 +38,8 @@ class JsonSchemaStateMachine(StateMachine):
     * ``whitespace``: ``"json"`` admits the space that ``json.dumps`` writes after ``,`` and ``:``
       and admits leaving it out, ``"compact"`` admits none, ``"indented"`` is
       ``json.dumps(indent=2)``.
+    * ``assert_formats``: whether ``format`` is asserted, for the formats of
+      :data:`~state_machines.json_schema.formats.FORMATS`; others are annotations always.
     * ``strict`` refuses keywords that the draft does not know instead of ignoring them.
     * ``registry`` holds documents that references lead to; nothing is fetched.
 
@@ -56,6 +58,7 @@ class JsonSchemaStateMachine(StateMachine):
         *,
         property_order: PropertyOrder = "schema",
         whitespace: Whitespace = "json",
+        assert_formats: bool = True,
         strict: bool = False,
         registry: Registry[Any] | None = None,
     ) -> None:
@@ -63,7 +66,7 @@ class JsonSchemaStateMachine(StateMachine):
             raise ValueError(f"property_order is 'schema' or 'any', not {property_order!r}")
         if whitespace not in LAYOUTS:
             raise ValueError(f"whitespace is one of {sorted(LAYOUTS)}, not {whitespace!r}")
-        normaliser = Normaliser(KeywordTable(strict=strict))
+        normaliser = Normaliser(KeywordTable(strict=strict, assert_formats=assert_formats))
         root = SchemaDocument(schema, registry).root
         term = normaliser.table.located(root)
         _check_reachable(term, normaliser)

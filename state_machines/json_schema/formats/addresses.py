@@ -85,8 +85,9 @@ def legacy_hostname() -> Node:
 
 def hostname() -> Node:
     """A host name (RFC 1123, section 2.1) without A-labels."""
-    label = rf"(?![Xx][Nn]--){_LABEL}"
-    return at_most(MAX_NAME, compile_pattern(rf"{label}(?:\.{label})*", search=False))
+    label = compile_pattern(rf"(?![Xx][Nn]--){_LABEL}", search=False)
+    more = sequence(symbols(code_points(".")), label)
+    return at_most(MAX_NAME, sequence(label, repetition(more, 0, None)))
 
 
 def email() -> Node:

@@ -10,7 +10,7 @@ of appendix A, the ABNF of ISO 8601 durations.
 from __future__ import annotations
 
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, sequence, trie
+from state_machines.grammar.nodes import choice, reference, sequence, trie
 from state_machines.grammar.symbols import code_points
 from state_machines.regex import compile_pattern
 
@@ -18,9 +18,7 @@ __all__ = ["date", "date_time", "duration", "time"]
 
 _MINUTES_A_DAY = 24 * 60
 
-_LEAP_DAY = (
-    r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
-)
+_LEAP_DAY = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
 _DATE = (
     r"[0-9]{4}-(?:"
     r"(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
@@ -65,18 +63,48 @@ def _language(pattern: str) -> Node:
 
 
 def _leap_second(days: int) -> Node:
-    """Return the local times of 23:59:60 UTC that fall ``days`` days after the UTC date."""
-    fraction = _language(_FRACTION)
-    entries: list[tuple[list[int], Node]] = []
-    if days == 0:
-        entries.append((_points("23:59:60"), sequence(fraction, _language("[Zz]"))))
-    for sign, mark in ((1, "+"), (-1, "-")):
-        for offset in range(_MINUTES_A_DAY):
-            day, minute = divmod(_MINUTES_A_DAY - 1 + sign * offset, _MINUTES_A_DAY)
-            if day == days:
-                written = trie([(_points(mark + _clock(offset)), EPSILON)], code_points)
-                entries.append((_points(_clock(minute) + ":60"), sequence(fraction, written)))
-    return trie(entries, code_points)
+    """Return the local times of 23:59:60 UTC that fall ``days`` days after the UTC date.
+
+    Made hour by hour as they are met, since there are 2,880 offsets.
+    """
+    hours = []
+    for hour in range(24):
+        offsets = _offsets(hour, days)
+        if offsets:
+            hours.append((_points(f"{hour:02}:"), _minutes(offsets)))
+    return trie(hours, code_points)
+
+
+def _offsets(hour: int, days: int) -> tuple[tuple[int, str], ...]:
+    """Return the offsets that make a minute of the hour 23:59 UTC, each with that minute."""
+    found = []
+    for minute in range(60):
+        ahead = hour * 60 + minute + 1 - (1 - days) * _MINUTES_A_DAY
+        if ahead == 0:
+            found.extend([(minute, "Z"), (minute, "z"), (minute, "+00:00")])
+        if abs(ahead) < _MINUTES_A_DAY and (ahead > 0) == (days == 1):
+            found.append((minute, ("+" if days else "-") + _clock(abs(ahead))))
+    return tuple(found)
+
+
+def _minutes(offsets: tuple[tuple[int, str], ...]) -> Node:
+    """Return minute, ``:60``, a fraction of a second and an offset."""
+
+    def make() -> Node:
+        fraction = _language(_FRACTION)
+        return trie(
+            (
+                (_points(f"{minute:02}:60"), sequence(fraction, _text(offset)))
+                for minute, offset in offsets
+            ),
+            code_points,
+        )
+
+    return reference((_minutes, offsets), make)
+
+
+def _text(text: str) -> Node:
+    return trie([(_points(text), EPSILON)], code_points)
 
 
 def _clock(minutes: int) -> str:

@@ -1,8 +1,9 @@
 r"""``idn-hostname``: host names of U-labels (RFC 5890), as RFC 5891, 5892 and 5893 restrict them.
 
-Regular, and enforced exactly: the code points that are PVALID by the derivation of RFC 5892,
-section 2, and all contextual rules of its appendix A; NFC; no combining mark first, no hyphen
-first, last, or third and fourth; the Bidi rule of RFC 5893 over the whole name. Labels of ASCII
+Enforced: the code points that are PVALID by the derivation of RFC 5892,
+section 2, and all contextual rules of its appendix A; no combining mark first, no hyphen first,
+last, or third and fourth; the Bidi rule of RFC 5893 over the whole name; NFC, by a rule that is
+a little stricter where several combining marks follow one another. Labels of ASCII
 alone may be of either case. The separators are those of RFC 3490, section 3.1.
 
 Not regular are two things. Which labels ``xn--…`` are valid A-labels: none is admitted. And
@@ -13,8 +14,10 @@ characters, which no valid one surpasses.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import groupby, pairwise
+from typing import Any
 
 import regex
 
@@ -46,6 +49,8 @@ _IGNORABLE_BLOCKS = CodePointSet([(0x20D0, 0x20FF), (0x1D100, 0x1D1FF), (0x1D200
 _OLD_HANGUL_JAMO = CodePointSet(
     [(0x1100, 0x11FF), (0xA960, 0xA97C), (0xD7B0, 0xD7C6), (0xD7CB, 0xD7FB)]
 )
+_COMBINING_BANDS = (0, 8, 9, 103, 255)
+_JOINING = regex.compile("|".join(rf"(?P<{kind}>\p{{jt={kind}}})" for kind in "LDRT"))
 _LETTERS_AND_DIGITS = ("Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc")
 
 
@@ -55,7 +60,12 @@ def pvalid() -> CodePointSet:
     letters = _properties(*_LETTERS_AND_DIGITS)
     unwanted = _properties("Default_Ignorable_Code_Point", "White_Space", "Noncharacter_Code_Point")
     candidates = letters & ~(unwanted | _IGNORABLE_BLOCKS | _OLD_HANGUL_JAMO)
-    stable = CodePointSet((c, c) for c in candidates if _is_stable(chr(c)))
+    stable = CodePointSet(
+        (points[0], points[-1])
+        for first, last in candidates.ranges
+        for is_stable, run in groupby(range(first, last + 1), lambda c: _is_stable(chr(c)))
+        if is_stable and (points := list(run))
+    )
     hyphen = code_points("-")
     return (stable | _EXCEPTIONS_VALID | hyphen) & ~_EXCEPTIONS_DISALLOWED | _CONTEXTUAL
 
@@ -89,7 +99,7 @@ def _u_label() -> Node:
     marks = _properties("Mn", "Mc", "Me")
     hyphen = code_points("-")
     any_valid = symbols(valid)
-    forbidden = choice((_reserved_hyphens(), *_out_of_context(), _not_normalised()))
+    forbidden = choice((_reserved_hyphens(), *_out_of_context(), *_not_normalised()))
     shape = sequence(
         symbols(valid & ~marks & ~hyphen),
         choice((EPSILON, sequence(repetition(any_valid, 0, None), symbols(valid & ~hyphen)))),
@@ -118,9 +128,7 @@ def _out_of_context() -> Iterable[Node]:
     yield _unless("\u05f4", before=_script("Hebrew"))
     with_katakana_dot = _script("Hiragana") | _script("Katakana") | _script("Han")
     without = symbols(~with_katakana_dot | code_points("\u30fb"))
-    yield sequence(
-        repetition(without, 0, None), _word("\u30fb"), repetition(without, 0, None)
-    )
+    yield sequence(repetition(without, 0, None), _word("\u30fb"), repetition(without, 0, None))
     arabic, extended = symbols(code_points(0x660, 0x669)), symbols(code_points(0x6F0, 0x6F9))
     yield _around(sequence(arabic, everything(ANY_CODE_POINT), extended))
     yield _around(sequence(extended, everything(ANY_CODE_POINT), arabic))
@@ -128,9 +136,9 @@ def _out_of_context() -> Iterable[Node]:
 
 def _bad_joiners() -> Iterable[Node]:
     """Yield the labels that break appendix A.1 or A.2."""
-    virama = _find("ccc=9")
+    virama = _classes(unicodedata.combining)[9]
     yield _unless("\u200d", before=virama)
-    joining = {kind: symbols(_find(f"jt={kind}")) for kind in "LDRT"}
+    joining = {kind: symbols(members) for kind, members in _classes(_joining).items()}
     transparent = repetition(joining["T"], 0, None)
     anything = everything(ANY_CODE_POINT)
     joined_left = sequence(anything, choice((joining["L"], joining["D"])), transparent)
@@ -167,41 +175,33 @@ def _word(text: str) -> Node:
     return sequence(*(symbols(code_points(character)) for character in text))
 
 
-def _not_normalised() -> Node:
-    """Return the texts of PVALID code points that are not in NFC (UAX 15).
+def _not_normalised() -> Iterable[Node]:
+    """Yield texts of PVALID code points that hold all of those that are not in NFC (UAX 15).
 
-    No PVALID code point changes by itself. So a text is not in NFC where marks stand out of their
-    canonical order, or where a mark composes with what stands before it and is not blocked.
+    No PVALID code point changes by itself. So a text is not in NFC only where marks stand out of
+    their canonical order, or where a mark composes with what stands before it.
     """
-    by_class: dict[int, list[int]] = {}
-    for point in _properties("M") & pvalid():
-        by_class.setdefault(unicodedata.combining(chr(point)), []).append(point)
-    classes = {number: CodePointSet((p, p) for p in by_class[number]) for number in sorted(by_class)}
-    below = CodePointSet(())
-    out_of_order, may_intervene = [], {0: CodePointSet(())}
-    for number, members in classes.items():
-        if number:
-            out_of_order.append(sequence(symbols(members), symbols(below)))
-            may_intervene[number] = below
-            below = below | members
-    firsts: dict[int, list[int]] = {}
-    for first, second in _compositions():
-        firsts.setdefault(second, []).append(first)
-    composed = [
-        sequence(
-            symbols(CodePointSet((p, p) for p in points)),
-            repetition(symbols(may_intervene[unicodedata.combining(chr(second))]), 0, None),
-            symbols(code_points(second)),
-        )
-        for second, points in firsts.items()
+    by_class = _classes(unicodedata.combining)
+    marks = _union(members for number, members in by_class.items() if number)
+    bands = [
+        _union(members for number, members in by_class.items() if low < number <= high)
+        for low, high in pairwise(_COMBINING_BANDS)
     ]
-    return _around(choice((*out_of_order, *composed)))
+    pairs = [(band, _union(bands[: index + 1])) for index, band in enumerate(bands)]
+    compositions = list(_compositions())
+    for seconds in (marks, ~marks):
+        found = [(first, second) for first, second in compositions if second in seconds]
+        firsts = CodePointSet((first, first) for first, _ in found)
+        pairs.append((firsts, CodePointSet((second, second) for _, second in found)))
+    pairs.append((marks, pairs[-2][1]))
+    for before, after in pairs:
+        yield _around(sequence(symbols(before), symbols(after)))
 
 
 def _compositions() -> Iterable[tuple[int, int]]:
     """Yield the pairs of PVALID code points that NFC composes into one."""
     valid = pvalid()
-    for point in valid & ~_find("gc=Cn"):
+    for point in valid:
         parts = unicodedata.decomposition(chr(point)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
             first, second = (int(part, 16) for part in parts)
@@ -233,11 +233,29 @@ def _shaped(first: CodePointSet, inner: CodePointSet, last: CodePointSet) -> Nod
 
 
 def _bidi(*classes: str) -> CodePointSet:
-    return _union(_find(f"bc={name}") for name in classes)
+    by_class = _classes(unicodedata.bidirectional)
+    return _union(by_class[name] for name in classes if name in by_class)
+
+
+@lru_cache(maxsize=4)
+def _classes(function: Callable[[str], Any]) -> dict[Any, CodePointSet]:
+    """Partition the PVALID code points by what a function says of them."""
+    ranges: dict[Any, list[tuple[int, int]]] = {}
+    for first, last in pvalid().ranges:
+        for value, run in groupby(range(first, last + 1), lambda point: function(chr(point))):
+            points = list(run)
+            ranges.setdefault(value, []).append((points[0], points[-1]))
+    return {value: CodePointSet(spans) for value, spans in ranges.items()}
+
+
+def _joining(character: str) -> str:
+    """Return the Joining_Type of a character: L, D, R, T or anything else."""
+    match = _JOINING.match(character)
+    return "" if match is None else str(match.lastgroup)
 
 
 def _properties(*names: str) -> CodePointSet:
-    return _union(_find(name) for name in names)
+    return _union(property_set(name) or CodePointSet(()) for name in names)
 
 
 def _script(name: str) -> CodePointSet:
@@ -246,16 +264,3 @@ def _script(name: str) -> CodePointSet:
 
 def _union(sets: Iterable[CodePointSet]) -> CodePointSet:
     return CodePointSet(span for members in sets for span in members.ranges)
-
-
-@lru_cache(maxsize=64)
-def _find(query: str) -> CodePointSet:
-    """Return the code points of a property of the ``regex`` package, by its name."""
-    matches = regex.compile(rf"\p{{{query}}}+").finditer
-    low = "".join(map(chr, range(0xD800)))
-    high = "".join(map(chr, range(0xE000, 0x110000)))
-    return CodePointSet(
-        (offset + match.start(), offset + match.end() - 1)
-        for offset, text in ((0, low), (0xE000, high))
-        for match in matches(text)
-    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from state_machines.grammar.node import Node
-from state_machines.json_schema.formats.addresses import IPV4, IPV6
+from state_machines.json_schema.formats.addresses import IPV6
 from state_machines.regex import compile_pattern
 
 __all__ = [
