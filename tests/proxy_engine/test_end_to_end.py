@@ -28,7 +28,17 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     "recursion": (
         "Write a task with one subtask as JSON.",
         {
-            "$ref": "#/$defs/task",
+            # Left to itself the model nests for ever; the second part ends the third level.
+            "allOf": [
+                {"$ref": "#/$defs/task"},
+                {
+                    "properties": {
+                        "subtask": {
+                            "properties": {"subtask": {"properties": {"subtask": {"type": "null"}}}}
+                        }
+                    }
+                },
+            ],
             "$defs": {
                 "task": {
                     "type": "object",
@@ -142,7 +152,7 @@ def test_the_embedded_tokenizer(embedded_engine: InferenceEngine) -> None:
         assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
     assert tokenizer.encode("<|im_end|>", add_special_tokens=False) == [2]
     assert tokenizer.eos_token_ids == {2}
-    assert len(tokenizer.all_special_ids) == 17
+    assert len(tokenizer.get_added_vocab()) == 17
     chat = tokenizer.apply_chat_template(
         [{"role": "user", "content": "x"}], add_generation_prompt=True, tokenize=False
     )
