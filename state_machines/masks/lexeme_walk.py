@@ -8,6 +8,7 @@ accepts.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,7 +18,11 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-__all__ = ["LexemeWalk", "SuffixTrie"]
+__all__ = ["FullWalk", "LexemeWalk", "SuffixTrie"]
+
+Mask = npt.NDArray[np.bool_]
+
+MAX_CONTINUATIONS = 512
 
 
 class SuffixTrie:
@@ -44,15 +49,14 @@ class SuffixTrie:
             first = node.first_bytes
             for byte, child in vertex.children.items():
                 if first >> byte & 1:
-                    target = node.derivative(byte)
                     beyond = text + bytes((byte,))
-                    for ids in child.token_ids:
-                        yield beyond, ids
+                    if child.token_ids:
+                        yield beyond, child.token_ids[0]
                     if child.children:
-                        stack.append((child, target, beyond))
+                        stack.append((child, node.derivative(byte), beyond))
 
     def merge_ids(self) -> None:
-        """Make one array of each vertex's ids."""
+        """Make one array of each vertex's ids; to be called before :meth:`accepted`."""
         stack = [self]
         while stack:
             vertex = stack.pop()
@@ -64,30 +68,56 @@ class SuffixTrie:
 class LexemeWalk:
     """What a lexeme makes of every token of a vocabulary.
 
-    * ``inside``: bool, shape (vocabulary size,), read-only: tokens that stay inside the lexeme or
-      end with it;
-    * :meth:`beyond`: the tokens that go on beyond its end and then suit what follows.
+    ``inside``: bool, shape (vocabulary size,), read-only: the tokens that stay inside the lexeme
+    or end with it. Subclasses tell in :meth:`_beyond` what becomes of those that go on.
     """
 
-    __slots__ = ("__weakref__", "_exits", "_suffixes", "_trie", "inside")
+    __slots__ = ("__weakref__", "_known", "inside")
+
+    def __init__(self, inside: Mask) -> None:
+        inside.flags.writeable = False
+        self.inside = inside
+        self._known: OrderedDict[Node, tuple[tuple[bytes, Ids], ...]] = OrderedDict()
+
+    def beyond(self, rest: Node) -> tuple[tuple[bytes, Ids], ...]:
+        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
+        if rest is EPSILON:
+            return ()
+        known = self._known.get(rest)
+        if known is None:
+            known = self._known[rest] = tuple(self._beyond(rest))
+            if len(self._known) > MAX_CONTINUATIONS:
+                self._known.popitem(last=False)
+        return known
+
+    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+        raise NotImplementedError  # pragma: no cover - abstract
+
+
+class FullWalk(LexemeWalk):
+    """A walk of the whole trie, level by level, in whole-array operations.
+
+    ``states``: int32, shape (vertices,), the number of the state at every vertex, 0 where it is
+    dead; ``nodes``: the states by number.
+    """
+
+    __slots__ = ("_exits", "_suffixes", "_trie", "nodes", "states")
 
     def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
-        states, nullable = _states_at_vertices(lexeme, trie)
-        self.inside: npt.NDArray[np.bool_] = np.zeros(vocabulary_size, np.bool_)
-        self.inside[trie.token_ids] = states[trie.token_vertex] > 0
-        self.inside.flags.writeable = False
-        exits = np.flatnonzero(nullable[states])
+        self.states, self.nodes = _states_at_vertices(lexeme, trie)
+        inside = np.zeros(vocabulary_size, np.bool_)
+        inside[trie.ids] = self.states[trie.vertex_of] > 0
+        super().__init__(inside)
+        nullable = np.fromiter((node.nullable for node in self.nodes), np.bool_, len(self.nodes))
+        exits = np.flatnonzero(nullable[self.states])
         self._exits = exits[exits > 0]
         self._trie = trie
         self._suffixes: SuffixTrie | None = None
 
-    def beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
-        """Yield (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
-        if rest is EPSILON:
-            return
+    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
         if self._suffixes is None:
             self._suffixes = self._collect_suffixes()
-        yield from self._suffixes.accepted(rest)
+        return self._suffixes.accepted(rest)
 
     def _collect_suffixes(self) -> SuffixTrie:
         suffixes = SuffixTrie()
@@ -100,8 +130,7 @@ class LexemeWalk:
 
 def _states_at_vertices(
     lexeme: Node, trie: TokenTrie
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """Return the lexeme's state at every vertex (0: dead), and which states are nullable."""
+) -> tuple[npt.NDArray[np.int32], list[Node]]:
     nodes: list[Node] = [EMPTY, lexeme]
     numbers = {EMPTY: 0, lexeme: 1}
     table = np.zeros((16, 256), np.int32)
@@ -112,6 +141,8 @@ def _states_at_vertices(
     for start, end, below in zip(trie.levels, trie.levels[1:], trie.levels[2:], strict=False):
         present = np.zeros(len(nodes), np.bool_)
         present[states[start:end]] = True
+        if not present[1:].any():
+            break
         for number in np.flatnonzero(present & ~expanded[: len(nodes)]).tolist():
             for symbols, target in nodes[number].row:
                 known = numbers.get(target)
@@ -120,11 +151,9 @@ def _states_at_vertices(
                     nodes.append(target)
                 table[number, bytes_in(symbols)] = known
             expanded[number] = True
-            if len(nodes) > len(table) - 1:
-                room = len(nodes) + len(table)
+            if len(nodes) >= len(table):
+                room = 2 * len(nodes)
                 table = np.concatenate((table, np.zeros((room, 256), np.int32)))
                 expanded = np.concatenate((expanded, np.zeros(room, np.bool_)))
-        if not present[1:].any():
-            break
         states[end:below] = table[states[trie.parent[end:below]], trie.byte[end:below]]
-    return states, np.fromiter((node.nullable for node in nodes), np.bool_, len(nodes))
+    return states, nodes

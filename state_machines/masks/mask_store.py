@@ -7,10 +7,8 @@ what is allowed in a state (compact), and the arrays handed out (one for each di
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,45 +19,18 @@ from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Choice, Lazy, Sequence, sequence
 from state_machines.masks.lexeme_walk import LexemeWalk
+from state_machines.masks.lexemes import Lexemes
+from state_machines.masks.recent import Recent
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskStore", "TokenMask"]
 
 WIDE = 256
-"""Vertices of the trie from which on a lexeme is walked in whole-array operations."""
+"""Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
-MAX_WALKS = 256
 MAX_STATES = 100_000
 MAX_DENSE_BYTES = 64 << 20
-
-_K = TypeVar("_K", bound=Hashable)
-_V = TypeVar("_V")
-
-
-class _Recent(Generic[_K, _V]):
-    """A mapping of bounded size that forgets what was not used for longest."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._entries: OrderedDict[_K, _V] = OrderedDict()
-
-    def get(self, key: _K) -> _V | None:
-        value = self._entries.get(key)
-        if value is not None:
-            self._entries.move_to_end(key)
-        return value
-
-    def put(self, key: _K, value: _V) -> _V:
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._most:
-            self._entries.popitem(last=False)
-        return value
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
 
 class TokenMask:
     """A set of token ids: the tokens inside a lexeme (if there is one) and ``others``."""
@@ -87,9 +58,9 @@ class MaskStore:
         self._trie = TokenTrie(vocabulary)
         self._end_ids: Ids = np.array(sorted(vocabulary.end_token_ids), np.int32)
         self._lock = threading.RLock()
-        self._walks: _Recent[Node, LexemeWalk] = _Recent(MAX_WALKS)
-        self._states: _Recent[Node, TokenMask] = _Recent(MAX_STATES)
-        self._dense: _Recent[Hashable, npt.NDArray[np.bool_]] = _Recent(
+        self._lexemes = Lexemes(self._trie, self._size)
+        self._states: Recent[Node, TokenMask] = Recent(MAX_STATES)
+        self._dense: Recent[Hashable, npt.NDArray[np.bool_]] = Recent(
             max(16, MAX_DENSE_BYTES // max(1, self._size))
         )
 
@@ -134,9 +105,7 @@ class MaskStore:
         if split is None or self._trie.count_from_root(split.lexeme.first_bytes) < WIDE:
             self._walk(state, parts)
             return
-        walk = self._walks.get(split.lexeme)
-        if walk is None:
-            walk = self._walks.put(split.lexeme, LexemeWalk(split.lexeme, self._trie, self._size))
+        walk = self._lexemes.walk(split.lexeme)
         yield walk
         for suffix, token_ids in walk.beyond(split.rest):
             if split.then is not None and split.then.may_end_another(suffix):

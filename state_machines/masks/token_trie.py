@@ -6,6 +6,7 @@ slice; the root is 0. Everything that walks over many vertices does so in whole-
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import chain
 
@@ -23,13 +24,13 @@ Ids = npt.NDArray[np.int32]
 class TokenTrie:
     """A trie of all tokens that are text (end tokens are none).
 
-    With *n* vertices and *t* tokens:
+    With *n* vertices and *t* tokens, the tokens ranked by their bytes:
 
     * ``parent``: int32, shape (n,); ``byte``: uint8, shape (n,), the byte that leads to a vertex;
     * ``levels``: offsets of the levels, so level *d* is ``levels[d]:levels[d + 1]``;
-    * ``token_ids``: int32, shape (t,), ordered by vertex, and ``token_vertex``: int32, shape (t,);
-    * ``first_child`` and ``first_token``: lists of length n + 1, the slices of each vertex;
-    * ``below``: int32, shape (n,), the number of vertices under a vertex, itself included.
+    * ``ids``: int32, shape (t,), token ids by rank; ``vertex_of``: int32, shape (t,), by rank;
+    * ``low`` and ``high``: int32, shape (n,): the tokens that begin with a vertex's bytes are
+      those of the ranks ``low:high``, first the ones that end there.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -38,14 +39,17 @@ class TokenTrie:
             for token_id, form in enumerate(vocabulary.token_bytes)
             if form is not None and token_id not in vocabulary.end_token_ids
         )
-        lengths = np.fromiter((len(form) for form, _ in forms), np.int64, len(forms))
-        ids = np.fromiter((token_id for _, token_id in forms), np.int32, len(forms))
+        count = len(forms)
+        lengths = np.fromiter((len(form) for form, _ in forms), np.int64, count)
+        self.ids: Ids = np.fromiter((token_id for _, token_id in forms), np.int32, count)
         text = np.frombuffer(b"".join(form for form, _ in forms), np.uint8)
         starts = np.concatenate(([0], np.cumsum(lengths)))[:-1]
 
-        at = np.zeros(len(forms), np.int64)
+        at = np.zeros(count, np.int64)
         parents: list[Ids] = [np.array([-1], np.int32)]
         marks = [np.zeros(1, np.uint8)]
+        lows = [np.zeros(1, np.int64)]
+        highs = [np.full(1, count, np.int64)]
         levels = [0, 1]
         for depth in range(int(lengths.max(initial=0))):
             longer = np.flatnonzero(lengths > depth)
@@ -54,28 +58,26 @@ class TokenTrie:
             is_new = np.concatenate(([True], keys[1:] != keys[:-1]))
             parents.append(at[longer][is_new].astype(np.int32))
             marks.append(marked[is_new])
+            lows.append(longer[is_new])
+            highs.append(lows[-1] + np.diff(np.append(np.flatnonzero(is_new), len(longer))))
             at[longer] = levels[-1] + np.cumsum(is_new) - 1
             levels.append(levels[-1] + int(is_new.sum()))
 
         self.parent: Ids = np.concatenate(parents)
         self.byte: npt.NDArray[np.uint8] = np.concatenate(marks)
+        self.low: Ids = np.concatenate(lows).astype(np.int32)
+        self.high: Ids = np.concatenate(highs).astype(np.int32)
         self.levels = levels
-        order = np.argsort(at, kind="stable")
-        self.token_ids: Ids = ids[order]
-        self.token_vertex: Ids = at[order].astype(np.int32)
-        self._bytes = self.byte.tobytes()
-        vertices = np.arange(len(self.parent) + 1)
-        self.first_child: list[int] = np.searchsorted(self.parent[1:], vertices).tolist()
-        self.first_child = [index + 1 for index in self.first_child]
-        self.first_token: list[int] = np.searchsorted(self.token_vertex, vertices).tolist()
-        self.below = self._count_below()
-        self._root = {self._bytes[vertex]: vertex for vertex in self.children(0)}
-
-    def _count_below(self) -> Ids:
-        below = np.ones(len(self.parent), np.int32)
-        for start, end in zip(self.levels[-2:0:-1], self.levels[:1:-1], strict=True):
-            np.add.at(below, self.parent[start:end], below[start:end])
-        return below
+        self.vertex_of: Ids = at.astype(np.int32)
+        self._ends: Ids = self.low + np.bincount(at, minlength=self.size).astype(np.int32)
+        vertices = np.arange(self.size + 1)
+        first_child = np.searchsorted(self.parent[1:], vertices) + 1
+        # Plain arrays: quick to index one by one, and nothing for the garbage collector to visit.
+        self._first_child = array("i", first_child.astype(np.int32).tobytes())
+        self._low = array("i", self.low.tobytes())
+        self._end = array("i", self._ends.tobytes())
+        self._marks = self.byte.tobytes()
+        self._root = {self._marks[vertex]: vertex for vertex in self.children(0)}
 
     @property
     def size(self) -> int:
@@ -84,32 +86,37 @@ class TokenTrie:
 
     def children(self, vertex: int) -> range:
         """Return the children of a vertex."""
-        return range(self.first_child[vertex], self.first_child[vertex + 1])
+        return range(self._first_child[vertex], self._first_child[vertex + 1])
 
     def children_in(self, vertex: int, first: int) -> Iterator[tuple[int, int]]:
         """Yield (byte, child) for the children of a vertex whose byte is in the set ``first``."""
         if vertex == 0:
             root = self._root
             return ((byte, root[byte]) for byte in bytes_in(first) if byte in root)
-        marks = self._bytes
+        marks = self._marks
         return (
             (marks[child], child)
-            for child in range(self.first_child[vertex], self.first_child[vertex + 1])
+            for child in range(self._first_child[vertex], self._first_child[vertex + 1])
             if first >> marks[child] & 1
         )
 
     def has_children(self, vertex: int) -> bool:
         """Whether a token goes on beyond the vertex."""
-        return self.first_child[vertex] < self.first_child[vertex + 1]
+        return self._first_child[vertex] < self._first_child[vertex + 1]
+
+    def has_tokens(self, vertex: int) -> bool:
+        """Whether a token ends at the vertex."""
+        return self._low[vertex] < self._end[vertex]
 
     def tokens_at(self, vertex: int) -> Ids:
         """Return the ids of the tokens that end at a vertex."""
-        return self.token_ids[self.first_token[vertex] : self.first_token[vertex + 1]]
+        return self.ids[self._low[vertex] : self._end[vertex]]
 
     def count_from_root(self, first: int) -> int:
-        """Return the number of vertices that begin with a byte of the set ``first``."""
+        """Return the number of tokens that begin with a byte of the set ``first``."""
         root = self._root
-        return sum(int(self.below[root[byte]]) for byte in bytes_in(first) if byte in root)
+        vertices = [root[byte] for byte in bytes_in(first) if byte in root]
+        return int((self.high[vertices] - self.low[vertices]).sum())
 
     def tokens_below(self, vertex: int) -> Iterator[tuple[bytes, Ids]]:
         """Yield (text beyond the vertex, token ids) for all tokens that go on beyond it."""
@@ -117,18 +124,10 @@ class TokenTrie:
         while stack:
             at, text = stack.pop()
             for child in self.children(at):
-                beyond = text + self._bytes[child : child + 1]
-                if self.first_token[child] < self.first_token[child + 1]:
+                beyond = text + self._marks[child : child + 1]
+                if self.has_tokens(child):
                     yield beyond, self.tokens_at(child)
                 stack.append((child, beyond))
-
-    def path(self, vertex: int) -> bytes:
-        """Return the bytes that lead to a vertex."""
-        marks = []
-        while vertex:
-            marks.append(self._bytes[vertex])
-            vertex = int(self.parent[vertex])
-        return bytes(reversed(marks))
 
 
 def joined(parts: list[Ids]) -> Ids:

@@ -1,0 +1,163 @@
+"""Walks of lexemes that are almost any string: told by how they differ from one that is.
+
+Inside strings nearly every token stays alive, and most strings of a schema differ little from the
+free one: by a length, or by a few names that are taken. So the free string is walked once, and
+
+* a :class:`LengthWalk` filters its tokens by how many characters they write;
+* a :class:`DifferenceWalk` visits only the vertices where its state is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk, SuffixTrie
+from state_machines.masks.token_trie import Ids, TokenTrie
+
+__all__ = ["DifferenceWalk", "FreeText", "LengthWalk", "NarrowWalk"]
+
+MAX_VISITS = 1500
+"""Vertices that a walk visits one by one before whole-array operations are quicker."""
+
+
+class FreeText(FullWalk):
+    """The walk of a string without constraint, with the characters that each token writes.
+
+    ``closing``: int32, the ids of the tokens that end with the closing quote.
+    ``written``: int32, shape (vocabulary size,): characters a token completes before it leaves
+    the string; ``opened``: the same, one more where it ends within a character.
+    """
+
+    __slots__ = ("closing", "longest", "opened", "written")
+
+    def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
+        super().__init__(lexeme, trie, vocabulary_size)
+        states = self.states
+        complete = states == 1
+        count = np.zeros(trie.size, np.int32)
+        for start, end in zip(trie.levels[1:], trie.levels[2:], strict=False):
+            count[start:end] = count[trie.parent[start:end]] + complete[start:end]
+        closed = states == self.nodes.index(EPSILON)
+        partial = (states > 1) & ~closed
+        self.closing: Ids = trie.ids[closed[trie.vertex_of]]
+        self.written: Ids = np.zeros(vocabulary_size, np.int32)
+        self.written[trie.ids] = count[trie.vertex_of]
+        self.opened: Ids = np.zeros(vocabulary_size, np.int32)
+        self.opened[trie.ids] = (count + partial)[trie.vertex_of]
+        self.longest = int(self.opened.max(initial=0))
+
+
+class LengthWalk(LexemeWalk):
+    """Between ``least`` and ``most`` more characters, then the closing quote."""
+
+    __slots__ = ("_base", "_fits")
+
+    def __init__(self, base: FreeText, least: int, most: int | None) -> None:
+        fits = base.opened <= (base.longest if most is None else most)
+        inside = base.inside & fits
+        # Tokens that close the string must have written enough.
+        inside[base.closing] &= base.written[base.closing] >= least
+        super().__init__(inside)
+        self._base = base
+        self._fits = fits & (base.written >= least)
+
+    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+        for suffix, token_ids in self._base.beyond(rest):
+            kept = token_ids[self._fits[token_ids]]
+            if len(kept):
+                yield suffix, kept
+
+
+class DifferenceWalk(LexemeWalk):
+    """A lexeme that soon becomes the free string wherever a token leads.
+
+    Raises :class:`OverflowError` when it is not like that.
+    """
+
+    __slots__ = ("_base", "_own", "_refused")
+
+    def __init__(self, lexeme: Node, base: FreeText, trie: TokenTrie) -> None:
+        inside = base.inside.copy()
+        refused: list[Ids] = []
+        self._own = SuffixTrie()
+        visits = 0
+        stack = [(lexeme, 0)]
+        while stack:
+            node, vertex = stack.pop()
+            known = base.nodes[base.states[vertex]]
+            for byte, child in trie.children_in(vertex, _differing(node, known)):
+                visits += 1
+                target = node.derivative(byte) if node.first_bytes >> byte & 1 else EMPTY
+                if target is EMPTY:
+                    refused.append(trie.ids[trie.low[child] : trie.high[child]])
+                    inside[refused[-1]] = False
+                    continue
+                inside[trie.tokens_at(child)] = True
+                if trie.has_children(child):
+                    stack.append((target, child))
+                    if target.nullable:
+                        for suffix, token_ids in trie.tokens_below(child):
+                            self._own.insert(suffix, token_ids)
+            if visits > MAX_VISITS:
+                raise OverflowError(f"more than {MAX_VISITS} vertices differ")
+        self._own.merge_ids()
+        super().__init__(inside)
+        self._base = base
+        self._refused = np.concatenate(refused) if refused else np.zeros(0, np.int32)
+
+    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+        yield from self._own.accepted(rest)
+        for suffix, token_ids in self._base.beyond(rest):
+            kept = token_ids[~np.isin(token_ids, self._refused)] if len(self._refused) else token_ids
+            if len(kept):
+                yield suffix, kept
+
+
+def _differing(node: Node, known: Node) -> int:
+    """Return the bytes after which two nodes are not the same."""
+    differing = 0
+    seen = 0
+    row = known.row
+    for symbols, target in node.row:
+        seen |= symbols
+        for others, other in row:
+            if other is target:
+                symbols &= ~others
+        differing |= symbols
+    return differing | (known.first_bytes & ~seen)
+
+
+class NarrowWalk(LexemeWalk):
+    """A lexeme that few tokens suit, walked vertex by vertex.
+
+    Raises :class:`OverflowError` when they are not few.
+    """
+
+    __slots__ = ("_suffixes",)
+
+    def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
+        inside = np.zeros(vocabulary_size, np.bool_)
+        self._suffixes = SuffixTrie()
+        visits = 0
+        stack = [(lexeme, 0)]
+        while stack:
+            node, vertex = stack.pop()
+            for byte, child in trie.children_in(vertex, node.first_bytes):
+                visits += 1
+                inside[trie.tokens_at(child)] = True
+                if trie.has_children(child):
+                    target = node.derivative(byte)
+                    stack.append((target, child))
+                    if target.nullable:
+                        for suffix, token_ids in trie.tokens_below(child):
+                            self._suffixes.insert(suffix, token_ids)
+            if visits > MAX_VISITS:
+                raise OverflowError(f"more than {MAX_VISITS} vertices are alive")
+        self._suffixes.merge_ids()
+        super().__init__(inside)
+
+    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+        return self._suffixes.accepted(rest)
