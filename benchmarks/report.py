@@ -36,6 +36,8 @@ def _pass_figures(results: Sequence[CaseResult]) -> dict[str, Any]:
         "crashed": sum(result.outcome == "crashed" for result in results),
         "valid_rejected": sum(any(v.valid for v in result.wrong) for result in done),
         "invalid_accepted": sum(any(not v.valid for v in result.wrong) for result in done),
+        # Right as soon as they are taken: nothing is put through their masks.
+        "right_without_instances": sum(not result.mask_ns for result in done),
         "skipped_instances": sum(result.skipped for result in results),
         "tokens": sum(len(result.advance_ns) for result in results),
         "masks": sum(len(result.mask_ns) for result in results),
