@@ -1,0 +1,72 @@
+"""The engine does what the committed ledgers say: no worse, and no better in silence.
+
+After a change on purpose, ``make ledgers`` writes them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from ledger import LEDGERS, Ledger
+from small_vocabulary import small_vocabulary
+from suites import DATA, in_fixed_tenth, judge_maskbench, judge_official, maskbench, official
+from verdicts import Case, Verdict
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the suites' data is not here")
+
+
+def drift(ledger: Ledger, cases: Iterable[Case], judge: Callable[[Case], Verdict]) -> list[str]:
+    """Return a line for each case of which the ledger says something else."""
+    found = []
+    for case in cases:
+        verdict = judge(case)
+        recorded = ledger.others.get(case.name)
+        expected = recorded or Verdict(case.name, case.family, "right")
+        if verdict != expected:
+            found.append(f"recorded {expected.line()}\n  but now {verdict.line()}")
+    return found
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["official-required", "official-optional"])
+def test_the_official_suite_is_as_recorded(name: str) -> None:
+    cases = list(official(optional=name == "official-optional"))
+    ledger = Ledger.read(name)
+    assert ledger.counts.total() == len(cases)
+    assert drift(ledger, cases, judge_official) == []
+
+
+@needs_data
+def test_tokens_are_accepted_as_bytes_are() -> None:
+    vocabulary = small_vocabulary()
+    cases = official(optional=False)
+    verdicts = [judge_official(case, vocabulary) for case in cases]
+    assert [verdict.name for verdict in verdicts if verdict.split] == []
+
+
+@needs_data
+def test_a_tenth_of_maskbench_is_as_recorded() -> None:
+    cases = list(maskbench())
+    ledger = Ledger.read("maskbench")
+    assert ledger.counts.total() == len(cases)
+    assert drift(ledger, filter(in_fixed_tenth, cases), judge_maskbench) == []
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_a_ledger_agrees_with_itself(name: str) -> None:
+    ledger = Ledger.read(name)
+    again = Ledger.of(ledger.others.values())
+    for family, counts in ledger.families.items():
+        others = {status: n for status, n in counts.items() if status != "right"}
+        assert others == dict(again.families.get(family, {}))
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_nothing_crashes(name: str) -> None:
+    assert Ledger.read(name).counts["crash"] == 0
+
+
+def test_no_required_test_is_wrongly_accepted() -> None:
+    others = Ledger.read("official-required").others.values()
+    assert [verdict.name for verdict in others if verdict.invalid_accepted] == []
