@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 from judging import Judge
 from schema_strategies import examples, json_values, object_schemas, schemas, values_near
-from small_vocabulary import brute_force_mask, cuttings, shortest_word, small_vocabulary
+from small_vocabulary import brute_force_mask, cuttings, an_ending, small_vocabulary
 
 from state_machines import (
     GrammarBudgetError,
@@ -96,7 +96,7 @@ def test_walks_by_bytes_end_in_admitted_text(
         byte = random.choice(choices)
         state = state.derivative(byte)
         text += bytes((byte,))
-    ending = shortest_word(state)
+    ending = an_ending(state)
     if ending is None:
         event("too far from the end")
         return
@@ -123,7 +123,7 @@ def test_walks_by_tokens_end_in_admitted_text(
             return
         plain = [token_id for token_id in allowed if token_id not in ends]
         if step > 12:
-            ending = shortest_word(matcher.state)
+            ending = an_ending(matcher.state)
             if ending is None:
                 event("too far from the end")
                 return
@@ -196,7 +196,7 @@ def _ordered(value: Any, schema: Any) -> Any:
     if not isinstance(value, dict) or not isinstance(schema, dict):
         return value
     properties = schema.get("properties", {})
-    listed = [*properties, *sorted(set(schema.get("required", ())) - set(properties))]
+    listed = list(dict.fromkeys((*properties, *schema.get("required", ()))))
     names = [n for n in listed if n in value] + [n for n in value if n not in listed]
     return {name: _ordered(value[name], properties.get(name)) for name in names}
 

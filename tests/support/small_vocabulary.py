@@ -9,13 +9,12 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from state_machines import Vocabulary
-from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.node import EMPTY, Node, live_bytes
 
 __all__ = [
-    "CLOSERS",
+    "an_ending",
     "brute_force_mask",
     "cuttings",
-    "shortest_word",
     "small_vocabulary",
 ]
 
@@ -30,7 +29,8 @@ _PIECES = [
 ]
 _DUPLICATES = [b"a", b'"', b"}", b"ab", b'",', b"\xc3"]
 
-CLOSERS = b'"}]'
+# In the order in which they bring a text to its end.
+_ENDING_BYTES = b'"}]:0,ntfab1'
 
 
 def small_vocabulary() -> Vocabulary:
@@ -79,11 +79,25 @@ def cuttings(draw: st.DrawFn, text: bytes, vocabulary: Vocabulary) -> list[int]:
     return ids
 
 
-def shortest_word(state: Node, budget: int = 5000) -> bytes | None:
-    """Return a shortest word of a language; ``None`` where it takes too long to find.
+def an_ending(state: Node) -> bytes | None:
+    """Return a word of a language, often a short one; ``None`` where none is found soon."""
+    return _greedy_ending(state) or _searched_ending(state)
 
-    Best first by length so far plus ``min_length``, which never is too large.
-    """
+
+def _greedy_ending(node: Node) -> bytes | None:
+    word = bytearray()
+    for _ in range(80):
+        if node.nullable:
+            return bytes(word)
+        first = node.first_bytes
+        byte = next((b for b in _ENDING_BYTES if first >> b & 1), first.bit_length() - 1)
+        word.append(byte)
+        node = node.derivative(byte)
+    return None
+
+
+def _searched_ending(state: Node, budget: int = 300) -> bytes | None:
+    """Best first by length so far plus ``min_length``, which never is too large."""
     queue: list[tuple[int, int, int, Node, bytes]] = [(state.min_length, 0, 0, state, b"")]
     seen = {state}
     made = 0
@@ -92,12 +106,13 @@ def shortest_word(state: Node, budget: int = 5000) -> bytes | None:
         _, _, _, node, word = heappop(queue)
         if node.nullable:
             return word
-        for symbols, target in node.row:
+        live = live_bytes(node)
+        for byte in [byte for byte in live if byte in _ENDING_BYTES] or live[:4]:
+            target = node.derivative(byte)
             if target not in seen:
                 seen.add(target)
                 made += 1
-                byte = (symbols & -symbols).bit_length() - 1
-                # Deeper first among equals.
                 step = word + bytes((byte,))
+                # Of equal estimates the deeper one first.
                 heappush(queue, (len(step) + target.min_length, -len(step), made, target, step))
     return None
