@@ -76,7 +76,7 @@ class ResponseFormatCompiler:
         if isinstance(given, Mapping):
             return self._mapping(given)
         if isinstance(given, JsonSchemaStateMachine):
-            return ResponseFormat(given, _json_parser(getattr(given, "schema", True)))
+            return ResponseFormat(given, _json_parser(given.schema))
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
         return self._type(given)

@@ -17,7 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import UnknownDialect, lookup_recursive_ref, specification_with
 
-from state_machines.errors import InvalidSchemaError
+from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
 from state_machines.json_schema.dialects import DIALECTS, Dialect
 
 __all__ = ["Place", "SchemaDocument"]
@@ -64,6 +64,8 @@ class SchemaDocument:
 
     def __init__(self, schema: Any, registry: Registry[Any] | None = None) -> None:
         self._contents = _copied(schema)
+        if not isinstance(self._contents, dict | bool):
+            raise _no_schema(self._contents, "")
         dialect = self._dialect_of(self._contents, "", DIALECTS["2020-12"])
         resource = dialect.specification.create_resource(self._contents)
         known: Registry[Any] = (
@@ -98,9 +100,7 @@ class SchemaDocument:
                 resource = dialect.specification.create_resource(schema)
                 resolver = resolver.in_subresource(resource)
         elif not isinstance(schema, bool):
-            raise InvalidSchemaError(
-                f"a schema is an object or a Boolean, not {type(schema).__name__}", pointer=pointer
-            )
+            raise _no_schema(schema, pointer)
         return Place(schema, pointer, dialect, resolver, self)
 
     def scope(self, resolver: _Resolver) -> tuple[str, ...]:
@@ -160,9 +160,17 @@ class SchemaDocument:
         )
 
 
+def _no_schema(found: Any, pointer: str) -> InvalidSchemaError:
+    return InvalidSchemaError(
+        f"a schema is an object or a Boolean, not {type(found).__name__}", pointer=pointer
+    )
+
+
 def _copied(schema: Any) -> Any:
     """Return the schema as plain JSON, so that later changes by the caller do not matter."""
     try:
         return json.loads(json.dumps(schema, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSchemaError(f"the schema is not JSON: {error}") from error
+    except RecursionError as error:
+        raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidSchemaError(f"the schema is not JSON: {error}", pointer="") from error

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal, get_args
 
 from referencing import Registry
 
-from state_machines.errors import SchemaError, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.errors import (
+    GrammarBudgetError,
+    SchemaError,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
 from state_machines.json_schema.cardinality import check_distinct
-from state_machines.json_schema.document import Place, SchemaDocument
+from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.keywords import KeywordTable
 from state_machines.json_schema.layout import LAYOUTS, Whitespace
 from state_machines.json_schema.names import name_cells
@@ -69,11 +75,26 @@ class JsonSchemaStateMachine(StateMachine):
         normaliser = Normaliser(KeywordTable(strict=strict, assert_formats=assert_formats))
         root = SchemaDocument(schema, registry).root
         term = normaliser.table.located(root)
-        _check_reachable(term, normaliser)
-        if normaliser.is_empty(term):
-            raise _unsatisfiable(root)
+        try:
+            _check_reachable(term, normaliser)
+            if normaliser.is_empty(term):
+                raise UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer="")
+        except RecursionError as error:
+            raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
         translator = Translator(normaliser, LAYOUTS[whitespace], any_order=property_order == "any")
         super().__init__(translator.value(term))
+        self._schema = root.schema
+        self._registry = registry
+
+    @property
+    def schema(self) -> Any:
+        """A copy of the schema, as parsed JSON."""
+        return copy.deepcopy(self._schema)
+
+    @property
+    def registry(self) -> Registry[Any] | None:
+        """The documents that references may lead to."""
+        return self._registry
 
 
 def _check_reachable(root: Term, normaliser: Normaliser) -> None:
@@ -90,14 +111,21 @@ def _check_reachable(root: Term, normaliser: Normaliser) -> None:
         except SchemaError as error:
             if error.is_located:
                 raise
-            pointer = term.place.pointer if isinstance(term, Located) else ""
-            raise error.located(pointer, None) from error
+            raise error.located(_pointer(term), None) from error
+        except GrammarBudgetError as error:
+            raise UnsupportedSchemaError(
+                error.what, pointer=_pointer(term), hint=error.hint
+            ) from error
         stack.extend(children - seen)
         seen |= children
         if len(seen) > MAX_TERMS:
             raise UnsupportedSchemaError(
                 f"the schema comes to more than {MAX_TERMS} different sets of values", pointer=""
             )
+
+
+def _pointer(term: Term) -> str:
+    return term.place.pointer if isinstance(term, Located) else ""
 
 
 def _children(values: Values, normaliser: Normaliser) -> list[Term]:
@@ -108,7 +136,3 @@ def _children(values: Values, normaliser: Normaliser) -> list[Term]:
         children.extend(shape.properties.values())
         children.extend(cell.term for cell in name_cells(shape, normaliser.table))
     return children
-
-
-def _unsatisfiable(root: Place) -> UnsatisfiableSchemaError:
-    return UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer=root.pointer)

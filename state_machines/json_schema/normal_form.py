@@ -127,29 +127,31 @@ class Normaliser:
         return self._settle(term) if known is None else known
 
     def _settle(self, start: Term) -> bool:
-        pending: dict[Term, None] = {start: None}
         inhabited: set[Term] = set()
+        waiting: dict[Term, set[Term]] = {start: set()}
+        queue = [start]
+        asking = start
 
         def ask(term: Term) -> bool:
             known = self._empty.get(term)
             if known is not None:
                 return not known
-            if term not in inhabited:
-                pending.setdefault(term)
-                return False
-            return True
+            if term not in waiting:
+                waiting[term] = set()
+                queue.append(term)
+            waiting[term].add(asking)
+            return False
 
-        settled = False
-        while not settled:
-            before = len(pending), len(inhabited)
-            for term in list(pending):
-                if term not in inhabited and self._has_value(self.values(term), ask):
-                    inhabited.add(term)
-                    self._empty[term] = False
-            if start in inhabited:
+        while queue:
+            asking = queue.pop()
+            if asking in inhabited or not self._has_value(self.values(asking), ask):
+                continue
+            inhabited.add(asking)
+            self._empty[asking] = False
+            if asking is start:
                 return False
-            settled = before == (len(pending), len(inhabited))
-        for term in pending:
+            queue.extend(waiting[asking])
+        for term in waiting:
             self._empty[term] = term not in inhabited
         return True
 

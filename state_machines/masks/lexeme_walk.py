@@ -8,8 +8,7 @@ accepts.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,9 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-__all__ = ["FullWalk", "LexemeWalk", "SuffixTrie"]
+__all__ = ["FullWalk", "LexemeWalk", "SuffixTrie", "states_at_vertices"]
 
 Mask = npt.NDArray[np.bool_]
-
-MAX_CONTINUATIONS = 512
 
 
 class SuffixTrie:
@@ -69,52 +66,44 @@ class LexemeWalk:
     """What a lexeme makes of every token of a vocabulary.
 
     ``inside``: bool, shape (vocabulary size,), read-only: the tokens that stay inside the lexeme
-    or end with it. Subclasses tell in :meth:`_beyond` what becomes of those that go on.
+    or end with it. :meth:`beyond` tells what becomes of those that go on.
     """
 
-    __slots__ = ("__weakref__", "_known", "inside")
+    __slots__ = ("__weakref__", "inside")
 
     def __init__(self, inside: Mask) -> None:
         inside.flags.writeable = False
         self.inside = inside
-        self._known: OrderedDict[Node, tuple[tuple[bytes, Ids], ...]] = OrderedDict()
 
-    def beyond(self, rest: Node) -> tuple[tuple[bytes, Ids], ...]:
+    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
         """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
-        if rest is EPSILON:
-            return ()
-        known = self._known.get(rest)
-        if known is None:
-            known = self._known[rest] = tuple(self._beyond(rest))
-            if len(self._known) > MAX_CONTINUATIONS:
-                self._known.popitem(last=False)
-        return known
-
-    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
         raise NotImplementedError  # pragma: no cover - abstract
 
 
 class FullWalk(LexemeWalk):
     """A walk of the whole trie, level by level, in whole-array operations.
 
-    ``states``: int32, shape (vertices,), the number of the state at every vertex, 0 where it is
-    dead; ``nodes``: the states by number.
+    ``states`` and ``nodes`` are as :func:`states_at_vertices` gives them.
     """
 
-    __slots__ = ("_exits", "_suffixes", "_trie", "nodes", "states")
+    __slots__ = ("_exits", "_suffixes", "_trie")
 
-    def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
-        self.states, self.nodes = _states_at_vertices(lexeme, trie)
+    def __init__(
+        self, states: Ids, nodes: list[Node], trie: TokenTrie, vocabulary_size: int
+    ) -> None:
         inside = np.zeros(vocabulary_size, np.bool_)
-        inside[trie.ids] = self.states[trie.vertex_of] > 0
+        inside[trie.ids] = states[trie.vertex_of] > 0
         super().__init__(inside)
-        nullable = np.fromiter((node.nullable for node in self.nodes), np.bool_, len(self.nodes))
-        exits = np.flatnonzero(nullable[self.states])
-        self._exits = exits[exits > 0]
+        nullable = np.fromiter((node.nullable for node in nodes), np.bool_, len(nodes))
+        exits = np.flatnonzero(nullable[states])
+        self._exits: Ids = exits[exits > 0].astype(np.int32)
         self._trie = trie
         self._suffixes: SuffixTrie | None = None
 
-    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
+        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
+        if rest is EPSILON:
+            return ()
         if self._suffixes is None:
             self._suffixes = self._collect_suffixes()
         return self._suffixes.accepted(rest)
@@ -128,9 +117,11 @@ class FullWalk(LexemeWalk):
         return suffixes
 
 
-def _states_at_vertices(
-    lexeme: Node, trie: TokenTrie
-) -> tuple[npt.NDArray[np.int32], list[Node]]:
+def states_at_vertices(lexeme: Node, trie: TokenTrie) -> tuple[Ids, list[Node]]:
+    """Return the number of the lexeme's state at every vertex, and the states by number.
+
+    The numbers are int32, shape (vertices,); 0 is the dead state, 1 the lexeme itself.
+    """
     nodes: list[Node] = [EMPTY, lexeme]
     numbers = {EMPTY: 0, lexeme: 1}
     table = np.zeros((16, 256), np.int32)

@@ -9,7 +9,7 @@ from state_machines.grammar.encoding import JSON_STRING, EncodedText, encoded
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import Repetition, SymbolNode
 from state_machines.grammar.symbols import ANY_CODE_POINT, is_whole_alphabet
-from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk
+from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk, states_at_vertices
 from state_machines.masks.recent import Recent
 from state_machines.masks.string_walks import (
     MAX_VISITS,
@@ -54,7 +54,7 @@ class Lexemes:
                 return self._string(lexeme)
         except OverflowError:
             pass
-        return FullWalk(lexeme, self._trie, self._size)
+        return FullWalk(*states_at_vertices(lexeme, self._trie), self._trie, self._size)
 
     def _string(self, lexeme: EncodedText) -> LexemeWalk:
         base = self._walk_of_free_text()

@@ -29,8 +29,12 @@ __all__ = ["MaskStore", "TokenMask"]
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
-MAX_STATES = 100_000
-MAX_DENSE_BYTES = 64 << 20
+MAX_STATE_BYTES = 64 << 20
+MAX_DENSE_BYTES = 48 << 20
+
+STATE_OVERHEAD = 1500
+"""Bytes that a state's own nodes and its cache entry take, roughly."""
+
 
 class TokenMask:
     """A set of token ids: the tokens inside a lexeme (if there is one) and ``others``."""
@@ -59,10 +63,8 @@ class MaskStore:
         self._end_ids: Ids = np.array(sorted(vocabulary.end_token_ids), np.int32)
         self._lock = threading.RLock()
         self._lexemes = Lexemes(self._trie, self._size)
-        self._states: Recent[Node, TokenMask] = Recent(MAX_STATES)
-        self._dense: Recent[Hashable, npt.NDArray[np.bool_]] = Recent(
-            max(16, MAX_DENSE_BYTES // max(1, self._size))
-        )
+        self._states: Recent[Node, TokenMask] = Recent(MAX_STATE_BYTES)
+        self._dense: Recent[Hashable, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MaskStore:
@@ -78,11 +80,12 @@ class MaskStore:
         with self._lock:
             mask = self._states.get(state)
             if mask is None:
-                mask = self._states.put(state, self._compute(state))
+                mask = self._compute(state)
+                self._states.put(state, mask, STATE_OVERHEAD + mask.others.nbytes)
             key = (mask.lexeme, mask.others.tobytes())
             dense = self._dense.get(key)
             if dense is None:
-                dense = self._dense.put(key, mask.dense(self._size))
+                dense = self._dense.put(key, mask.dense(self._size), self._size)
             return dense
 
     def _compute(self, state: Node) -> TokenMask:

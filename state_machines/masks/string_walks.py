@@ -9,15 +9,18 @@ free one: by a length, or by a few names that are taken. So the free string is w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk, SuffixTrie
+from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk, SuffixTrie, states_at_vertices
+from state_machines.masks.recent import Recent
 from state_machines.masks.token_trie import Ids, TokenTrie
 
 __all__ = ["DifferenceWalk", "FreeText", "LengthWalk", "NarrowWalk"]
+
+MAX_CONTINUATIONS = 2048
 
 MAX_VISITS = 1500
 """Vertices that a walk visits one by one before whole-array operations are quicker."""
@@ -26,16 +29,20 @@ MAX_VISITS = 1500
 class FreeText(FullWalk):
     """The walk of a string without constraint, with the characters that each token writes.
 
-    ``closing``: int32, the ids of the tokens that end with the closing quote.
+    ``states``: int32, shape (vertices,), the number of the state at every vertex, 0 where it is
+    dead; ``nodes``: the states by number. ``closing``: int32, the ids of the tokens that end with
+    the closing quote.
     ``written``: int32, shape (vocabulary size,): characters a token completes before it leaves
     the string; ``opened``: the same, one more where it ends within a character.
     """
 
-    __slots__ = ("closing", "longest", "opened", "written")
+    __slots__ = ("_known", "closing", "longest", "nodes", "opened", "states", "written")
 
     def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
-        super().__init__(lexeme, trie, vocabulary_size)
-        states = self.states
+        states, self.nodes = states_at_vertices(lexeme, trie)
+        super().__init__(states, self.nodes, trie, vocabulary_size)
+        self.states = states
+        self._known: Recent[Node, tuple[tuple[bytes, Ids], ...]] = Recent(MAX_CONTINUATIONS)
         complete = states == 1
         count = np.zeros(trie.size, np.int32)
         for start, end in zip(trie.levels[1:], trie.levels[2:], strict=False):
@@ -48,6 +55,14 @@ class FreeText(FullWalk):
         self.opened: Ids = np.zeros(vocabulary_size, np.int32)
         self.opened[trie.ids] = (count + partial)[trie.vertex_of]
         self.longest = int(self.opened.max(initial=0))
+
+    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
+        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with.
+
+        Kept for the continuations asked last: all strings before one of them share the answer.
+        """
+        known = self._known.get(rest)
+        return self._known.put(rest, tuple(super().beyond(rest))) if known is None else known
 
 
 class LengthWalk(LexemeWalk):
@@ -64,7 +79,8 @@ class LengthWalk(LexemeWalk):
         self._base = base
         self._fits = fits & (base.written >= least)
 
-    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
+        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
         for suffix, token_ids in self._base.beyond(rest):
             kept = token_ids[self._fits[token_ids]]
             if len(kept):
@@ -108,10 +124,13 @@ class DifferenceWalk(LexemeWalk):
         self._base = base
         self._refused = np.concatenate(refused) if refused else np.zeros(0, np.int32)
 
-    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
+        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
         yield from self._own.accepted(rest)
         for suffix, token_ids in self._base.beyond(rest):
-            kept = token_ids[~np.isin(token_ids, self._refused)] if len(self._refused) else token_ids
+            kept = token_ids
+            if len(self._refused):
+                kept = token_ids[~np.isin(token_ids, self._refused)]
             if len(kept):
                 yield suffix, kept
 
@@ -159,5 +178,6 @@ class NarrowWalk(LexemeWalk):
         self._suffixes.merge_ids()
         super().__init__(inside)
 
-    def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
+    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
+        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
         return self._suffixes.accepted(rest)
