@@ -14,7 +14,7 @@ from state_machines.json_schema.constants import constant, constants
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.formats import format_language
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.numbers import INTEGERS, Interval, NumberSet, exact
+from state_machines.json_schema.numbers import INTEGERS, PLAIN_INTEGERS, Interval, NumberSet, exact
 from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import FALSE, Term
 from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, disjoin
@@ -56,6 +56,8 @@ _TYPES: dict[str, Values] = {
     "object": Values(objects=ANY_VALUE.objects),
 }
 
+_PLAIN_INTEGER = Values(numbers=PLAIN_INTEGERS)
+
 
 def but(
     *,
@@ -86,7 +88,8 @@ def type_(place: Place, value: Any, normaliser: Normaliser) -> Values:
             )
     if not names:
         raise place.error("type lists no type", "type")
-    return _TYPES[names[0]] if len(names) == 1 else disjoin(_TYPES[name] for name in names)
+    types = {**_TYPES, "integer": _PLAIN_INTEGER} if place.dialect.plain_integers else _TYPES
+    return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
 
 
 def enum(place: Place, value: Any, normaliser: Normaliser) -> Values:

@@ -19,7 +19,7 @@ class Dialect:
     ``exclusiveMinimum`` and ``exclusiveMaximum`` are Booleans. ``array_items``: ``items`` may be
     an array, with ``additionalItems`` for the rest. ``counts_contained``: ``minContains`` and
     ``maxContains`` are known. ``contained_are_evaluated``: items that ``contains`` matches are
-    evaluated items.
+    evaluated items. ``plain_integers``: ``1.0`` is no integer.
     """
 
     name: str
@@ -29,12 +29,20 @@ class Dialect:
     array_items: bool = False
     counts_contained: bool = False
     contained_are_evaluated: bool = False
+    plain_integers: bool = False
 
 
 DIALECTS = {
     dialect.name: dialect
     for dialect in (
-        Dialect("4", DRAFT4, ref_overrides=True, boolean_exclusive=True, array_items=True),
+        Dialect(
+            "4",
+            DRAFT4,
+            ref_overrides=True,
+            boolean_exclusive=True,
+            array_items=True,
+            plain_integers=True,
+        ),
         Dialect("6", DRAFT6, ref_overrides=True, array_items=True),
         Dialect("7", DRAFT7, ref_overrides=True, array_items=True),
         Dialect("2019-09", DRAFT201909, array_items=True, counts_contained=True),

@@ -4,10 +4,11 @@ These spellings are generated, and no others (all are JSON, RFC 8259 section 6):
 
 * plain decimals, ``-?(0|[1-9][0-9]*)(\\.[0-9]+)?``, with any number of trailing zeros, the integer
   part at most :data:`MAX_INTEGER_DIGITS` digits long, so that every number is finite as a double;
-* where any number at all is admitted, also scientific notation as ``repr`` writes it: one digit
-  before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to :data:`MAX_EXPONENT`;
-* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``; other
-  multiples (``multipleOf``) as plain decimals.
+* where numbers need not be integers or multiples, also scientific notation as ``repr`` writes it:
+  one digit from 1 to 9 before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to
+  :data:`MAX_EXPONENT`;
+* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0`` (not in
+  draft 4, which calls ``1.0`` no integer); other multiples (``multipleOf``) as plain decimals.
 
 ``-0`` is written only where negative numbers are admitted too.
 """
@@ -57,26 +58,30 @@ def number_language(numbers: NumberSet) -> Node:
 
 @lru_cache(maxsize=4096)
 def _interval_language(interval: Interval) -> Node:
-    if interval == Interval():
-        return choice((sequence(optional(_MINUS), _WHOLE, optional(_FRACTION)), _scientific()))
     is_range = interval.step in (None, 1) and not interval.avoided
     few = None if is_range and interval.low != interval.high else interval.members(most=MAX_LISTED)
     if few is not None:
-        return trie((_written(number) for number in few), code_points)
+        return trie((_written(number, interval.is_plain) for number in few), code_points)
     language = choice((_non_negative(interval), _negative(interval)))
+    if interval.step is None and not interval.avoided:
+        return choice((language, _scientific_within(interval)))
     if interval.step is not None:
-        language = intersection((language, _lattice(interval.step, _ZERO)))
+        language = intersection(
+            (language, _lattice(interval.step, EMPTY if interval.is_plain else _ZERO))
+        )
     for step in interval.avoided:
         language = difference(language, _lattice(step, repetition(_ZERO, 1, None)), ANY_CODE_POINT)
     return language
 
 
-def _written(number: Fraction) -> tuple[list[int], Node]:
+def _written(number: Fraction, is_plain: bool) -> tuple[list[int], Node]:
     """Return how one number is written, and what may follow that."""
     digits, fraction = _decimal(abs(number))
     sign = "-" if number < 0 else ""
     text = f"{sign}{digits}.{fraction}" if fraction else f"{sign}{digits}"
-    return [ord(c) for c in text], _ZEROS if fraction else optional(_text(".0"))
+    if fraction:
+        return [ord(c) for c in text], _ZEROS
+    return [ord(c) for c in text], EPSILON if is_plain else optional(_text(".0"))
 
 
 def _text(text: str) -> Node:
@@ -93,18 +98,62 @@ def _decimal(number: Fraction) -> tuple[str, str]:
     return str(whole), "".join(digits)
 
 
-@lru_cache(maxsize=1)
-def _scientific() -> Node:
-    upward = sequence(optional(symbols(code_points("+"))), _exponent(MAX_EXPONENT))
-    downward = sequence(_MINUS, _exponent(MAX_NEGATIVE_EXPONENT))
+def _scientific_within(interval: Interval) -> Node:
+    """Return the numbers of an interval in scientific notation, zero left out."""
+    members = []
+    if interval.high is None or interval.high > 0:
+        low = None if interval.low is None or interval.low <= 0 else interval.low
+        members.append(
+            _powers(low, low is not None and interval.low_open, interval.high, interval.high_open)
+        )
+    if interval.low is None or interval.low < 0:
+        low = None if interval.high is None or interval.high >= 0 else -interval.high
+        high = None if interval.low is None else -interval.low
+        is_open = low is not None and interval.high_open
+        members.append(sequence(_MINUS, _powers(low, is_open, high, interval.low_open)))
+    return choice(members)
+
+
+def _powers(low: Fraction | None, low_open: bool, high: Fraction | None, high_open: bool) -> Node:
+    """Return the positive numbers between two bounds as digit, fraction and power of ten."""
+    least = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
+    most = MAX_EXPONENT if high is None else _magnitude(high)
+    members = []
+    first, last = least + (low is not None), most - (high is not None)
+    if first <= last:
+        members.append(sequence(_digit(1), optional(_FRACTION), _exponents(first, last)))
+    for power in dict.fromkeys((least, most)):
+        if first <= power <= last or not -MAX_NEGATIVE_EXPONENT <= power <= MAX_EXPONENT:
+            continue
+        scale = Fraction(10) ** power
+        bounds = [sequence(_digit(1), optional(_FRACTION))]
+        if low is not None and power == least:
+            bounds.append(_at_least(*_decimal(low / scale), strict=low_open))
+        if high is not None and power == most:
+            bounds.append(_at_most(*_decimal(high / scale), strict=high_open))
+        members.append(sequence(intersection(bounds), _exponents(power, power)))
+    return choice(members)
+
+
+def _magnitude(number: Fraction) -> int:
+    """Return the greatest power of ten that is not above a positive decimal fraction."""
+    whole, fraction = _decimal(number)
+    if whole != "0":
+        return len(whole) - 1
+    return -1 - (len(fraction) - len(fraction.lstrip("0")))
+
+
+@lru_cache(maxsize=256)
+def _exponents(least: int, most: int) -> Node:
+    """Return the powers of ten in a range as ``repr`` writes them: ``e+16``, ``e16``, ``e-07``."""
+    least, most = max(least, -MAX_NEGATIVE_EXPONENT), min(most, MAX_EXPONENT)
+    texts: list[str] = []
+    for power in range(least, most + 1):
+        digits = str(abs(power))
+        signs = ("-",) if power < 0 else ("", "+")
+        texts.extend(f"{sign}{zero}{digits}" for sign in signs for zero in ("", "0"))
     mark = symbols(CodePointSet.of("eE"))
-    return sequence(
-        optional(_MINUS), _digit(), optional(_FRACTION), mark, choice((upward, downward))
-    )
-
-
-def _exponent(most: int) -> Node:
-    return sequence(optional(_ZERO), choice((_less_whole(str(most)), _text(str(most)))))
+    return sequence(mark, trie((([ord(c) for c in text], EPSILON) for text in texts), code_points))
 
 
 def _non_negative(interval: Interval) -> Node:

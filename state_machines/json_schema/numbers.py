@@ -13,7 +13,16 @@ from fractions import Fraction
 from functools import reduce
 from math import gcd, lcm
 
-__all__ = ["ALL_NUMBERS", "INTEGERS", "NO_NUMBERS", "Interval", "NumberSet", "exact", "point"]
+__all__ = [
+    "ALL_NUMBERS",
+    "INTEGERS",
+    "NO_NUMBERS",
+    "PLAIN_INTEGERS",
+    "Interval",
+    "NumberSet",
+    "exact",
+    "point",
+]
 
 LIMIT = Fraction(10**308)
 """Every number is written with fewer digits than this before the point."""
@@ -29,7 +38,7 @@ class Interval:
     """The numbers between two bounds that are multiples of ``step`` and of none of ``avoided``.
 
     ``None`` stands for no bound and for no step; ``low_open`` and ``high_open`` leave the bound
-    out.
+    out. ``is_plain`` numbers are written without a fraction (draft 4 calls no other an integer).
     """
 
     low: Fraction | None = None
@@ -38,6 +47,7 @@ class Interval:
     high_open: bool = False
     step: Fraction | None = None
     avoided: frozenset[Fraction] = frozenset()
+    is_plain: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -103,7 +113,15 @@ class Interval:
         high, high_open = _tighter(self.high, self.high_open, other.high, other.high_open, sign=-1)
         steps = [step for step in (self.step, other.step) if step is not None]
         step = reduce(_least_common_multiple, steps) if steps else None
-        return Interval(low, high, low_open, high_open, step, self.avoided | other.avoided)
+        return Interval(
+            low,
+            high,
+            low_open,
+            high_open,
+            step,
+            self.avoided | other.avoided,
+            self.is_plain or other.is_plain,
+        )
 
     def complement(self) -> list[Interval]:
         """Return the numbers that are not within, as disjoint intervals or nearly so."""
@@ -112,7 +130,7 @@ class Interval:
             parts.append(Interval(high=self.low, high_open=not self.low_open))
         if self.high is not None:
             parts.append(Interval(low=self.high, low_open=not self.high_open))
-        bounds = replace(self, step=None, avoided=frozenset())
+        bounds = replace(self, step=None, avoided=frozenset(), is_plain=False)
         if self.step is not None:
             parts.append(replace(bounds, avoided=frozenset({self.step})))
         parts.extend(replace(bounds, step=avoided) for avoided in self.avoided)
@@ -176,6 +194,7 @@ class NumberSet:
 ALL_NUMBERS = NumberSet((Interval(),))
 NO_NUMBERS = NumberSet(())
 INTEGERS = NumberSet((Interval(step=Fraction(1)),))
+PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 
 def point(number: Fraction) -> NumberSet:
