@@ -1,0 +1,51 @@
+"""Shortest words: the least that must still be written."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from state_machines.grammar.node import EMPTY, Node, live_bytes
+
+__all__ = ["shortest_word"]
+
+
+def shortest_word(node: Node, *, budget: int = 100_000) -> bytes | None:
+    """Return a shortest word of a byte language; ``None`` if it has none.
+
+    Best first by the bytes written and the node's lower bound on those to come (A*, Hart, Nilsson
+    & Raphael 1968), so the first complete state is a nearest one. Visits at most ``budget`` states
+    and raises :class:`OverflowError` beyond.
+    """
+    if node.is_empty:
+        return None
+    came_from: dict[Node, tuple[Node, int]] = {}
+    written = {node: 0}
+    # Among equal hopes the longest word first: it is nearest to an end.
+    queue: list[tuple[int, int, int, Node]] = [(node.min_length, 0, 0, node)]
+    done: set[Node] = set()
+    while queue:
+        *_, state = heappop(queue)
+        if state in done:
+            continue
+        done.add(state)
+        if state.nullable:
+            return _path(state, came_from)
+        if len(done) > budget:
+            raise OverflowError(f"no end within {budget} states")
+        for byte in live_bytes(state):
+            target = state.derivative(byte)
+            length = written[state] + 1
+            if target is not EMPTY and length < written.get(target, length + 1):
+                written[target] = length
+                came_from[target] = (state, byte)
+                hope = length + target.min_length
+                heappush(queue, (hope, -length, len(came_from), target))
+    return None
+
+
+def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> bytes:
+    text = bytearray()
+    while state in came_from:
+        state, byte = came_from[state]
+        text.append(byte)
+    return bytes(reversed(text))

@@ -1,0 +1,52 @@
+"""Shortest words against all words up to a length."""
+
+import itertools
+import re
+
+import pytest
+
+from state_machines import JsonSchemaStateMachine, RegexStateMachine
+from state_machines.grammar.node import EMPTY
+from state_machines.grammar.shortest import shortest_word
+
+
+@pytest.mark.parametrize("pattern", ["a*b{2,}", "(a|bb)a|ab*a", "a{3}|b{2}(a|b){2}", "(ab)*", "b"])
+def test_is_a_shortest_word_of_a_pattern(pattern: str) -> None:
+    words = ("".join(w) for n in range(6) for w in itertools.product("ab", repeat=n))
+    nearest = next(word for word in words if re.fullmatch(pattern, word))
+    found = shortest_word(RegexStateMachine(pattern).start)
+    assert found is not None
+    assert re.fullmatch(pattern, found.decode())
+    assert len(found) == len(nearest)
+
+
+@pytest.mark.parametrize(
+    ("schema", "length"),
+    [
+        ({"type": "array", "minItems": 3, "items": {"enum": ["aa", 7]}}, len("[7,7,7]")),
+        ({"type": "string", "minLength": 40}, 42),
+        (
+            {
+                "type": "object",
+                "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+                "required": ["next"],
+            },
+            len('{"next":null}'),
+        ),
+    ],
+)
+def test_is_as_short_as_the_schema_allows(schema: dict[str, object], length: int) -> None:
+    machine = JsonSchemaStateMachine(schema)
+    found = shortest_word(machine.start)
+    assert found is not None
+    assert machine.matches(found)
+    assert len(found) == length
+
+
+def test_the_empty_language_has_none() -> None:
+    assert shortest_word(EMPTY) is None
+
+
+def test_a_budget_ends_the_search() -> None:
+    with pytest.raises(OverflowError):
+        shortest_word(RegexStateMachine("(a|b){30}c").start, budget=5)
