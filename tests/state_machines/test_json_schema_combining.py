@@ -1,0 +1,181 @@
+"""Alternatives, conjunctions, negations and conditions; annotations and Boolean schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from schema_checks import assert_texts
+
+from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError, UnsupportedSchemaError
+
+ALL = ["null", "true", "false", "0", "-1.5", '""', '"a"', "[]", "[1]", "{}", '{"a": 1}']
+
+
+def of_type(*kinds: type | None) -> tuple[list[str], list[str]]:
+    """Split :data:`ALL` by type: those of the kinds, and the rest."""
+    first = {"n": None, "t": bool, "f": bool, "0": int, "-": float, '"': str, "[": list, "{": dict}
+    inside = [text for text in ALL if first[text[0]] in kinds]
+    return inside, [text for text in ALL if text not in inside]
+
+
+CASES = [
+    (True, ALL, ["", "nul", "nulll", "{}{}"]),
+    ({}, ALL, ["[1 2]"]),
+    ({"not": False}, ALL, []),
+    ({"type": "null"}, *of_type(None)),
+    ({"type": "boolean"}, *of_type(bool)),
+    ({"type": "number"}, *of_type(int, float)),
+    ({"type": "integer"}, *of_type(int)),
+    ({"type": "string"}, *of_type(str)),
+    ({"type": "array"}, *of_type(list)),
+    ({"type": "object"}, *of_type(dict)),
+    ({"type": ["null", "object", "boolean"]}, *of_type(None, dict, bool)),
+    ({"type": ["number", "integer"]}, *of_type(int, float)),
+    ({"not": {"type": ["array", "object", "string"]}}, *of_type(None, bool, int, float)),
+    ({"not": {"type": "integer"}, "type": "number"}, *of_type(float)),
+    ({"not": {"const": None}}, [t for t in ALL if t != "null"], ["null"]),
+    ({"enum": [None, True, 0, "", [], {}]}, ["null", "true", "0", '""', "[]", "{}"], ["false", "1", '"a"', "[1]"]),
+    ({"enum": [0, 1]}, ["0", "1"], ["false", "true"]),
+    ({"enum": [False, True]}, ["false", "true"], ["0", "1"]),
+    ({"anyOf": [{"type": "null"}, {"type": "null"}]}, ["null"], ["1"]),
+    ({"anyOf": [{"const": 1}, {"const": 2}, False]}, ["1", "2"], ["3"]),
+    ({"anyOf": [{"minimum": 5}, {"maximum": 2}], "type": "integer"}, ["5", "2", "-1"], ["3", "4"]),
+    ({"allOf": [{"minimum": 2}, {"maximum": 5}], "type": "integer"}, ["2", "5"], ["1", "6"]),
+    ({"allOf": [True, {}]}, ALL, []),
+    ({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, ["1", "2.5", '"a"', "null"], ["3", "1.5"]),
+    ({"oneOf": [{"const": 1}, {"const": 1}, {"const": 2}]}, ["2"], ["1"]),
+    ({"oneOf": [True, {"type": "null"}]}, ["1", "[]"], ["null"]),
+    ({"oneOf": [{"maxLength": 2}, {"minLength": 2}], "type": "string"}, ['"a"', '"abc"'], ['"ab"']),
+    (
+        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"},
+        ['{"a": 1}', '{"b": 1}', '{"a": 1, "c": 2}'],
+        ["{}", '{"a": 1, "b": 2}'],
+    ),
+    (
+        {"oneOf": [{"items": {"type": "integer"}}, {"items": {"minimum": 5}}], "type": "array"},
+        ["[1]", "[5.5]", "[1, 6]"],
+        ["[]", "[6]", "[6, 7]", "[1.5]"],
+    ),
+    ({"not": {"anyOf": [{"type": "null"}, {"type": "string"}]}}, ["1", "[]"], ["null", '""']),
+    ({"not": {"not": {"type": "null"}}}, ["null"], ["1"]),
+    ({"not": {"allOf": [{"type": "integer"}, {"minimum": 3}]}}, ["2", "3.5", "null"], ["3"]),
+    (
+        {"not": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "type": "object"},
+        ["{}", '{"a": 2}', '{"b": 1}'],
+        ['{"a": 1}', '{"a": 1, "b": 2}'],
+    ),
+    ({"if": {"type": "integer"}, "then": {"minimum": 3}}, ["3", "1.5", "null"], ["2"]),
+    ({"if": {"type": "integer"}, "else": {"type": "null"}}, ["2", "null"], ["1.5", '""']),
+    (
+        {"if": {"maxLength": 1}, "then": {"const": "a"}, "else": {"pattern": "b$"}, "type": "string"},
+        ['"a"', '"ab"'],
+        ['"b"', '""', '"ba"'],
+    ),
+    ({"if": {"type": "null"}}, ALL, []),
+    ({"then": False, "else": False}, ALL, []),
+    (
+        {
+            "properties": {"k": {"enum": ["x", "y"]}},
+            "required": ["k"],
+            "type": "object",
+            "if": {"properties": {"k": {"const": "x"}}},
+            "then": {"required": ["p"]},
+            "else": {"required": ["q"]},
+        },
+        ['{"k": "x", "p": 1}', '{"k": "y", "q": 1}'],
+        ['{"k": "x"}', '{"k": "x", "q": 1}', '{"k": "y", "p": 1}'],
+    ),
+    ({"title": "t", "description": "d", "default": 1, "examples": [2], "$comment": "c"}, ALL, []),
+    ({"deprecated": True, "readOnly": True, "writeOnly": False, "contentEncoding": "base64"}, ALL, []),
+    ({"type": "null", "no-such-keyword": {"type": 7}}, ["null"], ["1"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
+def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+    assert_texts(schema, admitted, refused)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        False,
+        {"not": {}},
+        {"not": True},
+        {"enum": []},
+        {"anyOf": [False, False]},
+        {"allOf": [True, False]},
+        {"allOf": [{"type": "string"}, {"type": "null"}]},
+        {"type": "null", "not": {"type": "null"}},
+        {"oneOf": [{"type": "null"}, {"const": None}]},
+        {"oneOf": [True, True]},
+        {"if": True, "then": False},
+        {"if": False, "else": False},
+        {"const": 1, "enum": [2, "1"]},
+        {"allOf": [{"anyOf": [{"const": 1}, {"const": 2}]}, {"not": {"enum": [1, 2]}}]},
+    ],
+)
+def test_contradictions_are_unsatisfiable(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError) as caught:
+        JsonSchemaStateMachine(schema)
+    assert caught.value.pointer == ""
+
+
+def test_no_dead_end_behind_a_common_beginning() -> None:
+    """Both alternatives may be begun alike; what only one of them closes is told apart."""
+    schema = {
+        "anyOf": [
+            {"properties": {"a": {"const": "xy"}, "b": {"const": 1}}, "required": ["a", "b"]},
+            {"properties": {"a": {"const": "xz"}, "b": {"const": 2}}, "required": ["a", "b"]},
+        ],
+        "type": "object",
+    }
+    start = JsonSchemaStateMachine(schema).start
+    assert start.after(b'{"a": "xy", "b": ').first_bytes == 1 << ord("1")
+    assert start.after(b'{"a": "xz", "b": ').first_bytes == 1 << ord("2")
+
+
+def test_a_conjunction_is_no_merge() -> None:
+    schema = {
+        "properties": {"a": {"type": ["integer", "string"]}},
+        "allOf": [
+            {"properties": {"a": {"type": ["integer", "null"]}}},
+            {"properties": {"a": {"minimum": 3}}, "required": ["a"]},
+        ],
+        "type": "object",
+    }
+    assert_texts(schema, ['{"a": 3}'], ['{"a": "x"}', '{"a": null}', '{"a": 2}', "{}"])
+
+
+def test_what_is_forbidden_in_one_member_shows_in_time() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"enum": [1, 2]}, "b": {"enum": [1, 2]}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+        "not": {"properties": {"a": {"const": 1}, "b": {"const": 1}}},
+    }
+    assert_texts(
+        schema,
+        ['{"a": 1, "b": 2}', '{"a": 2, "b": 1}', '{"a": 2, "b": 2}'],
+        ['{"a": 1, "b": 1}', '{"a": 1}'],
+    )
+    start = JsonSchemaStateMachine(schema).start
+    assert start.after(b'{"a": 1, "b": ').first_bytes == 1 << ord("2")
+
+
+def test_strict_refuses_what_it_does_not_know() -> None:
+    schema = {"properties": {"a/b": {"items": {"minimun": 3}}}}
+    assert_texts(schema, ['{"a/b": [1]}'], [])
+    with pytest.raises(UnsupportedSchemaError, match="minimun") as caught:
+        JsonSchemaStateMachine(schema, strict=True)
+    assert caught.value.keyword == "minimun"
+    assert caught.value.pointer == "/properties/a~1b/items/minimun"
+
+
+def test_strict_knows_annotations_and_the_draft() -> None:
+    JsonSchemaStateMachine({"title": "x", "default": 1, "type": "null"}, strict=True)
+    old = {"$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": [{}]}
+    with pytest.raises(UnsupportedSchemaError, match="prefixItems"):
+        JsonSchemaStateMachine(old, strict=True)

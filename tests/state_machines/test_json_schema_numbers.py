@@ -1,0 +1,245 @@
+"""Numbers: bounds, integers, multiples, and how they are spelled."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from judging import Judge
+from schema_checks import assert_texts
+from schema_strategies import examples
+
+from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.json_schema.number_text import (
+    MAX_INTEGER_DIGITS,
+    number_language,
+)
+from state_machines.json_schema.numbers import Interval, NumberSet, exact, point
+
+CASES = [
+    ({"type": "integer"}, ["0", "-1", "12345678901234567890", "1.0", "-3.0"], ["1.5", "true"]),
+    ({"minimum": 3}, ["3", "3.0", "3.00", "30", "3.1", '"x"', "null"], ["2", "2.99", "-3", "0"]),
+    ({"minimum": -3}, ["-3", "-3.0", "-2.99", "0", "-0", "5"], ["-4", "-3.01", "-30"]),
+    ({"maximum": 3}, ["3", "3.0", "2.999", "-100", "0"], ["3.1", "4", "3.001", "10"]),
+    ({"maximum": -3}, ["-3", "-3.5", "-30"], ["-2.9", "0", "3", "-0"]),
+    ({"exclusiveMinimum": 3}, ["3.1", "3.001", "4"], ["3", "3.0", "3.00", "2"]),
+    ({"exclusiveMaximum": 3}, ["2.9", "2", "-5", "2.99999"], ["3", "3.0", "3.1"]),
+    ({"exclusiveMinimum": 0}, ["0.1", "0.001", "1"], ["0", "0.0", "-0", "-1"]),
+    ({"exclusiveMaximum": 0}, ["-0.1", "-1"], ["0", "0.0", "1", "0.1"]),
+    ({"minimum": 0.1}, ["0.1", "0.10", "0.11", "1"], ["0.09", "0.0999", "0", "-0.1"]),
+    ({"maximum": 0.1}, ["0.1", "0.100", "0.09", "0", "-5"], ["0.11", "0.1001", "1"]),
+    ({"minimum": 1e30}, ["1" + "0" * 30, "9" * 31], ["9" * 30, "0"]),
+    ({"maximum": 1e-5}, ["0.00001", "0.000009", "0", "-1"], ["0.0001", "0.000011", "1"]),
+    ({"minimum": -1e-5}, ["-0.00001", "0", "1"], ["-0.0001", "-1"]),
+    ({"minimum": 10, "maximum": 99}, ["10", "99", "55", "98.5"], ["9", "100", "99.5"]),
+    ({"minimum": -5, "maximum": 12, "type": "integer"}, ["-5", "0", "12", "9"], ["-6", "13"]),
+    ({"minimum": 105, "maximum": 1230, "type": "integer"}, ["105", "1229"], ["104", "1231", "99"]),
+    ({"minimum": 2, "maximum": 2}, ["2", "2.0", '"a"'], ["1", "3", "2.5"]),
+    ({"type": "number", "minimum": 2.5, "exclusiveMaximum": 2.51}, ["2.5", "2.509"], ["2.51"]),
+    ({"type": "integer", "minimum": 0.5, "maximum": 2.5}, ["1", "2", "1.0"], ["0", "3", "1.5"]),
+    ({"type": "integer", "not": {"minimum": 3}}, ["2", "-7"], ["3", "4"]),
+    ({"type": "number", "not": {"type": "integer"}}, ["0.5", "-1.25"], ["0", "1", "1.0", "-2"]),
+    ({"type": ["integer", "string"]}, ["1", '"1"'], ["1.5", "null"]),
+    ({"anyOf": [{"maximum": 1}, {"minimum": 5}], "type": "integer"}, ["1", "5"], ["2", "4"]),
+    ({"oneOf": [{"maximum": 5}, {"minimum": 1}], "type": "integer"}, ["0", "6"], ["1", "5", "3"]),
+    ({"multipleOf": 3}, ["0", "3", "-6", "9999", "3.0", '"x"'], ["1", "4", "-5", "3.5"]),
+    ({"multipleOf": 0.1}, ["0.1", "0.3", "1.1", "2", "-0.7"], ["0.05", "0.15", "1.01"]),
+    ({"multipleOf": 2.5}, ["0", "2.5", "5", "7.50", "-10"], ["1", "2", "2.6", "-4"]),
+    ({"type": "integer", "multipleOf": 1.5}, ["0", "3", "-6"], ["1", "1.5", "4.5"]),
+    ({"multipleOf": 2, "allOf": [{"multipleOf": 3}]}, ["0", "6", "-12"], ["2", "3", "9"]),
+    ({"multipleOf": 7, "minimum": 10, "maximum": 30}, ["14", "21", "28"], ["7", "35", "15"]),
+    ({"type": "integer", "not": {"multipleOf": 2}}, ["1", "-3"], ["0", "2", "-4"]),
+    ({"enum": [1, 2.5, -3]}, ["1", "1.0", "2.5", "2.50", "-3"], ["2", "1.5", "3", "-2.5"]),
+    ({"enum": [1.0, True]}, ["1", "1.0", "true"], ["false", "0", "1.1"]),
+    ({"const": 0}, ["0", "0.0"], ["false", "1", "null"]),
+    ({"const": 1e2}, ["100", "100.0"], ["10", "1000"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
+def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+    assert_texts(schema, admitted, refused)
+
+
+NOT_SPELLED = ["01", "00", "+1", ".5", "1.", "-", "--1", "1.5.2", "0x1", "NaN", "Infinity"]
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "number"}, {"type": "integer"}, {"minimum": -1}])
+def test_what_is_no_number_is_never_written(schema: Any) -> None:
+    assert_texts(schema, ["0", "7"], NOT_SPELLED)
+
+
+def test_any_number_may_have_an_exponent() -> None:
+    texts = ["1e5", "1E5", "1e+16", "1.5e-07", "-2.25E+300", "5e-324", "1e+05"]
+    assert_texts({"type": "number"}, texts, ["1e", "1e+", "12e5", "1e400", "e5", "1e5.5"], judged=False)
+    assert_texts(True, texts, ["12e5"], judged=False)
+
+
+@pytest.mark.parametrize("number", [1e16, 1.5e-7, -2.5e300, 5e-324, 9.9e307, 1e22])
+def test_any_number_is_admitted_as_json_dumps_writes_it(number: float) -> None:
+    assert_texts({"type": "number"}, [json.dumps(number)], [])
+
+
+def test_numbers_stay_finite() -> None:
+    machine = JsonSchemaStateMachine({"type": "number"})
+    longest = "9" * MAX_INTEGER_DIGITS
+    assert machine.matches(longest)
+    assert float(longest) < float("inf")
+    assert not machine.matches(longest + "0")
+    assert not machine.matches("9" * 400)
+
+
+def test_minus_zero_needs_negative_numbers() -> None:
+    assert_texts({"type": "integer"}, ["-0", "0"], [], judged=False)
+    assert_texts({"minimum": 0}, ["0", "0.0"], ["-0", "-0.0"], judged=False)
+    assert_texts({"minimum": -1}, ["0", "-0", "-0.0"], [], judged=False)
+
+
+@pytest.mark.parametrize(
+    ("schema", "admitted", "refused"),
+    [
+        ({"minimum": 3, "exclusiveMinimum": True}, ["4", "3.5"], ["3", "2"]),
+        ({"minimum": 3, "exclusiveMinimum": False}, ["3", "4"], ["2"]),
+        ({"maximum": 3, "exclusiveMaximum": True}, ["2", "2.9"], ["3", "3.0"]),
+        ({"maximum": 3, "exclusiveMaximum": False}, ["3"], ["3.1"]),
+        ({"exclusiveMinimum": True}, ["-100", "0"], []),
+    ],
+)
+def test_exclusive_bounds_of_draft_4_are_booleans(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
+    dialect = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    assert_texts(dialect | schema, admitted, refused, judged=False)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "number", "minimum": 3, "exclusiveMaximum": 3},
+        {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
+        {"type": "integer", "minimum": 0.1, "maximum": 0.9},
+        {"type": "number", "minimum": 1, "maximum": 2, "multipleOf": 5},
+        {"allOf": [{"const": 1}, {"const": 2}]},
+        {"type": "number", "enum": [1, 2], "not": {"type": "integer"}},
+    ],
+)
+def test_empty_ranges_are_unsatisfiable(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine(schema)
+
+
+decimals = st.builds(
+    lambda whole, places: Fraction(whole, 10**places),
+    st.one_of(st.integers(-120, 120), st.integers(-(10**6), 10**6)),
+    st.integers(0, 4),
+)
+
+
+@st.composite
+def decimal_texts(draw: st.DrawFn, near: list[Fraction]) -> str:
+    """Plain decimals, often at or beside one of the given numbers."""
+    if near and draw(st.booleans()):
+        number = draw(st.sampled_from(near)) + Fraction(draw(st.integers(-2, 2)), 10**5)
+    else:
+        number = draw(decimals)
+    sign = "-" if number < 0 or (number == 0 and draw(st.booleans())) else ""
+    whole, rest = divmod(abs(number), 1)
+    fraction = f"{int(rest * 10**5):05d}".rstrip("0")
+    fraction += "0" * draw(st.integers(0, 2))
+    return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
+
+
+intervals = st.builds(
+    Interval,
+    low=st.none() | decimals,
+    high=st.none() | decimals,
+    low_open=st.booleans(),
+    high_open=st.booleans(),
+)
+steps = st.sampled_from([Fraction(1), Fraction(2), Fraction(3, 2), Fraction(1, 10), Fraction(7)])
+
+
+@examples(300)
+@given(intervals, st.data())
+def test_ranges_agree_with_fractions(interval: Interval, data: st.DataObject) -> None:
+    numbers = NumberSet.union([interval])
+    assume(not numbers.is_empty)
+    language = encoded(number_language(numbers), RAW)
+    bounds = [bound for bound in (interval.low, interval.high) if bound is not None]
+    for _ in range(8):
+        text = data.draw(decimal_texts(bounds))
+        if text.startswith("-") and not Decimal(text):
+            # Minus zero is zero; it may be left out.
+            assert not language.matches(text.encode()) or Fraction(0) in numbers
+            continue
+        if interval.low == interval.high and interval.low is not None and "." in text:
+            # A whole constant has one zero behind the point, not several.
+            assert not language.matches(text.encode()) or Fraction(text) in numbers
+            continue
+        assert language.matches(text.encode()) == (Fraction(text) in numbers), text
+
+
+@examples(300)
+@given(st.lists(st.tuples(intervals, st.none() | steps), min_size=1, max_size=2), st.data())
+def test_sets_of_numbers_agree_with_fractions(parts: Any, data: st.DataObject) -> None:
+    """Unions, complements and lattices; whole numbers with at most one zero behind the point."""
+    union = NumberSet.union(
+        interval & Interval(step=step) if step else interval for interval, step in parts
+    )
+    numbers = ~union if data.draw(st.booleans()) else union
+    language = encoded(number_language(numbers), RAW) if not numbers.is_empty else None
+    near = [b for i, _ in parts for b in (i.low, i.high) if b is not None]
+    for _ in range(6):
+        text = data.draw(decimal_texts(near))
+        number = Fraction(text)
+        if text.endswith("0") and "." in text:
+            text = text.rstrip("0").rstrip(".")
+        if not number:
+            text = "0"
+        assert (number in union) == any(
+            number in interval and (step is None or (number / step).denominator == 1)
+            for interval, step in parts
+        )
+        assert (number in ~union) == (number not in union)
+        assert (language is not None and language.matches(text.encode())) == (number in numbers)
+
+
+@examples(100)
+@given(
+    st.dictionaries(
+        st.sampled_from(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]),
+        st.one_of(
+            st.integers(-(10**9), 10**9),
+            st.sampled_from([0.1, -0.1, 1e30, -1e30, 1e-10, 2.675, 1e16, 123456.789]),
+        ),
+        min_size=1,
+        max_size=2,
+    ),
+    st.data(),
+)
+def test_bounds_are_taken_as_they_are_written(bounds: dict[str, Any], data: st.DataObject) -> None:
+    schema = {"type": "number", **bounds}
+    try:
+        machine = JsonSchemaStateMachine(schema)
+    except UnsatisfiableSchemaError:
+        machine = None
+    judge = Judge(schema)
+    near = [exact(bound) for bound in bounds.values()]
+    for _ in range(6):
+        number = data.draw(st.sampled_from(near)) + data.draw(decimals) / 10**6
+        text = f"{Decimal(number.numerator) / Decimal(number.denominator):f}"
+        assume(Fraction(text) == number)
+        if number or "-" not in text:
+            assert (machine is not None and machine.matches(text)) == judge.admits_text(text)
+
+
+def test_floats_are_exact() -> None:
+    assert exact(0.1) == Fraction(1, 10)
+    assert exact(1e30) == 10**30
+    assert Fraction(1, 10) in point(exact(0.1))

@@ -1,0 +1,219 @@
+"""Objects: members by name and by pattern, which there must be, how many, in which order."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+from schema_checks import assert_texts
+
+from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+
+INTEGER = {"type": "integer"}
+STRING = {"type": "string"}
+
+CASES = [
+    ({"type": "object"}, ["{}", '{"a": 1}', '{"": {"": []}}'], ["{", '{"a"}', "{1: 2}", '{"a": 1,}', "[]"]),
+    ({"properties": {"a": INTEGER}}, ["{}", '{"a": 1}', '{"b": null}', "7"], ['{"a": null}']),
+    ({"properties": {"a": False}}, ["{}", '{"b": 1}'], ['{"a": 1}', '{"a": null}']),
+    ({"properties": {"a": True}, "required": ["a"]}, ['{"a": {}}', "null"], ["{}", '{"b": 1}']),
+    ({"required": ["a"]}, ['{"a": 1}', '{"a": 1, "b": 2}', "3"], ["{}", '{"b": 1}', '{"aa": 1}']),
+    ({"required": []}, ["{}"], []),
+    ({"properties": {"a": INTEGER}, "additionalProperties": False}, ["{}", '{"a": 1}'], ['{"b": 1}', '{"a": 1, "b": 1}']),
+    ({"additionalProperties": False}, ["{}", "1"], ['{"a": 1}', '{"": 1}']),
+    ({"additionalProperties": INTEGER}, ["{}", '{"x": 1, "y": 2}'], ['{"x": null}', '{"x": 1, "y": null}']),
+    ({"properties": {"a": STRING}, "additionalProperties": INTEGER}, ['{"a": "", "b": 1}'], ['{"a": 1}', '{"b": ""}']),
+    ({"patternProperties": {"^a": INTEGER}}, ['{"a": 1}', '{"ab": 1, "b": null}'], ['{"a": null}', '{"ab": ""}']),
+    ({"patternProperties": {"a": INTEGER, "b": {"minimum": 5}}}, ['{"ab": 5}', '{"a": 1}'], ['{"ab": 4}', '{"ab": 5.5}']),
+    ({"patternProperties": {"^a": INTEGER}, "additionalProperties": False}, ['{"a": 1}', "{}"], ['{"b": 1}', '{"a": ""}']),
+    ({"properties": {"ab": {"minimum": 3}}, "patternProperties": {"^a": INTEGER}}, ['{"ab": 3}'], ['{"ab": 2}', '{"ab": 3.5}']),
+    ({"patternProperties": {"^a": False}}, ['{"b": 1}', "{}"], ['{"a": 1}', '{"ab": 1}']),
+    ({"propertyNames": {"maxLength": 2}}, ["{}", '{"ab": 1}', '{"é😀": 1}'], ['{"abc": 1}']),
+    ({"propertyNames": {"enum": ["a", "b"]}}, ['{"a": 1, "b": 2}'], ['{"c": 1}', '{"": 1}']),
+    ({"propertyNames": False}, ["{}", "[]"], ['{"a": 1}']),
+    ({"propertyNames": {"pattern": "^a"}, "properties": {"b": True}}, ['{"a": 1}'], ['{"b": 1}']),
+    ({"propertyNames": {"type": "integer"}}, ["{}"], ['{"a": 1}', '{"1": 1}']),
+    ({"minProperties": 1}, ['{"a": 1}', "[]"], ["{}"]),
+    ({"minProperties": 2}, ['{"a": 1, "b": 2}'], ["{}", '{"a": 1}', '{"a": 1, "a": 2}']),
+    ({"maxProperties": 1}, ["{}", '{"a": 1}'], ['{"a": 1, "b": 2}']),
+    ({"maxProperties": 0}, ["{}"], ['{"a": 1}']),
+    ({"minProperties": 1, "maxProperties": 1, "properties": {"a": INTEGER, "b": STRING}, "additionalProperties": False}, ['{"a": 1}', '{"b": ""}'], ["{}", '{"a": 1, "b": ""}']),
+    ({"enum": [{"a": 1, "b": [2]}, {}]}, ['{"a": 1, "b": [2]}', "{}"], ['{"a": 1}', '{"a": 1, "b": []}']),
+    ({"const": {"a": {"b": None}}}, ['{"a": {"b": null}}'], ['{"a": {}}', "{}"]),
+    ({"dependentRequired": {"a": ["b"]}}, ['{"b": 1, "a": 2}', '{"b": 1}', "{}"], ['{"a": 1}', '{"a": 1, "c": 2}']),
+    ({"dependentSchemas": {"a": {"maxProperties": 1}}}, ['{"a": 1}', '{"b": 1, "c": 2}'], ['{"a": 1, "b": 2}']),
+    ({"not": {"required": ["a"]}, "type": "object"}, ["{}", '{"b": 1}'], ['{"a": 1}']),
+    ({"not": {"properties": {"a": INTEGER}}, "type": "object"}, ['{"a": null}'], ["{}", '{"a": 1}', '{"b": null}']),
+    ({"not": {"additionalProperties": INTEGER}}, ['{"a": null}', '{"a": 1, "b": null}'], ["{}", '{"a": 1}', "1"]),
+    ({"not": {"minProperties": 1}}, ["{}"], ['{"a": 1}', "1"]),
+    ({"properties": {"a": True}, "unevaluatedProperties": False}, ["{}", '{"a": 1}'], ['{"b": 1}']),
+    (
+        {"allOf": [{"properties": {"a": True}}], "properties": {"b": True}, "unevaluatedProperties": False},
+        ["{}", '{"a": 1, "b": 1}'],
+        ['{"c": 1}', '{"b": 1, "c": 1}'],
+    ),
+    (
+        {
+            "anyOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}, {"required": ["b"]}],
+            "unevaluatedProperties": {"type": "null"},
+        },
+        ['{"a": 1}', '{"b": null}', '{"a": 1, "b": null}', '{"a": 1, "c": null}'],
+        ['{"a": 2}', '{"b": 1}', '{"a": 1, "b": 1}'],
+    ),
+]
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
+def test_cases(schema: Any, admitted: list[str], refused: list[str], order: Any) -> None:
+    assert_texts(schema, admitted, refused, property_order=order)
+
+
+THREE = {
+    "type": "object",
+    "properties": {"b": INTEGER, "a": INTEGER, "c": INTEGER},
+    "required": ["c", "b"],
+}
+
+
+def member_text(names: Any) -> str:
+    return json.dumps(dict.fromkeys(names, 1))
+
+
+def test_the_schemas_order() -> None:
+    """Listed members as listed, then the rest; optional ones may be left out."""
+    assert_texts(
+        THREE,
+        [member_text(n) for n in ("bac", "bc", "bacx", "bcxy", "bcyx")],
+        [member_text(n) for n in ("abc", "cb", "acb", "xbc", "bxc", "b", "ba", "cba")],
+        judged=False,
+    )
+
+
+def test_any_order() -> None:
+    names = [n for size in range(5) for n in permutations("abcx", size)]
+    complete = [member_text(n) for n in names if {"b", "c"} <= set(n)]
+    lacking = [member_text(n) for n in names if not {"b", "c"} <= set(n)]
+    assert_texts(THREE, complete, lacking, property_order="any")
+
+
+def test_required_members_that_are_not_listed() -> None:
+    schema = {"properties": {"a": True}, "required": ["z", "y"]}
+    ordered = [member_text(n) for n in ("azy", "zy", "zyx")]
+    assert_texts(schema, ordered, [member_text(n) for n in ("yz", "zay", "az", "xzy")], judged=False)
+    assert_texts(schema, [member_text(n) for n in ("yza", "xzy")], [member_text("az")], property_order="any")
+
+
+def test_order_under_conjunction() -> None:
+    """The order is that in which the schema is read."""
+    schema = {"allOf": [{"properties": {"b": True}}, {"properties": {"a": True, "b": True}}]}
+    assert_texts(schema, [member_text("ba"), member_text("b")], [member_text("ab")], judged=False)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"properties": {"é": INTEGER, "b": INTEGER}},
+        {"additionalProperties": INTEGER},
+        {"patternProperties": {"^.$": INTEGER}},
+        {"minProperties": 2},
+        {"maxProperties": 3},
+        {"required": ["é"]},
+        {"not": {"minProperties": 5}},
+        {"propertyNames": {"maxLength": 1}},
+        {"minProperties": 1, "propertyNames": {"enum": ["é", "b"]}},
+    ],
+)
+def test_no_name_comes_twice(schema: Any, order: Any) -> None:
+    twice = [
+        '{"b": 1, "b": 2}',
+        '{"b": 1, "b": 1}',
+        '{"é": 1, "b": 1, "é": 2}',
+        '{"é": 1, "b": 1, "\\u00e9": 2}',
+        '{"\\u00e9": 1, "\\u00E9": 1, "b": 1}',
+        '{"b": 1, "é": 1, "\\u00e9": 1}',
+    ]
+    assert_texts(schema, ['{"é": 1, "b": 2}'], twice, property_order=order)
+
+
+def test_no_name_comes_twice_however_many_there_are() -> None:
+    machine = JsonSchemaStateMachine({"type": "object"})
+    names = [f"name{number}" for number in range(60)]
+    text = json.dumps(dict.fromkeys(names))[:-1]
+    assert machine.matches(text + ', "name60": null}')
+    assert not machine.matches(text + ', "name31": null}')
+
+
+def test_names_are_written_as_json_dumps_does() -> None:
+    schema = {"properties": {'é"\n\\': INTEGER, "a/b~": INTEGER}, "additionalProperties": False}
+    value = {'é"\n\\': 1, "a/b~": 2}
+    assert_texts(schema, [json.dumps(value), json.dumps(value, ensure_ascii=False)], ['{"é": 1}'])
+
+
+def test_listed_names_that_begin_alike() -> None:
+    schema = {
+        "properties": {"a": INTEGER, "ab": STRING, "abc": {"type": "null"}, "": {"const": 0}},
+        "additionalProperties": False,
+    }
+    admitted = ['{"a": 1, "ab": "", "abc": null, "": 0}', '{"ab": ""}', '{"abc": null}', '{"": 0}']
+    assert_texts(schema, admitted, ['{"ab": 1}', '{"abc": 1}', '{"abcd": 1}', '{"": 1}', '{"b": 1}'])
+    open_schema = {"properties": {"ab": INTEGER}}
+    assert_texts(open_schema, ['{"a": "", "abc": ""}', '{"ab": 1, "b": ""}'], ['{"ab": ""}'])
+
+
+def test_names_run_out() -> None:
+    """Where few names are left, no member is begun that cannot be named."""
+    schema = {"additionalProperties": INTEGER, "propertyNames": {"enum": ["a", "b"]}, "type": "object"}
+    start = JsonSchemaStateMachine(schema, property_order="any").start
+    assert start.after(b'{"a": 1').first_bytes >> ord(",") & 1
+    assert not start.after(b'{"a": 1, "b": 1').first_bytes >> ord(",") & 1
+    assert start.after(b'{"b": 1, "').first_bytes == 1 << ord("a")
+
+
+def test_members_that_cannot_be_are_not_named() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"allOf": [STRING, INTEGER]}, "b": INTEGER},
+        "additionalProperties": False,
+    }
+    start = JsonSchemaStateMachine(schema).start
+    assert start.after(b'{"').first_bytes == 1 << ord("b")
+
+
+def test_many_optional_members() -> None:
+    names = [f"field_{number:03}" for number in range(400)]
+    schema = {"properties": dict.fromkeys(names, INTEGER), "additionalProperties": False}
+    for order in ("schema", "any"):
+        machine = JsonSchemaStateMachine(schema, property_order=order)
+        assert machine.matches(member_text(names))
+        assert machine.matches(member_text(names[::7]))
+        assert machine.matches(member_text(names[::-7])) == (order == "any")
+        assert not machine.matches(member_text(["field_400"]))
+        assert not machine.matches('{"field_001": 1, "field_001": 1}')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": False}, "required": ["a"]},
+        {"type": "object", "additionalProperties": False, "required": ["a"]},
+        {"type": "object", "minProperties": 2, "maxProperties": 1},
+        {"type": "object", "required": ["a", "b"], "maxProperties": 1},
+        {"type": "object", "propertyNames": {"enum": ["a"]}, "minProperties": 2},
+        {"type": "object", "propertyNames": {"maxLength": 0}, "required": ["a"]},
+        {"type": "object", "patternProperties": {"^a": False}, "required": ["ab"]},
+        {"type": "object", "properties": {"a": INTEGER}, "additionalProperties": False, "minProperties": 2},
+        {"type": "object", "additionalProperties": False, "not": {"maxProperties": 0}},
+        {"type": "object", "required": ["a"], "not": {"required": ["a"]}},
+        {"properties": {"a": {"enum": []}}, "required": ["a"], "type": "object"},
+        {"const": {"a": 1}, "properties": {"a": STRING}},
+    ],
+)
+def test_contradictions_are_unsatisfiable(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine(schema)

@@ -1,0 +1,131 @@
+"""Strings: lengths in characters, patterns over the decoded text, escapes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from schema_checks import assert_texts
+from schema_strategies import examples
+
+from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+
+
+def spelled(text: str) -> list[str]:
+    """Return the two ways in which json.dumps writes a string."""
+    return [json.dumps(text), json.dumps(text, ensure_ascii=False)]
+
+
+CASES = [
+    ({"type": "string"}, ["", "a", "é€😀", 'quote " and \\', "\n\t\x00\x1f\x7f", "/"], []),
+    ({"minLength": 2}, ["ab", "éé", "😀😀", "\n\n", '""'], ["", "a", "é", "😀", "\n"]),
+    ({"maxLength": 2}, ["", "ab", "😀😀", "\\\\"], ["abc", "😀😀😀", "é€a", "\\\\\\"]),
+    ({"minLength": 1, "maxLength": 1}, ["a", "😀", "\x01", '"'], ["", "ab", "e\u0301"]),
+    ({"maxLength": 0}, [""], ["a"]),
+    ({"minLength": 30, "maxLength": 40}, ["a" * 30, "é" * 40], ["a" * 29, "a" * 41]),
+    ({"maxLength": 10**9}, ["", "a" * 100], []),
+    ({"pattern": "b"}, ["b", "abc", "bb"], ["", "ac"]),
+    ({"pattern": "^b"}, ["b", "bc"], ["ab", ""]),
+    ({"pattern": "b$"}, ["b", "ab"], ["ba", "b\n"]),
+    ({"pattern": "^$"}, [""], ["a", "\n"]),
+    ({"pattern": "^a|b$"}, ["a", "ac", "cb"], ["ca", "bc"]),
+    ({"pattern": "^\\d{4}-\\d{2}$"}, ["2024-05"], ["2024-5", "x2024-05", "٢٠٢٤-٠٥"]),
+    ({"pattern": '^"\\\\$'}, ['"\\'], ['"', "\\", '"\\\\']),
+    ({"pattern": "^[é€😀]+$"}, ["é", "€😀"], ["e", "", "é "]),
+    ({"pattern": "^.$"}, ["a", "😀", "é"], ["\n", "ab", ""]),
+    ({"pattern": "^\\p{L}+$"}, ["abc", "éß", "中"], ["a1", ""]),
+    ({"pattern": "^\\n$"}, ["\n"], ["n", "\\n"]),
+    ({"pattern": "^a+$", "maxLength": 3}, ["a", "aaa"], ["", "aaaa", "b"]),
+    ({"pattern": "a", "allOf": [{"pattern": "b"}], "minLength": 3}, ["abc", "bba"], ["ab", "aaa"]),
+    ({"not": {"pattern": "a"}, "type": "string"}, ["", "b"], ["a", "ba"]),
+    ({"type": "string", "not": {"maxLength": 1}}, ["ab"], ["", "a"]),
+    ({"enum": ["a", "é", 'x"y', "\n", ""]}, ["a", "é", 'x"y', "\n", ""], ["b", "e", "aa", "x"]),
+    ({"const": "😀"}, ["😀"], ["", "😁"]),
+    ({"enum": ["ab", "abc", "b"], "minLength": 2}, ["ab", "abc"], ["b", "a"]),
+    ({"enum": ["ab", "b"], "pattern": "^a"}, ["ab"], ["b", "a"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
+def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+    def texts(values: list[str]) -> list[str]:
+        return [text for value in values for text in spelled(value)]
+
+    # The judge's regular expressions know no \p, and take \d for any digit.
+    judged = not any(escape in schema.get("pattern", "") for escape in ("\\p", "\\d"))
+    assert_texts(schema, texts(admitted), texts(refused), judged=judged)
+
+
+@pytest.mark.parametrize("keyword", ["minLength", "maxLength", "pattern"])
+def test_other_types_are_not_constrained(keyword: str) -> None:
+    value = "^b$" if keyword == "pattern" else 1
+    others = ["null", "true", "12.5", "[]", "{}", '["abc", ""]', '{"a": "abc"}']
+    assert_texts({keyword: value}, others, [])
+
+
+def test_every_escape_counts_as_its_character() -> None:
+    letters = ['"\\u00e9"', '"\\u00E9"', '"\\ud83d\\ude00"', '"\\uD83D\\uDE00"', '"\\n"', '"\\\\"']
+    assert_texts({"minLength": 1, "maxLength": 1}, letters, ['""', '"\\n\\n"', '"\\u00e9e"'])
+    assert_texts({"enum": ["é", "😀", "\n", "\\"]}, letters, ['"\\u00ea"', '"\\ud83d\\ude01"'])
+    assert_texts({"pattern": "^[^a]$"}, letters, ['"a"', '"\\u00e9a"'])
+
+
+def test_spellings_that_are_never_written() -> None:
+    """A character has few spellings; these are JSON, but no more than a second way to say it."""
+    assert_texts({"type": "string"}, ['"a"', '"/"'], ['"\\u0061"', '"\\/"', '"\\u000a"'], judged=False)
+
+
+def test_what_is_no_string_is_never_written() -> None:
+    refused = ['"', '"a', "a", "'a'", '"\n"', '"\t"', '"\\"', '"\\x41"', '"\\u12"', '"a"b"', '"\\ud83"']
+    assert_texts({"type": "string"}, ['""'], refused)
+    assert_texts({}, ['""'], refused)
+
+
+def test_half_of_a_surrogate_pair_is_no_character() -> None:
+    refused = ['"\\ud83d"', '"\\ude00"', '"\\ude00\\ud83d"', '"\\ud83da"', '"\\ud83d\\u0041"']
+    assert_texts({"type": "string"}, ['"\\ud83d\\ude00"'], refused, judged=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'"\xc3"', b'"\xe2\x82"', b'"\xa9"', b'"\xff"', b'"\xc0\x80"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"'],
+)
+def test_what_is_no_utf_8_is_never_written(text: bytes) -> None:
+    for schema in ({}, {"type": "string"}, {"maxLength": 3}, {"pattern": "^[^a]*$"}):
+        assert not JsonSchemaStateMachine(schema).matches(text)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 3, "maxLength": 2},
+        {"type": "string", "pattern": "^a$", "minLength": 2},
+        {"type": "string", "allOf": [{"pattern": "^a"}, {"pattern": "^b"}]},
+        {"enum": ["a"], "pattern": "b"},
+        {"type": "string", "pattern": "a", "not": {"pattern": "^.*a.*$"}, "maxLength": 1},
+    ],
+)
+def test_contradictions_are_unsatisfiable(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine(schema)
+
+
+def test_many_literals() -> None:
+    words = [f"word {number}" for number in range(5000)]
+    machine = JsonSchemaStateMachine({"enum": words})
+    assert all(machine.matches(json.dumps(word)) for word in words[::97])
+    assert not machine.matches('"word 5000"')
+    assert not machine.matches('"word "')
+
+
+@examples(150)
+@given(st.text(max_size=6), st.integers(0, 6), st.integers(0, 6))
+def test_lengths_are_counted_in_characters(text: str, least: int, most: int) -> None:
+    schema = {"minLength": min(least, most), "maxLength": max(least, most)}
+    machine = JsonSchemaStateMachine(schema)
+    expected = min(least, most) <= len(text) <= max(least, most)
+    for written in spelled(text):
+        assert machine.matches(written.encode()) == expected

@@ -1,0 +1,68 @@
+"""One assertion for tables of cases: these texts are admitted by a schema, and those are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from judging import Judge
+from small_vocabulary import small_vocabulary
+
+from state_machines import JsonSchemaStateMachine, StateMachine, TokenRejectedError, Vocabulary
+
+__all__ = ["assert_texts", "longest_tokens", "written_by_tokens"]
+
+VOCABULARY = small_vocabulary()
+
+
+def longest_tokens(text: bytes, vocabulary: Vocabulary) -> list[int]:
+    """Cut a text into tokens, each time the longest that fits."""
+    ids = []
+    at = 0
+    while at < len(text):
+        fitting = [
+            (len(form), token_id)
+            for token_id, form in enumerate(vocabulary.token_bytes)
+            if form is not None and text.startswith(form, at)
+        ]
+        width, token_id = max(fitting)
+        ids.append(token_id)
+        at += width
+    return ids
+
+
+def written_by_tokens(machine: StateMachine, text: str) -> bool:
+    """Whether a text can be written in tokens and then be ended."""
+    matcher = machine.matcher(VOCABULARY)
+    for token_id in longest_tokens(text.encode(), VOCABULARY):
+        allowed = bool(matcher.allowed_tokens()[token_id])
+        try:
+            matcher.advance(token_id)
+        except TokenRejectedError:
+            assert not allowed
+            return False
+        assert allowed
+    end = min(VOCABULARY.end_token_ids)
+    assert matcher.allowed_tokens()[end] == matcher.is_accepting
+    return matcher.is_accepting
+
+
+def assert_texts(
+    schema: Any,
+    admitted: Iterable[str],
+    refused: Iterable[str],
+    *,
+    judged: bool = True,
+    **options: Any,
+) -> None:
+    """Assert what a schema admits, by bytes and by tokens.
+
+    ``judged``: the judge must say the same; not so where a text is refused for its spelling.
+    """
+    machine = JsonSchemaStateMachine(schema, **options)
+    judge = Judge(schema) if judged else None
+    for texts, expected in ((admitted, True), (refused, False)):
+        for text in texts:
+            assert machine.matches(text) == expected, text
+            assert written_by_tokens(machine, text) == expected, text
+            assert judge is None or judge.admits_text(text) == expected, f"the judge on {text}"
