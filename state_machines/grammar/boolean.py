@@ -127,7 +127,7 @@ def complement(body: Node, alphabet: Symbols) -> Node:
         return everything(alphabet)
     if isinstance(body, Repetition) and body.is_universal:
         return EMPTY
-    return intern_node((Complement, body, alphabet), lambda: Complement(body, alphabet))
+    return intern_node((Complement, id(body), alphabet), lambda: Complement(body, alphabet))
 
 
 def difference(body: Node, minus: Node, alphabet: Symbols) -> Node:
@@ -157,7 +157,7 @@ def intersection(members: Iterable[Node]) -> Node:
     if any(isinstance(node, Complement) and node.body in flat for node in flat):
         return EMPTY
     found = tuple(flat)
-    return intern_node((Intersection, frozenset(found)), lambda: Intersection(found))
+    return intern_node((Intersection, frozenset(map(id, found))), lambda: Intersection(found))
 
 
 def _simplified(flat: dict[Node, None]) -> dict[Node, None]:

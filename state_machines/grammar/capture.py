@@ -7,6 +7,7 @@ matches a language and hands the text to a continuation, which gives the rest.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
@@ -17,7 +18,12 @@ __all__ = ["Captured", "Continuation", "captured"]
 
 
 class Continuation(Protocol):
-    """What comes after a captured text. Hashable, and equal where it behaves equally."""
+    """What comes after a captured text."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for continuations that behave equally; holds no node and no other continuation."""
+        ...
 
     def after(self, text: bytes) -> Node:
         """Return the node that follows the captured bytes."""
@@ -33,8 +39,6 @@ class Continuation(Protocol):
     def may_end_another(self, suffix: bytes) -> bool:
         """Whether the bytes after a captured text may hold the end of another one."""
         ...
-
-    def __hash__(self) -> int: ...
 
 
 class Captured(Node):
@@ -58,7 +62,12 @@ class Captured(Node):
     def _make_first_bytes(self) -> int:
         return self.rest.first_bytes
 
-    def _make_derivative(self, byte: int) -> Node:
+    def derivative(self, byte: int) -> Node:
+        """Return what may follow ``byte``. Not kept: what is captured seldom comes again."""
+        return self.step(byte)
+
+    def step(self, byte: int) -> Node:
+        """Compute the derivative by a byte."""
         target = self.rest.derivative(byte)
         return EMPTY if target is EMPTY else self._step(byte, target)
 
@@ -75,5 +84,5 @@ def captured(rest: Node, then: Continuation, text: bytes = b"") -> Node:
         return EMPTY
     if rest is EPSILON:
         return then.after(text)
-    node = intern_node((Captured, text, rest, then), lambda: Captured(text, rest, then))
+    node = intern_node((Captured, text, id(rest), then.key), lambda: Captured(text, rest, then))
     return choice((then.after(text), node)) if rest.nullable else node

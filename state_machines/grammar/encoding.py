@@ -82,7 +82,8 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
     if text is EMPTY or text.is_empty:
         return EMPTY
     return intern_node(
-        (EncodedText, text, spelling, terminator), lambda: EncodedText(text, spelling, terminator)
+        (EncodedText, id(text), spelling, terminator),
+        lambda: EncodedText(text, spelling, terminator),
     )
 
 

@@ -91,16 +91,20 @@ class Node:
         return first
 
     def derivative(self, byte: int) -> Node:
-        """Return what may follow ``byte`` (byte alphabet only); :data:`EMPTY` where nothing."""
+        """Return what may follow ``byte`` (byte alphabet only); :data:`EMPTY` where nothing.
+
+        The answer is kept with the node; :meth:`step` gives it without keeping it.
+        """
         steps = self._steps
         if steps is None:
             steps = self._steps = {}
         step = steps.get(byte)
         if step is None:
-            step = steps[byte] = self._make_derivative(byte)
+            step = steps[byte] = self.step(byte)
         return step
 
-    def _make_derivative(self, byte: int) -> Node:
+    def step(self, byte: int) -> Node:
+        """Compute the derivative by a byte anew."""
         for symbols, target in self.row:
             if symbols >> byte & 1:
                 return target
@@ -157,7 +161,11 @@ _TABLE_LOCK = threading.Lock()
 
 
 def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
-    """Return the living node of that key, or make it. Nodes nobody holds are forgotten."""
+    """Return the living node of that key, or make it. Nodes nobody holds are forgotten.
+
+    A key must not keep nodes alive, or the table would: where it names an object that the node
+    itself holds on to, it does so by ``id``.
+    """
     node = _TABLE.get(key)
     if node is None:
         with _TABLE_LOCK:

@@ -92,7 +92,7 @@ class Branch(Node):
         )
         self._row = row
 
-    def _make_derivative(self, byte: int) -> Node:
+    def step(self, byte: int) -> Node:
         bit = 1 << byte
         for members, target in self.row:
             if members & bit:
@@ -105,7 +105,10 @@ def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> No
     kept = collect(row)
     if not kept:
         return EPSILON if nullable else EMPTY
-    return intern_node((Branch, kept, nullable), lambda: Branch(kept, nullable))
+    return intern_node(
+        (Branch, tuple((members, id(target)) for members, target in kept), nullable),
+        lambda: Branch(kept, nullable),
+    )
 
 
 def literal(text: bytes) -> Node:
@@ -206,7 +209,7 @@ class Sequence(Node):
             node = node.tail
         return first | node.first_bytes
 
-    def _make_derivative(self, byte: int) -> Node:
+    def step(self, byte: int) -> Node:
         if not self.head.nullable:
             return sequence(self.head.derivative(byte), self.tail)
         found = []
@@ -247,7 +250,7 @@ def _join(head: Node, tail: Node) -> Node:
 
 
 def _cons(head: Node, tail: Node) -> Node:
-    return intern_node((Sequence, head, tail), lambda: Sequence(head, tail))
+    return intern_node((Sequence, id(head), id(tail)), lambda: Sequence(head, tail))
 
 
 class Choice(Node):
@@ -282,7 +285,7 @@ class Choice(Node):
             first |= member.first_bytes
         return first
 
-    def _make_derivative(self, byte: int) -> Node:
+    def step(self, byte: int) -> Node:
         bit = 1 << byte
         return choice(m.derivative(byte) for m in self.members if m.first_bytes & bit)
 
@@ -308,7 +311,7 @@ def choice(members: Iterable[Node]) -> Node:
     if len(flat) <= 1:
         return next(iter(flat), EMPTY)
     found = tuple(flat)
-    return intern_node((Choice, frozenset(found)), lambda: Choice(found))
+    return intern_node((Choice, frozenset(map(id, found))), lambda: Choice(found))
 
 
 def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
@@ -410,7 +413,7 @@ class Repetition(Node):
         rest = self._rest()
         return collect((s, sequence(target, rest)) for s, target in self.body.row)
 
-    def _make_derivative(self, byte: int) -> Node:
+    def step(self, byte: int) -> Node:
         return sequence(self.body.derivative(byte), self._rest())
 
     def _make_first_bytes(self) -> int:
@@ -433,7 +436,7 @@ def repetition(body: Node, least: int, most: int | None) -> Node:
         return repetition(body.body, least * body.least, None)
     if most == 1:
         return body if least == 1 else optional(body)
-    return intern_node((Repetition, body, least, most), lambda: Repetition(body, least, most))
+    return intern_node((Repetition, id(body), least, most), lambda: Repetition(body, least, most))
 
 
 def optional(body: Node) -> Node:
@@ -474,7 +477,7 @@ class Lazy(Node):
     def _make_first_bytes(self) -> int:
         return self.expansion.first_bytes
 
-    def _make_derivative(self, byte: int) -> Node:
+    def step(self, byte: int) -> Node:
         return self.expansion.derivative(byte)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -55,7 +55,7 @@ class ArrayPlan:
     def items(self, state: ItemState, taken: frozenset[str], *, is_first: bool = False) -> Node:
         """Return the node of everything after the items written so far."""
         return intern_node(
-            (Items, self, state, taken, is_first), lambda: Items(self, state, taken, is_first)
+            (Items, id(self), state, taken, is_first), lambda: Items(self, state, taken, is_first)
         )
 
     def may_follow(self, term: Term, target: ItemState) -> bool:
@@ -91,6 +91,11 @@ class DistinctItem:
     term: Term
     target: ItemState
     taken: frozenset[str]
+
+    @property
+    def key(self) -> Hashable:
+        """What tells this continuation from others."""
+        return (DistinctItem, id(self.plan), id(self.term), self.target, self.taken)
 
     def after(self, text: bytes) -> Node:
         """Return the node after the item written as ``text``."""

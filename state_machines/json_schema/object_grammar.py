@@ -8,7 +8,7 @@ captured so that it is not written twice (:class:`Unlisted`), or the end.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -103,7 +103,7 @@ class ObjectPlan:
 
     def members(self, state: MemberState) -> Node:
         """Return the node of everything after the members written so far."""
-        return intern_node((Members, self, state), lambda: Members(self, state))
+        return intern_node((Members, id(self), state), lambda: Members(self, state))
 
     def may_end(self, state: MemberState) -> bool:
         """Whether the object may be closed."""
@@ -282,6 +282,11 @@ class Unlisted:
     state: MemberState
     cell: NameCell
 
+    @property
+    def key(self) -> Hashable:
+        """What tells this continuation from others."""
+        return (Unlisted, id(self.plan), self.state, id(self.cell))
+
     def after(self, text: bytes) -> Node:
         """Return the node after the name spelled by ``text``, closing quote included."""
         name = json.loads(b'"' + text)
@@ -339,11 +344,12 @@ def _name_rest(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates
     entry = vertex.entry
     if entry is not None:
         return intern_node(
-            (_ListedValue, plan, state, entry), lambda: _ListedValue(plan, state, entry)
+            (_ListedValue, id(plan), state, entry), lambda: _ListedValue(plan, state, entry)
         )
     left = candidates & vertex.below
     return intern_node(
-        (NameChoice, plan, state, vertex, left), lambda: NameChoice(plan, state, vertex, left)
+        (NameChoice, id(plan), state, id(vertex), left),
+        lambda: NameChoice(plan, state, vertex, left),
     )
 
 

@@ -58,7 +58,9 @@ class Translator:
         return self._orderless.value(table.given(constant(value, table)), depth)
 
     def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
-        return intern_node((Container, self, shape, depth), lambda: Container(self, shape, depth))
+        return intern_node(
+            (Container, id(self), shape, depth), lambda: Container(self, shape, depth)
+        )
 
     def unfold(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
         """Return the node of the arrays or objects of a shape."""

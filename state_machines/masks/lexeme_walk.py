@@ -50,7 +50,7 @@ class SuffixTrie:
                     if child.token_ids:
                         yield beyond, child.token_ids[0]
                     if child.children:
-                        stack.append((child, node.derivative(byte), beyond))
+                        stack.append((child, node.step(byte), beyond))
 
     def merge_ids(self) -> None:
         """Make one array of each vertex's ids; to be called before :meth:`accepted`."""

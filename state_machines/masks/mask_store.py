@@ -1,7 +1,8 @@
 """All masks of one vocabulary: computed once a state, kept within bounds, shared by all machines.
 
 Three caches, each least recently used out: lexeme walks (the dear part, shared across schemas),
-what is allowed in a state (compact), and the arrays handed out (one for each different mask).
+what is allowed in a state (compact, forgotten with the state), and the arrays handed out (one for
+each different mask).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Choice, Lazy, Sequence, sequence
 from state_machines.masks.lexeme_walk import LexemeWalk
 from state_machines.masks.lexemes import Lexemes
-from state_machines.masks.recent import Recent
+from state_machines.masks.recent import Recent, RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.vocabulary import Vocabulary
 
@@ -63,7 +64,7 @@ class MaskStore:
         self._end_ids: Ids = np.array(sorted(vocabulary.end_token_ids), np.int32)
         self._lock = threading.RLock()
         self._lexemes = Lexemes(self._trie, self._size)
-        self._states: Recent[Node, TokenMask] = Recent(MAX_STATE_BYTES)
+        self._states: RecentWeak[Node, TokenMask] = RecentWeak(MAX_STATE_BYTES)
         self._dense: Recent[Hashable, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
 
     @classmethod
@@ -128,7 +129,7 @@ class MaskStore:
                 if len(token_ids):
                     parts.append(token_ids)
                 if trie.has_children(child):
-                    stack.append((node.derivative(byte), child))
+                    stack.append((node.step(byte), child))
 
     def _exactly(self, state: Node, token_ids: Ids) -> Ids:
         forms = self._forms

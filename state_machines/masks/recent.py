@@ -1,12 +1,13 @@
-"""A cache of bounded size."""
+"""Caches of bounded size."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+from weakref import ref
 
-__all__ = ["Recent"]
+__all__ = ["Recent", "RecentWeak"]
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
@@ -21,7 +22,7 @@ class Recent(Generic[_K, _V]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._weight = 0
-        self._entries: OrderedDict[_K, tuple[_V, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[_V, int]] = OrderedDict()
 
     def get(self, key: _K) -> _V | None:
         """Return the value of a key and note its use; ``None`` where there is none."""
@@ -33,12 +34,38 @@ class Recent(Generic[_K, _V]):
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
         """Keep the value of a new key, and return it."""
+        self._keep(key, value, weight)
+        return value
+
+    def _keep(self, key: Hashable, value: _V, weight: int) -> None:
         self._entries[key] = (value, weight)
         self._weight += weight
         while self._weight > self._most and len(self._entries) > 1:
             _, (_, freed) = self._entries.popitem(last=False)
             self._weight -= freed
-        return value
+
+    def _forget(self, key: Hashable) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._weight -= entry[1]
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+class RecentWeak(Recent[_K, _V]):
+    """The same, and an entry goes when nobody else holds its key."""
+
+    def get(self, key: _K) -> _V | None:
+        """Return the value of a key and note its use; ``None`` where there is none."""
+        reference = ref(key)
+        entry = self._entries.get(reference)
+        if entry is None:
+            return None
+        self._entries.move_to_end(reference)
+        return entry[0]
+
+    def put(self, key: _K, value: _V, weight: int = 1) -> _V:
+        """Keep the value of a new key, and return it."""
+        self._keep(ref(key, self._forget), value, weight)
+        return value

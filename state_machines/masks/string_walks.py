@@ -13,9 +13,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
+from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk, SuffixTrie, states_at_vertices
-from state_machines.masks.recent import Recent
+from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie
 
 __all__ = ["DifferenceWalk", "FreeText", "LengthWalk", "NarrowWalk"]
@@ -42,7 +43,7 @@ class FreeText(FullWalk):
         states, self.nodes = states_at_vertices(lexeme, trie)
         super().__init__(states, self.nodes, trie, vocabulary_size)
         self.states = states
-        self._known: Recent[Node, tuple[tuple[bytes, Ids], ...]] = Recent(MAX_CONTINUATIONS)
+        self._known: RecentWeak[Node, tuple[tuple[bytes, Ids], ...]] = RecentWeak(MAX_CONTINUATIONS)
         complete = states == 1
         count = np.zeros(trie.size, np.int32)
         for start, end in zip(trie.levels[1:], trie.levels[2:], strict=False):
@@ -106,7 +107,7 @@ class DifferenceWalk(LexemeWalk):
             known = base.nodes[base.states[vertex]]
             for byte, child in trie.children_in(vertex, _differing(node, known)):
                 visits += 1
-                target = node.derivative(byte) if node.first_bytes >> byte & 1 else EMPTY
+                target = node.step(byte) if node.first_bytes >> byte & 1 else EMPTY
                 if target is EMPTY:
                     refused.append(trie.ids[trie.low[child] : trie.high[child]])
                     inside[refused[-1]] = False
@@ -155,11 +156,12 @@ class NarrowWalk(LexemeWalk):
     Raises :class:`OverflowError` when they are not few.
     """
 
-    __slots__ = ("_suffixes",)
+    __slots__ = ("_beyond_exits", "_trie")
 
     def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
         inside = np.zeros(vocabulary_size, np.bool_)
-        self._suffixes = SuffixTrie()
+        self._trie = trie
+        self._beyond_exits: dict[int, list[int]] = {}
         visits = 0
         stack = [(lexeme, 0)]
         while stack:
@@ -168,16 +170,27 @@ class NarrowWalk(LexemeWalk):
                 visits += 1
                 inside[trie.tokens_at(child)] = True
                 if trie.has_children(child):
-                    target = node.derivative(byte)
+                    target = node.step(byte)
                     stack.append((target, child))
                     if target.nullable:
-                        for suffix, token_ids in trie.tokens_below(child):
-                            self._suffixes.insert(suffix, token_ids)
+                        for mark, beyond in trie.children_in(child, ANY_BYTE):
+                            self._beyond_exits.setdefault(mark, []).append(beyond)
             if visits > MAX_VISITS:
                 raise OverflowError(f"more than {MAX_VISITS} vertices are alive")
-        self._suffixes.merge_ids()
         super().__init__(inside)
 
     def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
         """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
-        return self._suffixes.accepted(rest)
+        trie = self._trie
+        for byte in live_bytes(rest):
+            vertices = self._beyond_exits.get(byte)
+            if vertices is None:
+                continue
+            target = rest.step(byte)
+            stack = [(target, vertex, bytes((byte,))) for vertex in vertices]
+            while stack:
+                node, vertex, suffix = stack.pop()
+                if trie.has_tokens(vertex):
+                    yield suffix, trie.tokens_at(vertex)
+                for mark, child in trie.children_in(vertex, node.first_bytes):
+                    stack.append((node.step(mark), child, suffix + bytes((mark,))))
