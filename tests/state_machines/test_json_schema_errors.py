@@ -1,0 +1,184 @@
+"""What is wrong with a schema is said at once, with the keyword and where it stands."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from state_machines import (
+    InvalidSchemaError,
+    JsonSchemaStateMachine,
+    SchemaError,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
+
+DRAFT_4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+INVALID = [
+    ({"type": "strin"}, "type", "/type"),
+    ({"type": 7}, "type", "/type"),
+    ({"type": []}, "type", "/type"),
+    ({"type": ["null", "any"]}, "type", "/type"),
+    ({"enum": "a"}, "enum", "/enum"),
+    ({"minimum": "3"}, "minimum", "/minimum"),
+    ({"maximum": None}, "maximum", "/maximum"),
+    ({"minimum": True}, "minimum", "/minimum"),
+    ({"exclusiveMinimum": True}, "exclusiveMinimum", "/exclusiveMinimum"),
+    ({"minimum": 1, "exclusiveMinimum": 2, **DRAFT_4}, "exclusiveMinimum", "/exclusiveMinimum"),
+    ({"multipleOf": 0}, "multipleOf", "/multipleOf"),
+    ({"multipleOf": -1}, "multipleOf", "/multipleOf"),
+    ({"minLength": -1}, "minLength", "/minLength"),
+    ({"maxLength": 1.5}, "maxLength", "/maxLength"),
+    ({"minLength": "1"}, "minLength", "/minLength"),
+    ({"pattern": 7}, "pattern", "/pattern"),
+    ({"minItems": None}, "minItems", "/minItems"),
+    ({"uniqueItems": "yes"}, "uniqueItems", "/uniqueItems"),
+    ({"prefixItems": {}}, "prefixItems", "/prefixItems"),
+    ({"required": "a"}, "required", "/required"),
+    ({"required": [1]}, "required", "/required"),
+    ({"dependentRequired": []}, "dependentRequired", "/dependentRequired"),
+    ({"properties": []}, "properties", "/properties"),
+    ({"patternProperties": []}, "patternProperties", "/patternProperties"),
+    ({"allOf": []}, "allOf", "/allOf"),
+    ({"anyOf": {}}, "anyOf", "/anyOf"),
+    ({"oneOf": True}, "oneOf", "/oneOf"),
+    ({"$ref": 7}, "$ref", "/$ref"),
+    ({"$ref": "#/$defs/none"}, "$ref", "/$ref"),
+    ({"$ref": "http://example.com/none"}, "$ref", "/$ref"),
+    ({"$schema": "http://example.com/other"}, "$schema", "/$schema"),
+    ({"$schema": 7}, "$schema", "/$schema"),
+    ({"dependencies": 7, **DRAFT_7}, "dependencies", "/dependencies"),
+]
+
+NO_SCHEMA = [
+    (7, ""),
+    ("string", ""),
+    (None, ""),
+    ([], ""),
+    ({"items": 7}, "/items"),
+    ({"not": None}, "/not"),
+    ({"properties": {"a": []}}, "/properties/a"),
+    ({"anyOf": [{}, 7]}, "/anyOf/1"),
+    ({"items": [{}]}, "/items"),
+    ({"items": [{}, "x"], **DRAFT_7}, "/items/1"),
+    ({"additionalProperties": "no"}, "/additionalProperties"),
+    ({"if": 3}, "/if"),
+]
+
+UNSUPPORTED = [
+    ({"pattern": "(a)\\1"}, "pattern", "/pattern"),
+    ({"pattern": "(?<n>a)\\k<n>"}, "pattern", "/pattern"),
+    ({"patternProperties": {"(a)\\1": {}}, "type": "object"}, "patternProperties", "/patternProperties"),
+]
+
+
+@pytest.mark.parametrize(("schema", "keyword", "pointer"), INVALID, ids=lambda v: None)
+def test_malformed_keywords(schema: Any, keyword: str, pointer: str) -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        JsonSchemaStateMachine(schema)
+    assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
+    assert pointer in str(caught.value)
+
+
+@pytest.mark.parametrize(("schema", "pointer"), NO_SCHEMA, ids=str)
+def test_what_is_no_schema(schema: Any, pointer: str) -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        JsonSchemaStateMachine(schema)
+    assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize(("schema", "keyword", "pointer"), UNSUPPORTED, ids=lambda v: None)
+def test_what_would_not_be_enforced(schema: Any, keyword: str, pointer: str) -> None:
+    with pytest.raises(UnsupportedSchemaError) as caught:
+        JsonSchemaStateMachine(schema)
+    assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
+
+
+WRAPPERS: list[tuple[Any, str]] = [
+    (lambda s: {"type": "object", "properties": {"a/b": s}}, "/properties/a~1b"),
+    (lambda s: {"type": "object", "additionalProperties": s}, "/additionalProperties"),
+    (lambda s: {"type": "object", "patternProperties": {"^x": s}}, "/patternProperties/^x"),
+    (lambda s: {"type": "array", "items": s}, "/items"),
+    (lambda s: {"type": "array", "prefixItems": [{}, s]}, "/prefixItems/1"),
+    (lambda s: {"anyOf": [{"type": "null"}, s]}, "/anyOf/1"),
+    (lambda s: {"oneOf": [{"type": "null"}, {"type": "array", "items": s}]}, "/oneOf/1/items"),
+    (lambda s: {"allOf": [{"items": s}]}, "/allOf/0/items"),
+    (lambda s: {"type": "array", "not": {"items": s}}, "/not/items"),
+    (lambda s: {"if": {"required": ["a"]}, "then": {"properties": {"a": s}}}, "/then/properties/a"),
+    (lambda s: {"if": {"required": ["a"]}, "else": s}, "/else"),
+    (lambda s: {"dependentSchemas": {"a": s}}, "/dependentSchemas/a"),
+    (lambda s: {"$ref": "#/$defs/x", "$defs": {"x": {"items": s}}}, "/$defs/x/items"),
+    (
+        lambda s: {"items": {"$ref": "#/$defs/x"}, "$defs": {"x": {"items": {"$ref": "#/$defs/y"}}, "y": s}},
+        "/$defs/y",
+    ),
+    (lambda s: {"properties": {"a": {"items": [s]}}, **DRAFT_7}, "/properties/a/items/0"),
+    (lambda s: {"dependencies": {"a": s}, **DRAFT_7}, "/dependencies/a"),
+]
+
+
+@pytest.mark.parametrize(("wrap", "at"), WRAPPERS, ids=[at for _, at in WRAPPERS])
+@pytest.mark.parametrize(
+    ("part", "error", "keyword"),
+    [
+        ({"minLength": "x"}, InvalidSchemaError, "minLength"),
+        ({"pattern": "(a)\\1"}, UnsupportedSchemaError, "pattern"),
+    ],
+)
+def test_deep_inside(wrap: Any, at: str, part: Any, error: type[SchemaError], keyword: str) -> None:
+    schema = wrap(part)
+    before = copy.deepcopy(schema)
+    with pytest.raises(error) as caught:
+        JsonSchemaStateMachine(schema)
+    assert type(caught.value) is error
+    assert (caught.value.keyword, caught.value.pointer) == (keyword, f"{at}/{keyword}")
+    assert schema == before
+
+
+def test_what_is_not_reachable_does_not_count() -> None:
+    """A definition that nothing refers to, like one beside a reference that overrides it."""
+    JsonSchemaStateMachine({"type": "null", "$defs": {"x": {"pattern": "(a)\\1"}}})
+    JsonSchemaStateMachine(
+        {"$ref": "#/definitions/a", "pattern": "(a)\\1", "definitions": {"a": {}}, **DRAFT_7}
+    )
+
+
+@pytest.mark.parametrize("schema", [{"const": {1, 2}}, {"minimum": float("nan")}, {"enum": [object()]}])
+def test_what_is_no_json(schema: Any) -> None:
+    with pytest.raises(InvalidSchemaError, match="not JSON"):
+        JsonSchemaStateMachine(schema)
+
+
+def test_a_schema_nested_too_deeply() -> None:
+    schema: Any = {"type": "null"}
+    for _ in range(20_000):
+        schema = {"items": schema}
+    with pytest.raises(SchemaError):
+        JsonSchemaStateMachine(schema)
+
+
+def test_a_value_nested_too_deeply() -> None:
+    value: Any = 1
+    for _ in range(20_000):
+        value = [value]
+    with pytest.raises(SchemaError):
+        JsonSchemaStateMachine({"const": value})
+
+
+@pytest.mark.parametrize("depth", [10, 60, 150])
+def test_nested_schemas(depth: int) -> None:
+    schema: Any = {"type": "null"}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema, "minItems": 1}
+    machine = JsonSchemaStateMachine(schema)
+    assert machine.matches("[" * depth + "null" + "]" * depth)
+    assert not machine.matches("[" * (depth - 1) + "null" + "]" * (depth - 1))
+
+
+def test_unsatisfiable_is_said_before_a_matcher_is_made() -> None:
+    with pytest.raises(UnsatisfiableSchemaError, match="no JSON value"):
+        JsonSchemaStateMachine({"properties": {"a": False}, "required": ["a"], "type": "object"})

@@ -1,0 +1,107 @@
+"""White space between the tokens of JSON, by option, and never without bound."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from judging import Judge
+from schema_checks import written_by_tokens
+from schema_strategies import examples, schemas, values_near
+
+from hypothesis import strategies as st
+from state_machines import (
+    GrammarBudgetError,
+    InvalidSchemaError,
+    JsonSchemaStateMachine,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
+
+VALUES = [
+    {"a": [1, {"b": None}], "c": {}, "d": []},
+    [],
+    {},
+    [[], {}, [[]]],
+    {"a": {}},
+    ["x, y: z", {"k: [": "{"}],
+    7,
+]
+COMPACT = (",", ":")
+SPACED = (", ", ": ")
+
+
+def texts(value: Any) -> dict[str, str]:
+    """Return how json.dumps writes a value in each layout."""
+    return {
+        "compact": json.dumps(value, separators=COMPACT),
+        "spaced": json.dumps(value, separators=SPACED),
+        "indented": json.dumps(value, indent=2),
+    }
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
+@pytest.mark.parametrize("schema", ["any", "const"])
+def test_json_admits_both_ways_of_json_dumps(value: Any, schema: str) -> None:
+    machine = JsonSchemaStateMachine({} if schema == "any" else {"const": value})
+    written = texts(value)
+    assert machine.matches(written["compact"])
+    assert machine.matches(written["spaced"])
+    assert written_by_tokens(machine, written["spaced"])
+    assert machine.matches(written["indented"]) == (written["indented"] in written["spaced"])
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_compact_admits_no_white_space(value: Any) -> None:
+    machine = JsonSchemaStateMachine({"const": value}, whitespace="compact")
+    written = texts(value)
+    assert machine.matches(written["compact"])
+    assert machine.matches(written["spaced"]) == (written["spaced"] == written["compact"])
+    assert machine.matches(written["indented"]) == (written["indented"] == written["compact"])
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_indented_is_json_dumps_with_an_indent_of_two(value: Any) -> None:
+    written = texts(value)
+    for schema in ({}, {"const": value}):
+        machine = JsonSchemaStateMachine(schema, whitespace="indented")
+        assert machine.matches(written["indented"])
+        assert written_by_tokens(machine, written["indented"])
+        assert machine.matches(written["compact"]) == (written["indented"] == written["compact"])
+        wider = json.dumps(value, indent=4)
+        assert machine.matches(wider) == (wider == written["indented"])
+
+
+@pytest.mark.parametrize("whitespace", ["json", "compact", "indented"])
+@pytest.mark.parametrize(
+    "text", [" {}", "{} ", "{ }", '{"a" :1}', '{"a":  1}', "[1,  2]", "[ 1]", "[1 ]", "\n1", "[1,\n2]", '{\n}']
+)
+def test_other_white_space_is_never_written(text: str, whitespace: Any) -> None:
+    assert not JsonSchemaStateMachine({}, whitespace=whitespace).matches(text)
+
+
+def test_spaces_may_be_mixed() -> None:
+    machine = JsonSchemaStateMachine({})
+    assert machine.matches('{"a":1, "b": [1,2, 3]}')
+
+
+@pytest.mark.parametrize("options", [{"whitespace": "loose"}, {"property_order": "sorted"}])
+def test_unknown_options_are_refused(options: Any) -> None:
+    with pytest.raises(ValueError, match=next(iter(options.values()))):
+        JsonSchemaStateMachine({}, **options)
+
+
+@examples(100)
+@given(st.data())
+def test_indented_values_are_accepted_exactly_if_admitted(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    value = data.draw(values_near(schema))
+    try:
+        machine = JsonSchemaStateMachine(schema, whitespace="indented", property_order="any")
+    except (UnsatisfiableSchemaError, UnsupportedSchemaError, InvalidSchemaError, GrammarBudgetError):
+        assume(False)
+    for ensure_ascii in (True, False):
+        text = json.dumps(value, indent=2, ensure_ascii=ensure_ascii)
+        assert machine.matches(text) == Judge(schema).admits(value), text

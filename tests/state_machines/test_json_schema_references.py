@@ -1,0 +1,277 @@
+"""References: to pointers, anchors and identifiers, recursive ones, other documents, drafts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from schema_checks import assert_texts
+
+from state_machines import InvalidSchemaError, JsonSchemaStateMachine, UnsatisfiableSchemaError
+
+URIS = {
+    "4": "http://json-schema.org/draft-04/schema#",
+    "6": "http://json-schema.org/draft-06/schema#",
+    "7": "http://json-schema.org/draft-07/schema#",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+TREE = {
+    "type": "object",
+    "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["v"],
+    "additionalProperties": False,
+}
+LIST = {
+    "$defs": {
+        "list": {
+            "anyOf": [
+                {"type": "null"},
+                {"type": "array", "prefixItems": [{"const": 1}, {"$ref": "#/$defs/list"}], "minItems": 2, "items": False},
+            ]
+        }
+    },
+    "$ref": "#/$defs/list",
+}
+
+CASES = [
+    ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}, ["null"], ["1"]),
+    ({"$ref": "#/definitions/a", "definitions": {"a": {"type": "null"}}}, ["null"], ["1"]),
+    ({"$ref": "#/$defs/a~1b~0%25", "$defs": {"a/b~%": {"type": "null"}}}, ["null"], ["1"]),
+    ({"properties": {"a": {"const": 1}, "b": {"$ref": "#/properties/a"}}}, ['{"b": 1}'], ['{"b": 2}']),
+    ({"prefixItems": [{"const": 1}, {"$ref": "#/prefixItems/0"}]}, ["[1, 1]"], ["[1, 2]"]),
+    ({"$ref": "#name", "$defs": {"x": {"$anchor": "name", "type": "null"}}}, ["null"], ["1"]),
+    (
+        {"$id": "http://example.com/root", "$ref": "part", "$defs": {"x": {"$id": "part", "const": 1}}},
+        ["1"],
+        ["2"],
+    ),
+    (
+        {
+            "$id": "http://example.com/a/root",
+            "$ref": "b#/$defs/y",
+            "$defs": {"x": {"$id": "b", "$defs": {"y": {"$ref": "#/$defs/z"}, "z": {"const": 1}}}},
+        },
+        ["1"],
+        ["2"],
+    ),
+    ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"const": 1}}}, ["1"], ["2"]),
+    ({"$ref": "#/$defs/a", "minimum": 3, "$defs": {"a": {"type": "integer"}}}, ["3"], ["2", "3.5"]),
+    (
+        TREE,
+        ['{"v": 1}', '{"v": 1, "kids": [{"v": 2, "kids": []}, {"v": 3}]}'],
+        ['{"kids": []}', '{"v": 1, "kids": [{}]}', '{"v": 1, "kids": [{"v": 2, "kids": [1]}]}'],
+    ),
+    (LIST, ["null", "[1, null]", "[1, [1, [1, null]]]"], ["[1]", "[1, [1]]", "[1, null, null]"]),
+    (
+        {
+            "$ref": "#/$defs/even",
+            "$defs": {
+                "even": {"anyOf": [{"const": 0}, {"items": {"$ref": "#/$defs/odd"}, "minItems": 1, "type": "array"}]},
+                "odd": {"items": {"$ref": "#/$defs/even"}, "minItems": 1, "type": "array"},
+            },
+        },
+        ["0", "[[0]]", "[[0, 0], [[[0]]]]"],
+        ["[0]", "[[[0]]]", "[]", "[[]]"],
+    ),
+    ({"items": {"$ref": "#"}, "type": "array"}, ["[]", "[[], [[]]]"], ["[1]", "[[], 1]"]),
+    ({"additionalProperties": {"$ref": "#"}, "type": "object"}, ["{}", '{"a": {"a": {}}}'], ['{"a": 1}']),
+    (
+        {"not": {"$ref": "#/$defs/a"}, "$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "type": "array"}}},
+        ["1", "[1]", "[[], [[2]]]"],
+        ["[]", "[[]]", "[[], [[]]]"],
+    ),
+    (
+        {"oneOf": [{"$ref": "#/$defs/a"}, {"maxItems": 1}], "type": "array",
+         "$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "type": "array"}}},
+        ["[1]", "[[], []]"],
+        ["[]", "[[]]", "[1, 2]"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
+def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+    assert_texts(schema, admitted, refused)
+
+
+@pytest.mark.parametrize("draft", URIS)
+def test_what_stands_beside_a_reference(draft: str) -> None:
+    """Up to draft 7 nothing else in the schema counts."""
+    schema = {"$schema": URIS[draft], "properties": {"a": {"$ref": "#/definitions/i", "minimum": 3}}}
+    schema["definitions"] = {"i": {"type": "integer"}}
+    ignored = draft in ("4", "6", "7")
+    admitted, refused = ['{"a": 3}'], ['{"a": null}']
+    (admitted if ignored else refused).append('{"a": 2}')
+    assert_texts(schema, admitted, refused, judged=False)
+
+
+@pytest.mark.parametrize("draft", ["4", "6", "7"])
+def test_identifiers_of_older_drafts(draft: str) -> None:
+    keyword = "id" if draft == "4" else "$id"
+    schema = {
+        "$schema": URIS[draft],
+        keyword: "http://example.com/root.json",
+        "definitions": {"a": {keyword: "item.json", "type": "integer"}, "b": {keyword: "#b", "type": "null"}},
+        "items": [{"$ref": "item.json"}, {"$ref": "#b"}],
+    }
+    assert_texts(schema, ["[1, null]"], ["[null]", "[1, 1]"], judged=False)
+
+
+@pytest.mark.parametrize("draft", URIS)
+def test_integers_with_a_fraction_of_zero(draft: str) -> None:
+    schema = {"$schema": URIS[draft], "type": "integer"}
+    admitted, refused = ["1", "-7"], ["1.5", "null"]
+    (refused if draft == "4" else admitted).append("1.0")
+    assert_texts(schema, admitted, refused, judged=False)
+
+
+@pytest.mark.parametrize("draft", URIS)
+def test_a_metaschema_admits_a_schema(draft: str) -> None:
+    machine = JsonSchemaStateMachine({"$ref": URIS[draft]}, property_order="any")
+    admitted = {"type": "object", "properties": {"a": {"minimum": 1}}, "required": ["a"]}
+    assert machine.matches(json.dumps(admitted))
+    for wrong in ({"type": "no-type"}, {"properties": {"a": {"minimum": "1"}}}, {"required": "a"}):
+        assert not machine.matches(json.dumps(wrong))
+
+
+def test_documents_of_a_registry() -> None:
+    address = {"type": "object", "properties": {"zip": {"$ref": "parts#/$defs/zip"}}, "required": ["zip"]}
+    parts = {"$schema": URIS["2020-12"], "$defs": {"zip": {"type": "string", "pattern": "^\\d+$"}}}
+    registry = Registry().with_resources(
+        [
+            ("http://example.com/address", Resource.from_contents({"$schema": URIS["2020-12"], **address})),
+            ("http://example.com/parts", Resource.from_contents(parts)),
+        ]
+    )
+    schema = {"type": "array", "items": {"$ref": "http://example.com/address"}}
+    assert_texts(schema, ['[{"zip": "12"}]', "[]"], ['[{"zip": "a"}]', "[{}]"], registry=registry, judged=False)
+    with pytest.raises(InvalidSchemaError, match="leads nowhere"):
+        JsonSchemaStateMachine(schema)
+
+
+def test_a_document_of_another_draft() -> None:
+    """A document that is referred to is read by its own draft."""
+    old = {"$schema": URIS["4"], "minimum": 3, "exclusiveMinimum": True}
+    registry = Registry().with_resource("http://example.com/old", Resource.from_contents(old))
+    schema = {"items": {"$ref": "http://example.com/old"}, "prefixItems": [{"minimum": 3}], "type": "array"}
+    assert_texts(schema, ["[3, 4]"], ["[3, 3]"], registry=registry, judged=False)
+
+
+def test_dynamic_references() -> None:
+    schema = {
+        "$id": "http://example.com/strict-tree",
+        "$dynamicAnchor": "node",
+        "$ref": "tree",
+        "unevaluatedProperties": False,
+        "$defs": {
+            "tree": {
+                "$id": "tree",
+                "$dynamicAnchor": "node",
+                "type": "object",
+                "properties": {"v": True, "kids": {"type": "array", "items": {"$dynamicRef": "#node"}}},
+            }
+        },
+    }
+    admitted = ["{}", '{"v": 1, "kids": [{"v": 2}]}']
+    assert_texts(schema, admitted, ['{"w": 1}', '{"kids": [{"w": 1}]}'])
+    assert Draft202012Validator(schema).is_valid({"v": 1, "kids": []})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"allOf": [{"$ref": "#"}]},
+        {"anyOf": [{"type": "null"}, {"$ref": "#"}]},
+        {"not": {"$ref": "#"}},
+        {"if": {"$ref": "#"}, "then": {"type": "null"}},
+        {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"oneOf": [{"$ref": "#/$defs/x"}]}}},
+    ],
+)
+def test_loops_that_consume_nothing(schema: Any) -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        JsonSchemaStateMachine(schema)
+    assert caught.value.keyword == "$ref"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"$ref": "#"}, "minItems": 1},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+        {
+            "$ref": "#/$defs/a",
+            "$defs": {
+                "a": {"type": "array", "prefixItems": [{"$ref": "#/$defs/b"}], "minItems": 1},
+                "b": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]},
+            },
+        },
+    ],
+)
+def test_recursion_without_end_is_unsatisfiable(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine(schema)
+
+
+def test_a_part_that_recurs_without_end_is_left_out() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/bottomless"}, "b": {"type": "null"}},
+        "$defs": {"bottomless": {"type": "array", "items": {"$ref": "#/$defs/bottomless"}, "minItems": 1}},
+        "additionalProperties": False,
+    }
+    assert_texts(schema, ["{}", '{"b": null}'], ['{"a": []}', '{"a": [[]]}', '{"a": null}'])
+    assert JsonSchemaStateMachine(schema).start.after(b'{"').first_bytes == 1 << ord("b")
+
+
+def test_alternatives_that_ask_about_themselves() -> None:
+    """To tell alternatives apart their members are looked at, which may be of the same schema."""
+    node = {"$ref": "#/$defs/node"}
+    schema = {
+        "$ref": "#/$defs/node",
+        "$defs": {
+            "node": {
+                "oneOf": [
+                    {"type": "null"},
+                    {"type": "object", "properties": {"x": node}, "required": ["x"], "additionalProperties": False},
+                    {
+                        "type": "object",
+                        "properties": {"x": node, "y": node},
+                        "required": ["x", "y"],
+                        "additionalProperties": False,
+                    },
+                ]
+            }
+        },
+    }
+    assert_texts(
+        schema,
+        ["null", '{"x": null}', '{"x": {"x": null}, "y": null}'],
+        ["{}", '{"y": null}', '{"x": 1}', '{"x": {}}'],
+    )
+
+
+@pytest.mark.xfail(
+    reason="a propertyNames that refers to its own schema is taken for a loop",
+    raises=InvalidSchemaError,
+    strict=True,
+)
+def test_names_that_refer_to_their_own_schema() -> None:
+    """A name is a string, and what objects must be like says nothing about it."""
+    schema = {"propertyNames": {"$ref": "#"}, "maxLength": 2}
+    assert_texts(schema, ['{"ab": 1}', '"ab"', "{}"], ['{"abc": 1}', '"abc"'])
+
+
+def test_deep_nesting() -> None:
+    machine = JsonSchemaStateMachine(TREE)
+    text = '{"v": 1}'
+    for _ in range(200):
+        text = f'{{"v": 1, "kids": [{text}]}}'
+    assert machine.matches(text)
+    assert not machine.matches(text[:-1])
