@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import Lazy, branch, choice, literal, sequence
+from state_machines.grammar.nodes import branch, choice, literal, sequence
 from state_machines.grammar.symbols import CodePointSet, byte_set, code_points
 
 __all__ = ["JSON_STRING", "RAW", "EncodedText", "Spelling", "encode_set", "encoded"]

@@ -1,4 +1,4 @@
-"""The positive half of the algebra: sets, literals, sequence, choice, repetition, references.
+"""The positive half of the algebra: sets, literals, sequence, choice, repetition.
 
 ==========================  =============================================
 constructor                 language
@@ -6,19 +6,16 @@ constructor                 language
 :func:`symbols`             one symbol of a set
 :func:`branch`              a node given by its row
 :func:`literal`             one byte string
-:func:`literals`            n-way choice over byte strings, one shared trie
 :func:`sequence`            one after the other
 :func:`choice`              any of several
 :func:`optional`            the node or nothing
 :func:`repetition`          between m and n times, counted, never unrolled
-:class:`Lazy`               a node that is unfolded when it is first asked
-:func:`reference`           a lazy node given by a function: recursion
 ==========================  =============================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 
 from state_machines.grammar.node import (
     EMPTY,
@@ -35,20 +32,16 @@ from state_machines.grammar.symbols import is_whole_alphabet
 __all__ = [
     "Branch",
     "Choice",
-    "Lazy",
     "Repetition",
     "Sequence",
     "SymbolNode",
     "branch",
     "choice",
     "literal",
-    "literals",
     "optional",
-    "reference",
     "repetition",
     "sequence",
     "symbols",
-    "trie",
 ]
 
 
@@ -117,50 +110,6 @@ def literal(text: bytes) -> Node:
     for byte in reversed(text):
         node = branch(((1 << byte, node),))
     return node
-
-
-def literals(texts: Iterable[bytes]) -> Node:
-    """Return the language of the given byte strings as one trie with shared suffixes."""
-    return trie((text, EPSILON) for text in texts)
-
-
-def trie(
-    entries: Iterable[tuple[Iterable[int], Node]],
-    singleton: Callable[[int], Symbols] = (1).__lshift__,
-) -> Node:
-    """Return the choice of *word, then node* over all entries, as one trie.
-
-    ``singleton`` makes a symbol set of one symbol; the default is that of bytes. Built bottom-up
-    without recursion, so words may be of any length.
-    """
-    root: dict[int | None, object] = {}
-    for word, then in entries:
-        vertex = root
-        for symbol in word:
-            vertex = vertex.setdefault(symbol, {})  # type: ignore[assignment]
-        ends = vertex.setdefault(None, [])
-        ends.append(then)  # type: ignore[attr-defined]
-    return _fold_trie(root, singleton)
-
-
-def _fold_trie(root: dict[int | None, object], singleton: Callable[[int], Symbols]) -> Node:
-    folded: dict[int, Node] = {}
-    stack: list[tuple[dict[int | None, object], bool]] = [(root, False)]
-    while stack:
-        vertex, ready = stack.pop()
-        children = [(symbol, child) for symbol, child in vertex.items() if symbol is not None]
-        if not ready:
-            stack.append((vertex, True))
-            stack.extend((child, False) for _, child in children)  # type: ignore[misc]
-            continue
-        ends: list[Node] = vertex.get(None, [])  # type: ignore[assignment]
-        plain = branch(
-            ((singleton(symbol), folded.pop(id(child))) for symbol, child in children),
-            nullable=any(end is EPSILON for end in ends),
-        )
-        others = [end for end in ends if end is not EPSILON]
-        folded[id(vertex)] = choice([plain, *others]) if others else plain
-    return folded[id(root)]
 
 
 class Sequence(Node):
@@ -442,64 +391,3 @@ def repetition(body: Node, least: int, most: int | None) -> Node:
 def optional(body: Node) -> Node:
     """Return the language of ``body`` and the empty word."""
     return body if body.nullable else choice((EPSILON, body))
-
-
-class Lazy(Node):
-    """A node that is unfolded when its row is first needed; subclasses give :meth:`expand`.
-
-    Recursion goes through lazy nodes. Subclasses say at birth whether they are nullable and give
-    bounds on their words' length; they must consume a symbol before they meet themselves again.
-    """
-
-    __slots__ = ("_expansion",)
-
-    def __init__(
-        self, *, nullable: bool = False, min_length: int = 0, max_length: int | None = None
-    ) -> None:
-        super().__init__(nullable=nullable, min_length=min_length, max_length=max_length)
-        self._expansion: Node | None = None
-
-    def expand(self) -> Node:
-        """Return an equivalent node; called once."""
-        raise NotImplementedError  # pragma: no cover - abstract
-
-    @property
-    def expansion(self) -> Node:
-        """The equivalent node, made on first use."""
-        node = self._expansion
-        if node is None:
-            node = self._expansion = self.expand()
-        return node
-
-    def _make_row(self) -> Row:
-        return self.expansion.row
-
-    def _make_first_bytes(self) -> int:
-        return self.expansion.first_bytes
-
-    def step(self, byte: int) -> Node:
-        return self.expansion.derivative(byte)
-
-
-class _Reference(Lazy):
-    __slots__ = ("_make",)
-
-    def __init__(self, make: Callable[[], Node], nullable: bool) -> None:
-        super().__init__(nullable=nullable, min_length=0 if nullable else 1)
-        self._make = make
-
-    def expand(self) -> Node:
-        target = self._make()
-        if target.nullable != self.nullable:
-            raise ValueError(f"the reference was declared nullable={self.nullable}; it is not so")
-        return target
-
-
-def reference(key: Hashable, make: Callable[[], Node], *, nullable: bool = False) -> Node:
-    """Return a node that stands for ``make()``, called when it is first needed.
-
-    References of equal ``key`` are one node, so a recursive grammar closes on itself. ``nullable``
-    must be true to the target: it is asked before the target can exist. The target must be
-    productive (some word of finite length) and must not be left-recursive.
-    """
-    return intern_node((_Reference, key), lambda: _Reference(make, nullable))

@@ -10,8 +10,9 @@ from typing import Any
 
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.capture import captured
+from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import Lazy, choice, literal, sequence
+from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.item_steps import ItemState, ItemSteps

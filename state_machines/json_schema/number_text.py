@@ -20,12 +20,19 @@ from functools import lru_cache
 
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import choice, optional, repetition, sequence, symbols, trie
+from state_machines.grammar.nodes import choice, optional, repetition, sequence, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.grammar.tries import trie
 from state_machines.json_schema.multiples import multiples
 from state_machines.json_schema.numbers import Interval, NumberSet
 
-__all__ = ["MAX_EXPONENT", "MAX_INTEGER_DIGITS", "MAX_NEGATIVE_EXPONENT", "number_language"]
+__all__ = [
+    "MAX_EXPONENT",
+    "MAX_INTEGER_DIGITS",
+    "MAX_NEGATIVE_EXPONENT",
+    "every_spelling",
+    "number_language",
+]
 
 MAX_INTEGER_DIGITS = 308
 MAX_LISTED = 256
@@ -54,6 +61,16 @@ _ZEROS = repetition(_ZERO, 0, None)
 def number_language(numbers: NumberSet) -> Node:
     """Return the spellings of a set's numbers, as a language of code points."""
     return choice(_interval_language(interval) for interval in numbers.intervals)
+
+
+@lru_cache(maxsize=4096)
+def every_spelling(number: Fraction) -> Node:
+    """Return all the ways in which a number is ever written, whatever set it is out of."""
+    exactly = Interval(low=number, high=number)
+    plain = choice((_non_negative(exactly), _negative(exactly)))
+    if not number:
+        plain = sequence(optional(_MINUS), plain)
+    return choice((plain, _scientific_within(exactly)))
 
 
 @lru_cache(maxsize=4096)

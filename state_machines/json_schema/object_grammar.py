@@ -15,8 +15,9 @@ from itertools import combinations
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.capture import captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
+from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node, intern_node
-from state_machines.grammar.nodes import Lazy, branch, choice, literal, sequence
+from state_machines.grammar.nodes import branch, choice, literal, sequence
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.names import NameCell, count_words, listed_names, name_cells
 from state_machines.json_schema.object_shape import ObjectShape, without_names, word_in

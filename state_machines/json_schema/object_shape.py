@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from state_machines.grammar.boolean import difference, everything
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import trie
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
+from state_machines.grammar.tries import trie
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["NameRule", "ObjectShape", "names_language", "without_names", "word_in"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
+from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import Node, intern_node
-from state_machines.grammar.nodes import Lazy, choice, literal, sequence
+from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.json_schema.array_grammar import ArrayPlan
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.cardinality import Cardinality

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import Choice, Lazy, Sequence, sequence
+from state_machines.grammar.nodes import Choice, Sequence, sequence
 from state_machines.masks.lexeme_walk import LexemeWalk
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.recent import Recent, RecentWeak

@@ -38,10 +38,10 @@ from state_machines.grammar.nodes import (
     repetition,
     sequence,
     symbols,
-    trie,
 )
 from state_machines.grammar.nodes import Sequence as SequenceNode
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.grammar.tries import trie
 from state_machines.regex.analysis import (
     always_matches_nothing,
     left_classes,

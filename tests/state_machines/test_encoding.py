@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.encoding import JSON_STRING, RAW, encode_set, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import repetition, sequence, symbols, trie
+from state_machines.grammar.nodes import repetition, sequence, symbols
 from state_machines.grammar.symbols import (
     ANY_CODE_POINT,
     MAX_CODE_POINT,
@@ -20,6 +20,7 @@ from state_machines.grammar.symbols import (
     bytes_in,
     code_points,
 )
+from state_machines.grammar.tries import trie
 
 BORDERS = [
     *range(0x24),

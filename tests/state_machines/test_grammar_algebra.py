@@ -16,20 +16,19 @@ from hypothesis import strategies as st
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar import boolean
 from state_machines.grammar.boolean import complement, difference, everything, intersection
+from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
 from state_machines.grammar.nodes import (
     branch,
     choice,
     literal,
-    literals,
     optional,
-    reference,
     repetition,
     sequence,
     symbols,
-    trie,
 )
 from state_machines.grammar.symbols import ANY_BYTE, byte_set, bytes_in
+from state_machines.grammar.tries import literals, trie
 
 # Three letters stand for the alphabet: c is one of all the bytes that are neither a nor b.
 A, B = byte_set(b"a"), byte_set(b"b")

@@ -9,9 +9,11 @@ of appendix A, the ABNF of ISO 8601 durations.
 
 from __future__ import annotations
 
+from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, reference, sequence, trie
+from state_machines.grammar.nodes import choice, sequence
 from state_machines.grammar.symbols import code_points
+from state_machines.grammar.tries import trie
 from state_machines.regex import compile_pattern
 
 __all__ = ["date", "date_time", "duration", "time"]

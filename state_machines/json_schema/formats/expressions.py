@@ -16,18 +16,11 @@ Not enforced is that a name is given to one group only and that a back-reference
 
 from __future__ import annotations
 
+from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import (
-    branch,
-    choice,
-    optional,
-    reference,
-    repetition,
-    sequence,
-    symbols,
-    trie,
-)
+from state_machines.grammar.nodes import branch, choice, optional, repetition, sequence, symbols
 from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.grammar.tries import trie
 from state_machines.regex import compile_pattern
 
 __all__ = ["MAX_GROUPS", "SCRIPTS", "ecma_regex"]
