@@ -14,7 +14,8 @@ from state_machines.json_schema.cardinality import Cardinality
 from state_machines.json_schema.constants import constant
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.number_text import number_language
+from state_machines.json_schema.number_text import every_spelling, number_language
+from state_machines.json_schema.numbers import NumberSet
 from state_machines.json_schema.object_grammar import ObjectPlan
 from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
@@ -24,14 +25,25 @@ __all__ = ["Translator"]
 
 
 class Translator:
-    """Makes the nodes of one compilation's terms; arrays and objects unfold when they are met."""
+    """Makes the nodes of one compilation's terms; arrays and objects unfold when they are met.
 
-    def __init__(self, normaliser: Normaliser, layout: Layout, *, any_order: bool) -> None:
+    ``any_spelling`` is for telling values apart: single numbers are taken however they are spelled.
+    """
+
+    def __init__(
+        self,
+        normaliser: Normaliser,
+        layout: Layout,
+        *,
+        any_order: bool,
+        any_spelling: bool = False,
+    ) -> None:
         self._normaliser = normaliser
         self._layout = layout
         self._any_order = any_order
+        self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
-        self._orderless: Translator | None = self if any_order else None
+        self._constants: Translator | None = None
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""
@@ -42,7 +54,7 @@ class Translator:
         return node
 
     def _value(self, values: Values, depth: int) -> Node:
-        ways = [_scalars(values)]
+        ways = [_scalars(values, any_spelling=self._any_spelling)]
         shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
         ways.extend(
             self._container(shape, depth)
@@ -52,11 +64,13 @@ class Translator:
         return choice(ways)
 
     def _constant(self, value: Any, depth: int) -> Node:
-        """Return the node of one JSON value, its members in any order."""
-        if self._orderless is None:
-            self._orderless = Translator(self._normaliser, self._layout, any_order=True)
+        """Return the node of one JSON value, in any spelling and order of its members."""
+        if self._constants is None:
+            self._constants = Translator(
+                self._normaliser, self._layout, any_order=True, any_spelling=True
+            )
         table = self._normaliser.table
-        return self._orderless.value(table.given(constant(value, table)), depth)
+        return self._constants.value(table.given(constant(value, table)), depth)
 
     def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
         return intern_node(
@@ -106,13 +120,19 @@ class Container(Lazy):
         return self.translator.unfold(self.shape, self.depth)
 
 
-def _scalars(values: Values) -> Node:
+def _scalars(values: Values, *, any_spelling: bool) -> Node:
     ways = []
     if values.null:
         ways.append(literal(b"null"))
     ways.extend(literal(b"true" if value else b"false") for value in sorted(values.booleans))
     if not values.numbers.is_empty:
-        ways.append(encoded(number_language(values.numbers), RAW))
+        ways.append(encoded(_numbers(values.numbers, any_spelling), RAW))
     if not values.strings.is_empty:
         ways.append(sequence(literal(b'"'), encoded(values.strings, JSON_STRING, b'"')))
     return choice(ways)
+
+
+def _numbers(numbers: NumberSet, any_spelling: bool) -> Node:
+    if any_spelling and all(i.low is not None and i.low == i.high for i in numbers.intervals):
+        return choice(every_spelling(i.low) for i in numbers.intervals if i.low is not None)
+    return number_language(numbers)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 from judging import Judge
 from schema_strategies import examples, json_values, object_schemas, schemas, values_near
-from small_vocabulary import brute_force_mask, cuttings, an_ending, small_vocabulary
+from small_vocabulary import an_ending, brute_force_mask, cuttings, small_vocabulary
 
 from state_machines import (
     GrammarBudgetError,
@@ -147,7 +147,6 @@ def test_walks_by_tokens_end_in_admitted_text(
 @given(st.data())
 def test_values_are_accepted_exactly_if_admitted(data: st.DataObject) -> None:
     schema = data.draw(schemas())
-    order = data.draw(ORDERS)
     machine = compiled(schema, property_order="any")
     in_order = compiled(schema, property_order="schema")
     judge = Judge(schema)
@@ -256,9 +255,7 @@ def test_masks_and_advance_agree_with_brute_force(schema: Any, order: Any, seed:
             assert twin.state is state
             assert not twin.is_finished
         assert matcher.state is state
-        plain = [
-            t for t in np.flatnonzero(mask).tolist() if t not in VOCABULARY.end_token_ids
-        ]
+        plain = [t for t in np.flatnonzero(mask).tolist() if t not in VOCABULARY.end_token_ids]
         if not plain:
             break
         long = [t for t in plain if len(VOCABULARY.token_bytes[t] or b"") > 1]

@@ -17,29 +17,57 @@ CASES = [
     ({"items": {"type": "null"}}, ["[]", "[null]", "[null, null]", "1"], ["[1]", "[null, 1]"]),
     ({"items": False}, ["[]", "{}", "3"], ["[1]", "[[]]"]),
     ({"items": True}, ["[]", "[1, []]"], []),
-    ({"prefixItems": [{"const": 1}, {"const": 2}]}, ["[]", "[1]", "[1, 2]", "[1, 2, 9]"], ["[2]", "[1, 1]"]),
+    (
+        {"prefixItems": [{"const": 1}, {"const": 2}]},
+        ["[]", "[1]", "[1, 2]", "[1, 2, 9]"],
+        ["[2]", "[1, 1]"],
+    ),
     ({"prefixItems": [{"const": 1}], "items": False}, ["[]", "[1]"], ["[1, 1]", "[2]"]),
-    ({"prefixItems": [{"const": 1}], "items": {"const": 2}}, ["[1, 2, 2]"], ["[1, 1]", "[1, 2, 1]"]),
+    (
+        {"prefixItems": [{"const": 1}], "items": {"const": 2}},
+        ["[1, 2, 2]"],
+        ["[1, 1]", "[1, 2, 1]"],
+    ),
     ({"prefixItems": [True, False]}, ["[]", "[5]"], ["[5, 5]"]),
     ({"minItems": 2}, ["[1, 2]", "[1, 2, 3]", "{}"], ["[]", "[1]"]),
     ({"maxItems": 2}, ["[]", "[1, 2]"], ["[1, 2, 3]"]),
-    ({"minItems": 1, "maxItems": 1, "items": {"type": "integer"}}, ["[7]"], ["[]", "[1, 2]", "[null]"]),
+    (
+        {"minItems": 1, "maxItems": 1, "items": {"type": "integer"}},
+        ["[7]"],
+        ["[]", "[1, 2]", "[null]"],
+    ),
     ({"minItems": 2, "maxItems": 2.0}, ["[1, 2]"], ["[1]", "[1, 2, 3]"]),
     ({"maxItems": 0}, ["[]"], ["[1]"]),
-    ({"items": {"items": {"type": "integer"}, "minItems": 1}}, ["[]", "[[1]]", "[[1, 2], [3]]"], ["[[]]", "[[null]]"]),
-    ({"minItems": 200, "items": {"const": 1}}, [f"[{', '.join('1' * 200)}]"], [f"[{', '.join('1' * 199)}]"]),
+    (
+        {"items": {"items": {"type": "integer"}, "minItems": 1}},
+        ["[]", "[[1]]", "[[1, 2], [3]]"],
+        ["[[]]", "[[null]]"],
+    ),
+    (
+        {"minItems": 200, "items": {"const": 1}},
+        [f"[{', '.join('1' * 200)}]"],
+        [f"[{', '.join('1' * 199)}]"],
+    ),
     ({"contains": {"const": 1}}, ["[1]", "[0, 1, 0]", "[1, 1]", "3"], ["[]", "[0]", "[[1]]"]),
     ({"contains": {"const": 1}, "maxContains": 1}, ["[1]", "[0, 1]"], ["[1, 1]", "[]"]),
     ({"contains": {"const": 1}, "minContains": 2}, ["[1, 1]", "[1, 0, 1]"], ["[1]", "[1, 0]"]),
     ({"contains": {"const": 1}, "minContains": 0}, ["[]", "[1]", "[0]"], []),
-    ({"contains": {"type": "integer"}, "items": {"minimum": 5}}, ["[5]", "[5.5, 6]"], ["[5.5]", "[1]"]),
+    (
+        {"contains": {"type": "integer"}, "items": {"minimum": 5}},
+        ["[5]", "[5.5, 6]"],
+        ["[5.5]", "[1]"],
+    ),
     ({"not": {"contains": {"const": 1}}, "type": "array"}, ["[]", "[2]"], ["[1]", "[2, 1]"]),
     ({"not": {"items": {"const": 1}}, "type": "array"}, ["[2]", "[1, 2]"], ["[]", "[1]", "[1, 1]"]),
     ({"not": {"minItems": 2}, "type": "array"}, ["[]", "[1]"], ["[1, 2]"]),
     ({"not": {"prefixItems": [{"const": 1}]}, "type": "array"}, ["[2]", "[2, 1]"], ["[]", "[1]"]),
     ({"enum": [[1, 2], []]}, ["[1, 2]", "[1.0, 2]", "[]"], ["[1]", "[2, 1]", "[1, 2, 3]"]),
     ({"const": [[], {"a": [None]}]}, ['[[], {"a": [null]}]'], ["[[], {}]", "[[]]"]),
-    ({"uniqueItems": True, "items": {"enum": [1, 2]}}, ["[]", "[1]", "[1, 2]", "[2, 1]"], ["[1, 1]", "[1, 1.0]"]),
+    (
+        {"uniqueItems": True, "items": {"enum": [1, 2]}},
+        ["[]", "[1]", "[1, 2]", "[2, 1]"],
+        ["[1, 1]", "[1, 1.0]"],
+    ),
     ({"uniqueItems": True, "items": {"enum": ["a", "b"]}}, ['["a", "b"]'], ['["a", "a"]']),
     ({"uniqueItems": False}, ["[1, 1]"], []),
     ({"prefixItems": [True], "unevaluatedItems": False}, ["[]", "[1]"], ["[1, 1]"]),
@@ -91,6 +119,39 @@ def test_tuples_of_older_drafts(
 def test_contradictions_are_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine(schema)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"uniqueItems": True}, {"items": {"type": "number"}, "uniqueItems": True}]
+)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("1", "1.0"), ("1", "1.00"), ("1", "1e0"), ("100000", "1e5"), ("1e5", "1.0E+05"), ("0", "-0"),
+     ("0.0", "-0.00"), ("0.1", "1e-1"), ("1.5", "1.50"), ("-2", "-2.0e0")],
+)  # fmt: skip
+def test_a_number_does_not_come_again_in_another_spelling(
+    schema: Any, first: str, second: str
+) -> None:
+    texts = [f"[{a}, {b}]" for a, b in ((first, second), (second, first), (first, first))]
+    assert_texts(schema, [f"[{first}, 3]", f"[7, {second}]"], texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[1], [1.0]]",
+        "[[1], [1e0]]",
+        '[{"a": 1}, {"a": 1.0}]',
+        '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]',
+        '["é", "\\u00e9"]',
+        '[{"é": []}, {"\\u00e9": []}]',
+        "[[], 1, {}, []]",
+        "[null, null]",
+    ],
+)
+def test_items_that_are_equal_in_json_do_not_come_again(text: str) -> None:
+    schema = {"uniqueItems": True}
+    assert_texts(schema, ["[true, 1]", "[false, 0]", '["1", 1]', "[[1], [2]]"], [text])
 
 
 def test_too_few_different_items() -> None:

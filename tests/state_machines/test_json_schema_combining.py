@@ -35,7 +35,11 @@ CASES = [
     ({"not": {"type": ["array", "object", "string"]}}, *of_type(None, bool, int, float)),
     ({"not": {"type": "integer"}, "type": "number"}, *of_type(float)),
     ({"not": {"const": None}}, [t for t in ALL if t != "null"], ["null"]),
-    ({"enum": [None, True, 0, "", [], {}]}, ["null", "true", "0", '""', "[]", "{}"], ["false", "1", '"a"', "[1]"]),
+    (
+        {"enum": [None, True, 0, "", [], {}]},
+        ["null", "true", "0", '""', "[]", "{}"],
+        ["false", "1", '"a"', "[1]"],
+    ),
     ({"enum": [0, 1]}, ["0", "1"], ["false", "true"]),
     ({"enum": [False, True]}, ["false", "true"], ["0", "1"]),
     ({"anyOf": [{"type": "null"}, {"type": "null"}]}, ["null"], ["1"]),
@@ -68,7 +72,12 @@ CASES = [
     ({"if": {"type": "integer"}, "then": {"minimum": 3}}, ["3", "1.5", "null"], ["2"]),
     ({"if": {"type": "integer"}, "else": {"type": "null"}}, ["2", "null"], ["1.5", '""']),
     (
-        {"if": {"maxLength": 1}, "then": {"const": "a"}, "else": {"pattern": "b$"}, "type": "string"},
+        {
+            "if": {"maxLength": 1},
+            "then": {"const": "a"},
+            "else": {"pattern": "b$"},
+            "type": "string",
+        },
         ['"a"', '"ab"'],
         ['"b"', '""', '"ba"'],
     ),
@@ -87,7 +96,11 @@ CASES = [
         ['{"k": "x"}', '{"k": "x", "q": 1}', '{"k": "y", "p": 1}'],
     ),
     ({"title": "t", "description": "d", "default": 1, "examples": [2], "$comment": "c"}, ALL, []),
-    ({"deprecated": True, "readOnly": True, "writeOnly": False, "contentEncoding": "base64"}, ALL, []),
+    (
+        {"deprecated": True, "readOnly": True, "writeOnly": False, "contentEncoding": "base64"},
+        ALL,
+        [],
+    ),
     ({"type": "null", "no-such-keyword": {"type": 7}}, ["null"], ["1"]),
 ]
 

@@ -72,7 +72,11 @@ NO_SCHEMA = [
 UNSUPPORTED = [
     ({"pattern": "(a)\\1"}, "pattern", "/pattern"),
     ({"pattern": "(?<n>a)\\k<n>"}, "pattern", "/pattern"),
-    ({"patternProperties": {"(a)\\1": {}}, "type": "object"}, "patternProperties", "/patternProperties"),
+    (
+        {"patternProperties": {"(a)\\1": {}}, "type": "object"},
+        "patternProperties",
+        "/patternProperties",
+    ),
 ]
 
 
@@ -113,7 +117,10 @@ WRAPPERS: list[tuple[Any, str]] = [
     (lambda s: {"dependentSchemas": {"a": s}}, "/dependentSchemas/a"),
     (lambda s: {"$ref": "#/$defs/x", "$defs": {"x": {"items": s}}}, "/$defs/x/items"),
     (
-        lambda s: {"items": {"$ref": "#/$defs/x"}, "$defs": {"x": {"items": {"$ref": "#/$defs/y"}}, "y": s}},
+        lambda s: {
+            "items": {"$ref": "#/$defs/x"},
+            "$defs": {"x": {"items": {"$ref": "#/$defs/y"}}, "y": s},
+        },
         "/$defs/y",
     ),
     (lambda s: {"properties": {"a": {"items": [s]}}, **DRAFT_7}, "/properties/a/items/0"),
@@ -147,7 +154,9 @@ def test_what_is_not_reachable_does_not_count() -> None:
     )
 
 
-@pytest.mark.parametrize("schema", [{"const": {1, 2}}, {"minimum": float("nan")}, {"enum": [object()]}])
+@pytest.mark.parametrize(
+    "schema", [{"const": {1, 2}}, {"minimum": float("nan")}, {"enum": [object()]}]
+)
 def test_what_is_no_json(schema: Any) -> None:
     with pytest.raises(InvalidSchemaError, match="not JSON"):
         JsonSchemaStateMachine(schema)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import strategies as st
 from judging import Judge
 from schema_checks import written_by_tokens
 from schema_strategies import examples, schemas, values_near
 
-from hypothesis import strategies as st
 from state_machines import (
     GrammarBudgetError,
     InvalidSchemaError,
@@ -76,7 +76,20 @@ def test_indented_is_json_dumps_with_an_indent_of_two(value: Any) -> None:
 
 @pytest.mark.parametrize("whitespace", ["json", "compact", "indented"])
 @pytest.mark.parametrize(
-    "text", [" {}", "{} ", "{ }", '{"a" :1}', '{"a":  1}', "[1,  2]", "[ 1]", "[1 ]", "\n1", "[1,\n2]", '{\n}']
+    "text",
+    [
+        " {}",
+        "{} ",
+        "{ }",
+        '{"a" :1}',
+        '{"a":  1}',
+        "[1,  2]",
+        "[ 1]",
+        "[1 ]",
+        "\n1",
+        "[1,\n2]",
+        "{\n}",
+    ],
 )
 def test_other_white_space_is_never_written(text: str, whitespace: Any) -> None:
     assert not JsonSchemaStateMachine({}, whitespace=whitespace).matches(text)
@@ -100,7 +113,12 @@ def test_indented_values_are_accepted_exactly_if_admitted(data: st.DataObject) -
     value = data.draw(values_near(schema))
     try:
         machine = JsonSchemaStateMachine(schema, whitespace="indented", property_order="any")
-    except (UnsatisfiableSchemaError, UnsupportedSchemaError, InvalidSchemaError, GrammarBudgetError):
+    except (
+        UnsatisfiableSchemaError,
+        UnsupportedSchemaError,
+        InvalidSchemaError,
+        GrammarBudgetError,
+    ):
         assume(False)
     for ensure_ascii in (True, False):
         text = json.dumps(value, indent=2, ensure_ascii=ensure_ascii)

@@ -15,20 +15,52 @@ INTEGER = {"type": "integer"}
 STRING = {"type": "string"}
 
 CASES = [
-    ({"type": "object"}, ["{}", '{"a": 1}', '{"": {"": []}}'], ["{", '{"a"}', "{1: 2}", '{"a": 1,}', "[]"]),
+    (
+        {"type": "object"},
+        ["{}", '{"a": 1}', '{"": {"": []}}'],
+        ["{", '{"a"}', "{1: 2}", '{"a": 1,}', "[]"],
+    ),
     ({"properties": {"a": INTEGER}}, ["{}", '{"a": 1}', '{"b": null}', "7"], ['{"a": null}']),
     ({"properties": {"a": False}}, ["{}", '{"b": 1}'], ['{"a": 1}', '{"a": null}']),
     ({"properties": {"a": True}, "required": ["a"]}, ['{"a": {}}', "null"], ["{}", '{"b": 1}']),
     ({"required": ["a"]}, ['{"a": 1}', '{"a": 1, "b": 2}', "3"], ["{}", '{"b": 1}', '{"aa": 1}']),
     ({"required": []}, ["{}"], []),
-    ({"properties": {"a": INTEGER}, "additionalProperties": False}, ["{}", '{"a": 1}'], ['{"b": 1}', '{"a": 1, "b": 1}']),
+    (
+        {"properties": {"a": INTEGER}, "additionalProperties": False},
+        ["{}", '{"a": 1}'],
+        ['{"b": 1}', '{"a": 1, "b": 1}'],
+    ),
     ({"additionalProperties": False}, ["{}", "1"], ['{"a": 1}', '{"": 1}']),
-    ({"additionalProperties": INTEGER}, ["{}", '{"x": 1, "y": 2}'], ['{"x": null}', '{"x": 1, "y": null}']),
-    ({"properties": {"a": STRING}, "additionalProperties": INTEGER}, ['{"a": "", "b": 1}'], ['{"a": 1}', '{"b": ""}']),
-    ({"patternProperties": {"^a": INTEGER}}, ['{"a": 1}', '{"ab": 1, "b": null}'], ['{"a": null}', '{"ab": ""}']),
-    ({"patternProperties": {"a": INTEGER, "b": {"minimum": 5}}}, ['{"ab": 5}', '{"a": 1}'], ['{"ab": 4}', '{"ab": 5.5}']),
-    ({"patternProperties": {"^a": INTEGER}, "additionalProperties": False}, ['{"a": 1}', "{}"], ['{"b": 1}', '{"a": ""}']),
-    ({"properties": {"ab": {"minimum": 3}}, "patternProperties": {"^a": INTEGER}}, ['{"ab": 3}'], ['{"ab": 2}', '{"ab": 3.5}']),
+    (
+        {"additionalProperties": INTEGER},
+        ["{}", '{"x": 1, "y": 2}'],
+        ['{"x": null}', '{"x": 1, "y": null}'],
+    ),
+    (
+        {"properties": {"a": STRING}, "additionalProperties": INTEGER},
+        ['{"a": "", "b": 1}'],
+        ['{"a": 1}', '{"b": ""}'],
+    ),
+    (
+        {"patternProperties": {"^a": INTEGER}},
+        ['{"a": 1}', '{"ab": 1, "b": null}'],
+        ['{"a": null}', '{"ab": ""}'],
+    ),
+    (
+        {"patternProperties": {"a": INTEGER, "b": {"minimum": 5}}},
+        ['{"ab": 5}', '{"a": 1}'],
+        ['{"ab": 4}', '{"ab": 5.5}'],
+    ),
+    (
+        {"patternProperties": {"^a": INTEGER}, "additionalProperties": False},
+        ['{"a": 1}', "{}"],
+        ['{"b": 1}', '{"a": ""}'],
+    ),
+    (
+        {"properties": {"ab": {"minimum": 3}}, "patternProperties": {"^a": INTEGER}},
+        ['{"ab": 3}'],
+        ['{"ab": 2}', '{"ab": 3.5}'],
+    ),
     ({"patternProperties": {"^a": False}}, ['{"b": 1}', "{}"], ['{"a": 1}', '{"ab": 1}']),
     ({"propertyNames": {"maxLength": 2}}, ["{}", '{"ab": 1}', '{"é😀": 1}'], ['{"abc": 1}']),
     ({"propertyNames": {"enum": ["a", "b"]}}, ['{"a": 1, "b": 2}'], ['{"c": 1}', '{"": 1}']),
@@ -39,18 +71,51 @@ CASES = [
     ({"minProperties": 2}, ['{"a": 1, "b": 2}'], ["{}", '{"a": 1}', '{"a": 1, "a": 2}']),
     ({"maxProperties": 1}, ["{}", '{"a": 1}'], ['{"a": 1, "b": 2}']),
     ({"maxProperties": 0}, ["{}"], ['{"a": 1}']),
-    ({"minProperties": 1, "maxProperties": 1, "properties": {"a": INTEGER, "b": STRING}, "additionalProperties": False}, ['{"a": 1}', '{"b": ""}'], ["{}", '{"a": 1, "b": ""}']),
-    ({"enum": [{"a": 1, "b": [2]}, {}]}, ['{"a": 1, "b": [2]}', "{}"], ['{"a": 1}', '{"a": 1, "b": []}']),
+    (
+        {
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": {"a": INTEGER, "b": STRING},
+            "additionalProperties": False,
+        },
+        ['{"a": 1}', '{"b": ""}'],
+        ["{}", '{"a": 1, "b": ""}'],
+    ),
+    (
+        {"enum": [{"a": 1, "b": [2]}, {}]},
+        ['{"a": 1, "b": [2]}', "{}"],
+        ['{"a": 1}', '{"a": 1, "b": []}'],
+    ),
     ({"const": {"a": {"b": None}}}, ['{"a": {"b": null}}'], ['{"a": {}}', "{}"]),
-    ({"dependentRequired": {"a": ["b"]}}, ['{"b": 1, "a": 2}', '{"b": 1}', "{}"], ['{"a": 1}', '{"a": 1, "c": 2}']),
-    ({"dependentSchemas": {"a": {"maxProperties": 1}}}, ['{"a": 1}', '{"b": 1, "c": 2}'], ['{"a": 1, "b": 2}']),
+    (
+        {"dependentRequired": {"a": ["b"]}},
+        ['{"b": 1, "a": 2}', '{"b": 1}', "{}"],
+        ['{"a": 1}', '{"a": 1, "c": 2}'],
+    ),
+    (
+        {"dependentSchemas": {"a": {"maxProperties": 1}}},
+        ['{"a": 1}', '{"b": 1, "c": 2}'],
+        ['{"a": 1, "b": 2}'],
+    ),
     ({"not": {"required": ["a"]}, "type": "object"}, ["{}", '{"b": 1}'], ['{"a": 1}']),
-    ({"not": {"properties": {"a": INTEGER}}, "type": "object"}, ['{"a": null}'], ["{}", '{"a": 1}', '{"b": null}']),
-    ({"not": {"additionalProperties": INTEGER}}, ['{"a": null}', '{"a": 1, "b": null}'], ["{}", '{"a": 1}', "1"]),
+    (
+        {"not": {"properties": {"a": INTEGER}}, "type": "object"},
+        ['{"a": null}'],
+        ["{}", '{"a": 1}', '{"b": null}'],
+    ),
+    (
+        {"not": {"additionalProperties": INTEGER}},
+        ['{"a": null}', '{"a": 1, "b": null}'],
+        ["{}", '{"a": 1}', "1"],
+    ),
     ({"not": {"minProperties": 1}}, ["{}"], ['{"a": 1}', "1"]),
     ({"properties": {"a": True}, "unevaluatedProperties": False}, ["{}", '{"a": 1}'], ['{"b": 1}']),
     (
-        {"allOf": [{"properties": {"a": True}}], "properties": {"b": True}, "unevaluatedProperties": False},
+        {
+            "allOf": [{"properties": {"a": True}}],
+            "properties": {"b": True},
+            "unevaluatedProperties": False,
+        },
         ["{}", '{"a": 1, "b": 1}'],
         ['{"c": 1}', '{"b": 1, "c": 1}'],
     ),
@@ -102,8 +167,12 @@ def test_any_order() -> None:
 def test_required_members_that_are_not_listed() -> None:
     schema = {"properties": {"a": True}, "required": ["z", "y"]}
     ordered = [member_text(n) for n in ("azy", "zy", "zyx")]
-    assert_texts(schema, ordered, [member_text(n) for n in ("yz", "zay", "az", "xzy")], judged=False)
-    assert_texts(schema, [member_text(n) for n in ("yza", "xzy")], [member_text("az")], property_order="any")
+    assert_texts(
+        schema, ordered, [member_text(n) for n in ("yz", "zay", "az", "xzy")], judged=False
+    )
+    assert_texts(
+        schema, [member_text(n) for n in ("yza", "xzy")], [member_text("az")], property_order="any"
+    )
 
 
 def test_order_under_conjunction() -> None:
@@ -161,14 +230,20 @@ def test_listed_names_that_begin_alike() -> None:
         "additionalProperties": False,
     }
     admitted = ['{"a": 1, "ab": "", "abc": null, "": 0}', '{"ab": ""}', '{"abc": null}', '{"": 0}']
-    assert_texts(schema, admitted, ['{"ab": 1}', '{"abc": 1}', '{"abcd": 1}', '{"": 1}', '{"b": 1}'])
+    assert_texts(
+        schema, admitted, ['{"ab": 1}', '{"abc": 1}', '{"abcd": 1}', '{"": 1}', '{"b": 1}']
+    )
     open_schema = {"properties": {"ab": INTEGER}}
     assert_texts(open_schema, ['{"a": "", "abc": ""}', '{"ab": 1, "b": ""}'], ['{"ab": ""}'])
 
 
 def test_names_run_out() -> None:
     """Where few names are left, no member is begun that cannot be named."""
-    schema = {"additionalProperties": INTEGER, "propertyNames": {"enum": ["a", "b"]}, "type": "object"}
+    schema = {
+        "additionalProperties": INTEGER,
+        "propertyNames": {"enum": ["a", "b"]},
+        "type": "object",
+    }
     start = JsonSchemaStateMachine(schema, property_order="any").start
     assert start.after(b'{"a": 1').first_bytes >> ord(",") & 1
     assert not start.after(b'{"a": 1, "b": 1').first_bytes >> ord(",") & 1
@@ -207,7 +282,12 @@ def test_many_optional_members() -> None:
         {"type": "object", "propertyNames": {"enum": ["a"]}, "minProperties": 2},
         {"type": "object", "propertyNames": {"maxLength": 0}, "required": ["a"]},
         {"type": "object", "patternProperties": {"^a": False}, "required": ["ab"]},
-        {"type": "object", "properties": {"a": INTEGER}, "additionalProperties": False, "minProperties": 2},
+        {
+            "type": "object",
+            "properties": {"a": INTEGER},
+            "additionalProperties": False,
+            "minProperties": 2,
+        },
         {"type": "object", "additionalProperties": False, "not": {"maxProperties": 0}},
         {"type": "object", "required": ["a"], "not": {"required": ["a"]}},
         {"properties": {"a": {"enum": []}}, "required": ["a"], "type": "object"},

@@ -31,7 +31,12 @@ LIST = {
         "list": {
             "anyOf": [
                 {"type": "null"},
-                {"type": "array", "prefixItems": [{"const": 1}, {"$ref": "#/$defs/list"}], "minItems": 2, "items": False},
+                {
+                    "type": "array",
+                    "prefixItems": [{"const": 1}, {"$ref": "#/$defs/list"}],
+                    "minItems": 2,
+                    "items": False,
+                },
             ]
         }
     },
@@ -42,11 +47,19 @@ CASES = [
     ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}, ["null"], ["1"]),
     ({"$ref": "#/definitions/a", "definitions": {"a": {"type": "null"}}}, ["null"], ["1"]),
     ({"$ref": "#/$defs/a~1b~0%25", "$defs": {"a/b~%": {"type": "null"}}}, ["null"], ["1"]),
-    ({"properties": {"a": {"const": 1}, "b": {"$ref": "#/properties/a"}}}, ['{"b": 1}'], ['{"b": 2}']),
+    (
+        {"properties": {"a": {"const": 1}, "b": {"$ref": "#/properties/a"}}},
+        ['{"b": 1}'],
+        ['{"b": 2}'],
+    ),
     ({"prefixItems": [{"const": 1}, {"$ref": "#/prefixItems/0"}]}, ["[1, 1]"], ["[1, 2]"]),
     ({"$ref": "#name", "$defs": {"x": {"$anchor": "name", "type": "null"}}}, ["null"], ["1"]),
     (
-        {"$id": "http://example.com/root", "$ref": "part", "$defs": {"x": {"$id": "part", "const": 1}}},
+        {
+            "$id": "http://example.com/root",
+            "$ref": "part",
+            "$defs": {"x": {"$id": "part", "const": 1}},
+        },
         ["1"],
         ["2"],
     ),
@@ -71,7 +84,12 @@ CASES = [
         {
             "$ref": "#/$defs/even",
             "$defs": {
-                "even": {"anyOf": [{"const": 0}, {"items": {"$ref": "#/$defs/odd"}, "minItems": 1, "type": "array"}]},
+                "even": {
+                    "anyOf": [
+                        {"const": 0},
+                        {"items": {"$ref": "#/$defs/odd"}, "minItems": 1, "type": "array"},
+                    ]
+                },
                 "odd": {"items": {"$ref": "#/$defs/even"}, "minItems": 1, "type": "array"},
             },
         },
@@ -79,15 +97,25 @@ CASES = [
         ["[0]", "[[[0]]]", "[]", "[[]]"],
     ),
     ({"items": {"$ref": "#"}, "type": "array"}, ["[]", "[[], [[]]]"], ["[1]", "[[], 1]"]),
-    ({"additionalProperties": {"$ref": "#"}, "type": "object"}, ["{}", '{"a": {"a": {}}}'], ['{"a": 1}']),
     (
-        {"not": {"$ref": "#/$defs/a"}, "$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "type": "array"}}},
+        {"additionalProperties": {"$ref": "#"}, "type": "object"},
+        ["{}", '{"a": {"a": {}}}'],
+        ['{"a": 1}'],
+    ),
+    (
+        {
+            "not": {"$ref": "#/$defs/a"},
+            "$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "type": "array"}},
+        },
         ["1", "[1]", "[[], [[2]]]"],
         ["[]", "[[]]", "[[], [[]]]"],
     ),
     (
-        {"oneOf": [{"$ref": "#/$defs/a"}, {"maxItems": 1}], "type": "array",
-         "$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "type": "array"}}},
+        {
+            "oneOf": [{"$ref": "#/$defs/a"}, {"maxItems": 1}],
+            "type": "array",
+            "$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "type": "array"}},
+        },
         ["[1]", "[[], []]"],
         ["[]", "[[]]", "[1, 2]"],
     ),
@@ -102,7 +130,10 @@ def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
 @pytest.mark.parametrize("draft", URIS)
 def test_what_stands_beside_a_reference(draft: str) -> None:
     """Up to draft 7 nothing else in the schema counts."""
-    schema = {"$schema": URIS[draft], "properties": {"a": {"$ref": "#/definitions/i", "minimum": 3}}}
+    schema = {
+        "$schema": URIS[draft],
+        "properties": {"a": {"$ref": "#/definitions/i", "minimum": 3}},
+    }
     schema["definitions"] = {"i": {"type": "integer"}}
     ignored = draft in ("4", "6", "7")
     admitted, refused = ['{"a": 3}'], ['{"a": null}']
@@ -116,7 +147,10 @@ def test_identifiers_of_older_drafts(draft: str) -> None:
     schema = {
         "$schema": URIS[draft],
         keyword: "http://example.com/root.json",
-        "definitions": {"a": {keyword: "item.json", "type": "integer"}, "b": {keyword: "#b", "type": "null"}},
+        "definitions": {
+            "a": {keyword: "item.json", "type": "integer"},
+            "b": {keyword: "#b", "type": "null"},
+        },
         "items": [{"$ref": "item.json"}, {"$ref": "#b"}],
     }
     assert_texts(schema, ["[1, null]"], ["[null]", "[1, 1]"], judged=False)
@@ -140,16 +174,29 @@ def test_a_metaschema_admits_a_schema(draft: str) -> None:
 
 
 def test_documents_of_a_registry() -> None:
-    address = {"type": "object", "properties": {"zip": {"$ref": "parts#/$defs/zip"}}, "required": ["zip"]}
+    address = {
+        "type": "object",
+        "properties": {"zip": {"$ref": "parts#/$defs/zip"}},
+        "required": ["zip"],
+    }
     parts = {"$schema": URIS["2020-12"], "$defs": {"zip": {"type": "string", "pattern": "^\\d+$"}}}
     registry = Registry().with_resources(
         [
-            ("http://example.com/address", Resource.from_contents({"$schema": URIS["2020-12"], **address})),
+            (
+                "http://example.com/address",
+                Resource.from_contents({"$schema": URIS["2020-12"], **address}),
+            ),
             ("http://example.com/parts", Resource.from_contents(parts)),
         ]
     )
     schema = {"type": "array", "items": {"$ref": "http://example.com/address"}}
-    assert_texts(schema, ['[{"zip": "12"}]', "[]"], ['[{"zip": "a"}]', "[{}]"], registry=registry, judged=False)
+    assert_texts(
+        schema,
+        ['[{"zip": "12"}]', "[]"],
+        ['[{"zip": "a"}]', "[{}]"],
+        registry=registry,
+        judged=False,
+    )
     with pytest.raises(InvalidSchemaError, match="leads nowhere"):
         JsonSchemaStateMachine(schema)
 
@@ -158,7 +205,11 @@ def test_a_document_of_another_draft() -> None:
     """A document that is referred to is read by its own draft."""
     old = {"$schema": URIS["4"], "minimum": 3, "exclusiveMinimum": True}
     registry = Registry().with_resource("http://example.com/old", Resource.from_contents(old))
-    schema = {"items": {"$ref": "http://example.com/old"}, "prefixItems": [{"minimum": 3}], "type": "array"}
+    schema = {
+        "items": {"$ref": "http://example.com/old"},
+        "prefixItems": [{"minimum": 3}],
+        "type": "array",
+    }
     assert_texts(schema, ["[3, 4]"], ["[3, 3]"], registry=registry, judged=False)
 
 
@@ -173,7 +224,10 @@ def test_dynamic_references() -> None:
                 "$id": "tree",
                 "$dynamicAnchor": "node",
                 "type": "object",
-                "properties": {"v": True, "kids": {"type": "array", "items": {"$dynamicRef": "#node"}}},
+                "properties": {
+                    "v": True,
+                    "kids": {"type": "array", "items": {"$dynamicRef": "#node"}},
+                },
             }
         },
     }
@@ -191,7 +245,10 @@ def test_dynamic_references() -> None:
         {"anyOf": [{"type": "null"}, {"$ref": "#"}]},
         {"not": {"$ref": "#"}},
         {"if": {"$ref": "#"}, "then": {"type": "null"}},
-        {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"oneOf": [{"$ref": "#/$defs/x"}]}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/x"}},
+            "$defs": {"x": {"oneOf": [{"$ref": "#/$defs/x"}]}},
+        },
     ],
 )
 def test_loops_that_consume_nothing(schema: Any) -> None:
@@ -209,7 +266,11 @@ def test_loops_that_consume_nothing(schema: Any) -> None:
             "$ref": "#/$defs/a",
             "$defs": {
                 "a": {"type": "array", "prefixItems": [{"$ref": "#/$defs/b"}], "minItems": 1},
-                "b": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]},
+                "b": {
+                    "type": "object",
+                    "properties": {"a": {"$ref": "#/$defs/a"}},
+                    "required": ["a"],
+                },
             },
         },
     ],
@@ -223,7 +284,9 @@ def test_a_part_that_recurs_without_end_is_left_out() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/bottomless"}, "b": {"type": "null"}},
-        "$defs": {"bottomless": {"type": "array", "items": {"$ref": "#/$defs/bottomless"}, "minItems": 1}},
+        "$defs": {
+            "bottomless": {"type": "array", "items": {"$ref": "#/$defs/bottomless"}, "minItems": 1}
+        },
         "additionalProperties": False,
     }
     assert_texts(schema, ["{}", '{"b": null}'], ['{"a": []}', '{"a": [[]]}', '{"a": null}'])
@@ -239,7 +302,12 @@ def test_alternatives_that_ask_about_themselves() -> None:
             "node": {
                 "oneOf": [
                     {"type": "null"},
-                    {"type": "object", "properties": {"x": node}, "required": ["x"], "additionalProperties": False},
+                    {
+                        "type": "object",
+                        "properties": {"x": node},
+                        "required": ["x"],
+                        "additionalProperties": False,
+                    },
                     {
                         "type": "object",
                         "properties": {"x": node, "y": node},

@@ -75,11 +75,25 @@ def test_every_escape_counts_as_its_character() -> None:
 
 def test_spellings_that_are_never_written() -> None:
     """A character has few spellings; these are JSON, but no more than a second way to say it."""
-    assert_texts({"type": "string"}, ['"a"', '"/"'], ['"\\u0061"', '"\\/"', '"\\u000a"'], judged=False)
+    assert_texts(
+        {"type": "string"}, ['"a"', '"/"'], ['"\\u0061"', '"\\/"', '"\\u000a"'], judged=False
+    )
 
 
 def test_what_is_no_string_is_never_written() -> None:
-    refused = ['"', '"a', "a", "'a'", '"\n"', '"\t"', '"\\"', '"\\x41"', '"\\u12"', '"a"b"', '"\\ud83"']
+    refused = [
+        '"',
+        '"a',
+        "a",
+        "'a'",
+        '"\n"',
+        '"\t"',
+        '"\\"',
+        '"\\x41"',
+        '"\\u12"',
+        '"a"b"',
+        '"\\ud83"',
+    ]
     assert_texts({"type": "string"}, ['""'], refused)
     assert_texts({}, ['""'], refused)
 
@@ -91,7 +105,15 @@ def test_half_of_a_surrogate_pair_is_no_character() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b'"\xc3"', b'"\xe2\x82"', b'"\xa9"', b'"\xff"', b'"\xc0\x80"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"'],
+    [
+        b'"\xc3"',
+        b'"\xe2\x82"',
+        b'"\xa9"',
+        b'"\xff"',
+        b'"\xc0\x80"',
+        b'"\xed\xa0\x80"',
+        b'"\xf4\x90\x80\x80"',
+    ],
 )
 def test_what_is_no_utf_8_is_never_written(text: bytes) -> None:
     for schema in ({}, {"type": "string"}, {"maxLength": 3}, {"pattern": "^[^a]*$"}):

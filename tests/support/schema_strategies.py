@@ -44,9 +44,7 @@ def examples(count: int) -> settings:
     return settings(max_examples=count * EFFORT)
 
 
-_scalars = st.one_of(
-    st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(STRINGS)
-)
+_scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(STRINGS))
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     _scalars,

@@ -40,9 +40,7 @@ def small_vocabulary() -> Vocabulary:
     forms += [b"<s>", b"<tool>", b"</s>", b"<end>"]
     names = {"<s>": len(forms) - 4, "<tool>": len(forms) - 3}
     forms += [None, None, None]
-    return Vocabulary(
-        forms, end_token_ids=[len(forms) - 5, len(forms) - 4], special_tokens=names
-    )
+    return Vocabulary(forms, end_token_ids=[len(forms) - 5, len(forms) - 4], special_tokens=names)
 
 
 def brute_force_mask(state: Node, vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
