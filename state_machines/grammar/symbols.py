@@ -183,6 +183,7 @@ def is_whole_alphabet(symbols: int | CodePointSet) -> bool:
     return symbols == ANY_CODE_POINT
 
 
+@lru_cache(maxsize=4096)
 def code_points(first: int | str, last: int | str | None = None) -> CodePointSet:
     """Return the range of code points from ``first`` to ``last`` (default: ``first`` alone)."""
     low = ord(first) if isinstance(first, str) else first

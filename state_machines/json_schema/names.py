@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.object_shape import ObjectShape, without_names
-from state_machines.json_schema.terms import TRUE, Term, TermTable
+from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["NameCell", "count_words", "listed_names", "name_cells"]
 
 
-@dataclass(frozen=True, slots=True)
 class NameCell:
-    """Names (a language of code points) whose properties all have values in ``term``."""
+    """Names that no listed one is among, and the term of their properties' values."""
 
-    names: Node
-    term: Term
+    __slots__ = ("_listed", "_names", "_unlisted", "term")
+
+    def __init__(self, names: Node, listed: tuple[str, ...], term: Term) -> None:
+        self._names = names
+        self._listed = listed
+        self._unlisted: Node | None = None
+        self.term = term
+
+    @property
+    def names(self) -> Node:
+        """The names, as a language of code points; may be empty."""
+        if self._unlisted is None:
+            self._unlisted = without_names(self._names, self._listed)
+        return self._unlisted
 
 
 def listed_names(shape: ObjectShape) -> tuple[str, ...]:
@@ -28,7 +37,7 @@ def listed_names(shape: ObjectShape) -> tuple[str, ...]:
 
 def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
     """Partition the unlisted names of a shape by the term of their values."""
-    cells = [(everything(ANY_CODE_POINT), TRUE)]
+    cells: list[tuple[Node, Term]] = [(everything(ANY_CODE_POINT), TRUE)]
     for rule in shape.others:
         refined = []
         for names, term in cells:
@@ -38,8 +47,7 @@ def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
             refined.append((outside, term))
         cells = [(names, term) for names, term in refined if not names.is_empty]
     listed = listed_names(shape)
-    remaining = ((without_names(names, listed), term) for names, term in cells)
-    return tuple(NameCell(names, term) for names, term in remaining if not names.is_empty)
+    return tuple(NameCell(names, listed, term) for names, term in cells if term is not FALSE)
 
 
 def count_words(language: Node, most: int) -> int:

@@ -77,19 +77,26 @@ class ObjectShape:
 
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
         """Return the objects of both shapes."""
-        names = dict.fromkeys((*self.properties, *other.properties))
         bounds = [most for most in (self.most, other.most) if most is not None]
         return ObjectShape(
-            properties={
-                name: table.all_of((self.value_of(name, table), other.value_of(name, table)))
-                for name in names
-            },
+            properties=self._conjoined_properties(other, table),
             others=tuple(dict.fromkeys(self.others + other.others)),
             required=tuple(dict.fromkeys(self.required + other.required)),
             some=tuple(dict.fromkeys(self.some + other.some)),
             least=max(self.least, other.least),
             most=min(bounds) if bounds else None,
         )
+
+    def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
+        # Most keywords say nothing of single properties.
+        if not other.properties and not other.others:
+            return self.properties
+        if not self.properties and not self.others:
+            return other.properties
+        return {
+            name: table.all_of((self.value_of(name, table), other.value_of(name, table)))
+            for name in dict.fromkeys((*self.properties, *other.properties))
+        }
 
     def complement(self, table: TermTable) -> tuple[ObjectShape, ...]:
         """Return the objects that lack this shape, as a union of shapes."""
