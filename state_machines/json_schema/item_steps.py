@@ -8,7 +8,7 @@ from itertools import product
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.array_shape import ArrayShape, Counted
-from state_machines.json_schema.terms import Term, TermTable
+from state_machines.json_schema.terms import TRUE, Term, TermTable
 
 __all__ = ["ItemState", "ItemSteps"]
 
@@ -82,6 +82,18 @@ class ItemSteps:
         yield self._table.negation(part.term), count
         if count < part.most:
             yield part.term, count + 1
+
+    def terms(self) -> Iterator[Term]:
+        """Yield every term that some step can be in."""
+        shape, table = self.shape, self._table
+        for index in range(max([len(shape.prefix), *(part.start for part in shape.counted)]) + 1):
+            ways = [
+                (TRUE if part.most is None else table.negation(part.term), part.term)
+                for part in shape.counted
+                if index >= part.start
+            ]
+            for way in product(*ways):
+                yield table.all_of((shape.item(index), *way))
 
     def can_finish(self, start: ItemState, ask: Callable[[Term], bool]) -> bool:
         """Whether some final state is reached from ``start`` through items that exist."""

@@ -7,29 +7,18 @@ from typing import Any, Literal, get_args
 
 from referencing import Registry
 
-from state_machines.errors import (
-    GrammarBudgetError,
-    SchemaError,
-    UnsatisfiableSchemaError,
-    UnsupportedSchemaError,
-)
-from state_machines.json_schema.cardinality import check_distinct
+from state_machines.errors import UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.keywords import KeywordTable
 from state_machines.json_schema.layout import LAYOUTS, Whitespace
-from state_machines.json_schema.names import name_cells
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.terms import Located, Term
+from state_machines.json_schema.reachable import check_reachable
 from state_machines.json_schema.translate import Translator
-from state_machines.json_schema.values import Values
 from state_machines.machine import StateMachine
 
 __all__ = ["JsonSchemaStateMachine", "PropertyOrder"]
 
 PropertyOrder = Literal["schema", "any"]
-
-MAX_TERMS = 50_000
-"""Different sets of values that a schema may come to."""
 
 
 class JsonSchemaStateMachine(StateMachine):
@@ -76,7 +65,7 @@ class JsonSchemaStateMachine(StateMachine):
         root = SchemaDocument(schema, registry).root
         term = normaliser.table.located(root)
         try:
-            _check_reachable(term, normaliser)
+            check_reachable(term, normaliser)
             if normaliser.is_empty(term):
                 raise UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer="")
         except RecursionError as error:
@@ -95,44 +84,3 @@ class JsonSchemaStateMachine(StateMachine):
     def registry(self) -> Registry[Any] | None:
         """The documents that references may lead to."""
         return self._registry
-
-
-def _check_reachable(root: Term, normaliser: Normaliser) -> None:
-    """Evaluate every set of values that some answer could come to, so that errors come first."""
-    seen = {root}
-    stack = [root]
-    while stack:
-        term = stack.pop()
-        try:
-            values = normaliser.values(term)
-            for array in values.arrays:
-                check_distinct(array, normaliser)
-            children = set(_children(values, normaliser))
-        except SchemaError as error:
-            if error.is_located:
-                raise
-            raise error.located(_pointer(term), None) from error
-        except GrammarBudgetError as error:
-            raise UnsupportedSchemaError(
-                error.what, pointer=_pointer(term), hint=error.hint
-            ) from error
-        stack.extend(children - seen)
-        seen |= children
-        if len(seen) > MAX_TERMS:
-            raise UnsupportedSchemaError(
-                f"the schema comes to more than {MAX_TERMS} different sets of values", pointer=""
-            )
-
-
-def _pointer(term: Term) -> str:
-    return term.place.pointer if isinstance(term, Located) else ""
-
-
-def _children(values: Values, normaliser: Normaliser) -> list[Term]:
-    children: list[Term] = []
-    for array in values.arrays:
-        children.extend((*array.prefix, array.rest))
-    for shape in values.objects:
-        children.extend(shape.properties.values())
-        children.extend(cell.term for cell in name_cells(shape, normaliser.table))
-    return children

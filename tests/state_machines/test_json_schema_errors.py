@@ -14,6 +14,7 @@ from state_machines import (
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
 )
+from state_machines.grammar.node import EMPTY
 
 DRAFT_4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
@@ -144,6 +145,41 @@ def test_deep_inside(wrap: Any, at: str, part: Any, error: type[SchemaError], ke
     assert type(caught.value) is error
     assert (caught.value.keyword, caught.value.pointer) == (keyword, f"{at}/{keyword}")
     assert schema == before
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda s: {"contains": s},
+        lambda s: {"contains": s, "maxContains": 1},
+        lambda s: {"not": {"contains": s}},
+        lambda s: {"not": {"items": s}},
+        lambda s: {"if": {"contains": s}, "then": {"minItems": 1}},
+        lambda s: {"not": {"additionalProperties": s}},
+        lambda s: {"not": {"patternProperties": {"a": s, "b": {"type": "object"}}}},
+        lambda s: {"unevaluatedItems": s},
+        lambda s: {"unevaluatedProperties": s},
+    ],
+)
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"pattern": "(a)\\1"},
+        {"type": "object", "maxProperties": 2, "not": {"additionalProperties": {"const": 1}}},
+    ],
+    ids=["pattern", "maxProperties"],
+)
+def test_refusals_do_not_wait_for_the_text(wrap: Any, part: Any) -> None:
+    """What an optional member's value may hold is looked at before anything is written."""
+    try:
+        machine = JsonSchemaStateMachine({"type": "object", "properties": {"p": wrap(part)}})
+    except UnsupportedSchemaError as error:
+        assert error.pointer.startswith("/properties/p")
+        return
+    # Where the negation of the part suffices it may be supported.
+    for text in ("[", '[{"', "[1, ", '{"', '{"q": {"', '{"a": {"', '{"a": ', '{"ab": [{"'):
+        state = machine.start.after(b'{"p": ' + text.encode())
+        assert state is EMPTY or state.first_bytes
 
 
 def test_what_is_not_reachable_does_not_count() -> None:

@@ -1,0 +1,85 @@
+"""Looks at everything that some answer could come to, so that errors come before any answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
+from state_machines.grammar.boolean import intersection
+from state_machines.json_schema.cardinality import check_distinct
+from state_machines.json_schema.item_steps import ItemSteps
+from state_machines.json_schema.names import listed_names, name_cells
+from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.object_shape import ObjectShape, word_in
+from state_machines.json_schema.terms import Located, Term, TermTable
+
+__all__ = ["check_reachable"]
+
+MAX_TERMS = 50_000
+"""Different sets of values that a schema may come to."""
+
+
+def check_reachable(root: Term, normaliser: Normaliser) -> None:
+    """Evaluate every set of values under a term, and ask whether it is empty.
+
+    Raises :class:`~state_machines.errors.SchemaError` for whatever is wrong with one of them.
+    """
+    seen = {root}
+    stack = [root]
+    while stack:
+        term = stack.pop()
+        try:
+            children = _looked_into(term, normaliser)
+        except SchemaError as error:
+            if error.is_located:
+                raise
+            raise error.located(_pointer(term), None) from error
+        except GrammarBudgetError as error:
+            raise UnsupportedSchemaError(
+                error.what, pointer=_pointer(term), hint=error.hint
+            ) from error
+        stack.extend(children - seen)
+        seen |= children
+        if len(seen) > MAX_TERMS:
+            raise UnsupportedSchemaError(
+                f"the schema comes to more than {MAX_TERMS} different sets of values", pointer=""
+            )
+
+
+def _pointer(term: Term) -> str:
+    return term.place.pointer if isinstance(term, Located) else ""
+
+
+def _looked_into(term: Term, normaliser: Normaliser) -> set[Term]:
+    """Return the terms of what the values of a term hold."""
+    values, table = normaliser.values(term), normaliser.table
+    children: set[Term] = set()
+    for array in values.arrays:
+        check_distinct(array, normaliser)
+        children.update(ItemSteps(array, table).terms())
+    for shape in values.objects:
+        children.update(_member_terms(shape, table))
+    for either in (*values.arrays, *values.objects):
+        normaliser.shape_is_inhabited(either)
+    return children
+
+
+def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
+    """Yield the terms of a shape's members, also of those that meet one or all of its ``some``."""
+    for name in listed_names(shape):
+        term = shape.value_of(name, table)
+        claims = [rule.term for rule in shape.some if word_in(rule.names, name)]
+        yield from _claimed(term, claims, table)
+    for cell in name_cells(shape, table):
+        claims = [
+            rule.term for rule in shape.some if not intersection((cell.names, rule.names)).is_empty
+        ]
+        yield from _claimed(cell.term, claims, table)
+
+
+def _claimed(term: Term, claims: list[Term], table: TermTable) -> Iterator[Term]:
+    yield term
+    for claim in claims:
+        yield table.all_of((term, claim))
+    if claims:
+        yield table.all_of((term, *claims))
