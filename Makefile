@@ -17,15 +17,17 @@ FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
 
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench soak model clean
+.PHONY: help demo test lint bench fuzz soak model clean
 
 help:
 	@echo "make demo    a real model turns a text into JSON that matches a schema"
 	@echo "make test    all tests            (PYTEST_ARGS=... for pytest)"
 	@echo "make lint    style and types"
 	@echo "make bench   MaskBench            (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
+	@echo "make fuzz    search for schemas that go wrong (FUZZ_ARGS='--minutes N --seed S --data FILE')"
 	@echo "make soak    the long end-to-end run with the real model"
 
 demo: model
@@ -45,6 +47,9 @@ lint: $(INSTALLED)
 
 bench: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/maskbench.py $(BENCH_ARGS)
+
+fuzz: $(INSTALLED)
+	PYTHONPATH=tests/support $(BIN)/python tests/fuzz/fuzz.py $(FUZZ_ARGS)
 
 soak: model
 	$(FAST) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
