@@ -11,7 +11,7 @@ docstring which document it follows, and what of it is no regular property.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 
 from state_machines.grammar.node import Node
 from state_machines.json_schema.formats import (
@@ -51,10 +51,14 @@ LEGACY_FORMATS: Mapping[str, Callable[[], Node]] = {"hostname": addresses.legacy
 """What a name meant in drafts 4 and 6, where that was something else."""
 
 
-@lru_cache(maxsize=128)
 def format_language(name: str, draft: str) -> Node | None:
-    """Return the language of a format in a draft, made once; ``None``: the format is unknown."""
+    """Return the language of a format in a draft; ``None``: the format is unknown."""
     make = FORMATS.get(name)
     if draft in ("4", "6"):
         make = LEGACY_FORMATS.get(name, make)
-    return None if make is None else make()
+    return None if make is None else _made(make)
+
+
+@cache
+def _made(make: Callable[[], Node]) -> Node:
+    return make()

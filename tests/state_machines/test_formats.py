@@ -1,0 +1,383 @@
+"""Formats against the official suite, hand-made tables, and other people's parsers."""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+import json
+import re
+import unicodedata
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_machines import InvalidSchemaError, JsonSchemaStateMachine
+from state_machines.errors import InvalidPatternError, UnsupportedPatternError
+from state_machines.grammar.node import Node
+from state_machines.json_schema.formats import FORMATS, format_language
+from state_machines.json_schema.formats.unicode_labels import pvalid
+from state_machines.json_schema.object_shape import word_in
+from state_machines.regex.parser import parse
+
+SUITE = Path(__file__).parents[3] / "shared" / "data" / "json-schema-test-suite.jsonl.gz"
+
+
+def accepts(name: str, text: str, draft: str = "2020-12") -> bool:
+    language = format_language(name, draft)
+    assert language is not None
+    return word_in(language, text)
+
+
+# The official suite
+
+
+def _official() -> Iterator[tuple[str, str, str, bool]]:
+    if not SUITE.is_file():
+        return
+    seen = set()
+    with gzip.open(SUITE, "rt") as lines:
+        for line in lines:
+            group = json.loads(line)
+            name = group["schema"].get("format") if isinstance(group["schema"], dict) else None
+            if "optional/format/" not in group["file"] or name not in FORMATS:
+                continue
+            for test in group["tests"]:
+                draft = group["draft"].removeprefix("draft")
+                key = (name, test["data"] if isinstance(test["data"], str) else None, draft)
+                if isinstance(test["data"], str) and key not in seen:
+                    seen.add(key)
+                    yield name, test["data"], draft, test["valid"]
+
+
+OFFICIAL = list(_official())
+
+
+def is_a_label(text: str) -> bool:
+    """Whether a label begins with ``xn--``: none is admitted, which the formats' docs say."""
+    return any(label.lower().startswith("xn--") for label in text.split("."))
+
+
+@pytest.mark.skipif(not OFFICIAL, reason="the suite's data is not here")
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_the_official_suite(name: str) -> None:
+    wrong = [
+        (text, draft, valid)
+        for format_name, text, draft, valid in OFFICIAL
+        if format_name == name and accepts(name, text, draft) is not valid
+    ]
+    assert [case for case in wrong if not is_a_label(case[0])] == []
+    assert [case for case in wrong if not case[2]] == []
+
+
+# Tables
+
+
+VALID = {
+    "date": ["2024-02-29", "2000-02-29", "1999-12-31", "0000-01-01", "9999-12-31"],
+    "time": ["00:00:00Z", "23:59:60Z", "01:59:60+02:00", "12:00:00.5-03:30", "12:00:00z"],
+    "date-time": [
+        "2024-02-29T00:00:00Z",
+        "2016-12-31T23:59:60Z",
+        "2017-01-01T08:59:60+09:00",
+        "2016-06-30T15:59:60.5-08:00",
+    ],
+    "duration": ["P1W", "P1Y2M3DT4H5M6S", "PT0S"],
+    "email": ["a@b", "a.b+c@example.com", '"a b\\""@example.com', "x@[IPv6:::1]", "a@1.2.3.4"],
+    "idn-email": ["ö@ö.example", "a@b.c"],
+    "hostname": ["a", "a.b-c.d9", "9.9", "a--b", "r4---sn"],
+    "idn-hostname": ["bücher.example", "Example.COM", "אב.example", "नमस्ते.भारत", "ثثث。com"],
+    "ipv4": ["0.0.0.0", "255.255.255.255"],
+    "ipv6": ["::", "1::", "::ffff:1.2.3.4", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::"],
+    "uri": ["a:", "http://a", "urn:isbn:0", "http://a:/?#", "x://[v1.a]/", "mailto:a@b"],
+    "uri-reference": ["", "a/b?c#d", "//h", "?", "#"],
+    "iri": ["http://ö/ö?ö#ö", "http://a/?\ue000"],
+    "iri-reference": ["ö", "//ö"],
+    "uri-template": ["", "/{a}{?b*,c:3}", "{+x}"],
+    "uuid": ["00000000-0000-0000-0000-000000000000"],
+    "json-pointer": ["", "/", "/a~0b~1c/0", "/ö"],
+    "relative-json-pointer": ["0", "1#", "2/a", "0+1/a", "10-2#"],
+    "regex": [
+        *("", "^a|b$", "(a(b(c(d))))", "[a-z0-9_-]+", r"[\w-.]", r"\p{L}", r"\u{1F600}", "]}"),
+        *("a{2}b{2,}c{2,10}d{99,100}", r"[\u0000-\u00ff]", "(?<n>a)", "(?<!a)b(?=c)", r"[^]\/"),
+    ],
+}
+
+INVALID = {
+    "date": ["2023-02-29", "1900-02-29", "2024-04-31", "2024-1-01", "2024-01-01 "],
+    "time": ["24:00:00Z", "12:00:00", "23:59:60+02:00", "12:00Z", "12:00:00+24:00"],
+    "date-time": [
+        "2016-11-30T23:59:60Z",
+        "2017-01-01T23:59:60Z",
+        "2016-12-31T08:59:60+09:00",
+        "2024-01-01 00:00:00Z",
+        "2024-01-01T00:00:00",
+    ],
+    "duration": ["P", "PT", "1D", "P1S", "P1Y1D", "P1W1D"],
+    "email": ["a", "@b", "a@", "a@b-", "a..b@c", "a" * 65 + "@b", "ö@b", "a@b@c", "a@[1.2.3]"],
+    "idn-email": ["a b@c", "é" * 33 + "@b"],
+    "hostname": ["", "-a", "a-", "a..b", "a.", "a_b", "xn--a", "a" * 64, "a." * 127 + "a"],
+    "idn-hostname": ["xn--bcher-kva", "a·b", "ab--ü", "bÜcher", "aב", "e\u0301", "ü" * 59],
+    "ipv4": ["1.2.3", "1.2.3.256", "01.2.3.4", "1.2.3.4.5"],
+    "ipv6": ["", ":", ":::", "1::2::3", "1:2:3:4:5:6:7", "::1.2.3", "1:2:3:4:5:6:7:8::", "::g"],
+    "uri": ["", "a", "//a", "http://a b", "http://[::1", "http://a/%zz", "1a:b"],
+    "uri-reference": ["a b", ":a", "1:a", "%"],
+    "iri": ["ö", "http://a/#\ue000"],
+    "iri-reference": ["a b", "[]"],
+    "uri-template": ["{", "}", "{}", "{a:0}", "{a b}"],
+    "uuid": ["0" * 32, "{00000000-0000-0000-0000-000000000000}"],
+    "json-pointer": ["a", "/~", "/~2", "#/a"],
+    "relative-json-pointer": ["", "/a", "01", "-1", "1##"],
+    "regex": [
+        *("(", ")", "a)", "[a", "*a", "a**", r"\q", "[b-a]", "a{3,2}", "a{10,9}", "(?i)a", "^*"),
+        *(r"[\u00ff-\u0000]", r"\u12", "(?<1>a)", "{", "[a-\\d]", r"\p{Nope}", "\\"),
+    ],
+}
+
+
+def test_the_tables_are_complete() -> None:
+    assert set(VALID) == set(INVALID) == set(FORMATS)
+
+
+@pytest.mark.parametrize(("name", "text"), [(n, t) for n, texts in VALID.items() for t in texts])
+def test_valid(name: str, text: str) -> None:
+    assert accepts(name, text)
+
+
+@pytest.mark.parametrize(("name", "text"), [(n, t) for n, ts in INVALID.items() for t in ts])
+def test_invalid(name: str, text: str) -> None:
+    assert not accepts(name, text)
+
+
+def test_a_host_name_was_less_in_draft_6() -> None:
+    assert accepts("hostname", "xn--a", "6")
+    assert not accepts("hostname", "xn--a", "7")
+
+
+# Laws: what others write is accepted
+
+_offsets = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@given(st.dates())
+def test_every_date_is_one(value: date) -> None:
+    assert accepts("date", value.isoformat())
+
+
+@given(st.integers(1, 9999), st.integers(1, 12), st.integers(1, 31))
+def test_a_day_is_one_exactly_where_the_calendar_has_it(year: int, month: int, day: int) -> None:
+    text = f"{year:04}-{month:02}-{day:02}"
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        assert not accepts("date", text)
+    else:
+        assert accepts("date", text)
+
+
+@given(st.datetimes(timezones=_offsets))
+def test_every_moment_is_a_date_time(value: datetime) -> None:
+    assert accepts("date-time", value.isoformat())
+    assert accepts("time", value.timetz().isoformat())
+
+
+@given(st.integers(-1439, 1439), st.integers(0, 1439), st.sampled_from((6, 12)))
+def test_a_leap_second_is_one_at_its_utc_minute_alone(offset: int, minute: int, month: int) -> None:
+    last = datetime(2015, month, 30 if month == 6 else 31, 23, 59, tzinfo=UTC)
+    local = last.astimezone(timezone(timedelta(minutes=offset)))
+    text = local.isoformat()
+    assert accepts("date-time", text[:17] + "60" + text[19:])
+    other = local.replace(hour=minute // 60, minute=minute % 60)
+    if other != local:
+        text = other.isoformat()
+        assert not accepts("date-time", text[:17] + "60" + text[19:])
+
+
+@given(st.ip_addresses())
+def test_every_address_is_one(value: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    assert accepts(f"ipv{value.version}", str(value))
+    assert accepts(f"ipv{value.version}", value.exploded)
+    assert not accepts(f"ipv{10 - value.version}", str(value))
+
+
+@given(st.uuids())
+def test_every_uuid_is_one(value: uuid.UUID) -> None:
+    assert accepts("uuid", str(value))
+
+
+@given(st.lists(st.text(max_size=5), max_size=4))
+def test_every_path_makes_a_pointer(path: list[str]) -> None:
+    escaped = (part.replace("~", "~0").replace("/", "~1") for part in path)
+    assert accepts("json-pointer", "".join(f"/{part}" for part in escaped))
+
+
+@given(st.from_regex(r"[a-z]{1,8}(\.[a-z]{1,8}){0,3}", fullmatch=True))
+def test_every_plain_name_is_a_host(name: str) -> None:
+    assert all(accepts(kind, name) for kind in ("hostname", "idn-hostname"))
+    assert accepts("email", f"{name}@{name}")
+    assert accepts("uri", f"https://{name}/{name}?{name}#{name}")
+
+
+# Laws: what is generated, others read
+
+
+def words(name: str) -> st.SearchStrategy[str]:
+    """Draw words of a format: a walk through its states that heads for the end after a while."""
+
+    @st.composite
+    def walk(draw: st.DrawFn) -> str:
+        node = format_language(name, "2020-12")
+        assert node is not None
+        steps = draw(st.integers(0, 24))
+        word = []
+        while not (node.nullable and (steps <= 0 or not node.row)):
+            row = node.row if steps > 0 else [min(node.row, key=lambda pair: _to_end(pair[1]))]
+            members, node = draw(st.sampled_from(list(row)))
+            ranges = members.ranges
+            first, last = draw(st.sampled_from(ranges[:200]))
+            word.append(chr(draw(st.integers(first, last))))
+            steps -= 1
+        return "".join(word)
+
+    return walk()
+
+
+def _to_end(node: Node) -> int:
+    """Return how many symbols the shortest way to the end takes, looking ten steps ahead."""
+    layer = [node]
+    for distance in range(10):
+        if any(state.nullable for state in layer):
+            return distance
+        layer = list(dict.fromkeys(islice((t for s in layer for _, t in s.row), 200)))
+    return 10 + node.min_length
+
+
+def _read_date_time(text: str) -> None:
+    whole = text.upper().replace("T", " ")
+    if whole.startswith("0000"):
+        whole = "2000" + whole[4:]
+    moment, offset = re.fullmatch(r"(.*?)(Z|[+-]\d\d:\d\d)", whole).groups()  # type: ignore[union-attr]
+    moment = re.sub(r"\.(\d{1,6})\d*", lambda m: "." + m[1].ljust(6, "0"), moment)
+    moment = re.sub(r":60\b", ":59", moment)
+    datetime.fromisoformat(moment + offset.replace("Z", "+00:00"))
+
+
+def _read_regex(text: str) -> None:
+    try:
+        parse(text)
+    except UnsupportedPatternError:
+        pass
+    except InvalidPatternError as error:
+        # Whether a back-reference has its group is said not to be enforced.
+        if "reference" not in error.what:
+            raise
+
+
+def _read_idn(text: str) -> None:
+    assert unicodedata.normalize("NFC", text) == text or any(c in "．。｡" for c in text)
+
+
+READERS: dict[str, Any] = {
+    "date": lambda text: date.fromisoformat(re.sub("^0000", "2000", text)),
+    "date-time": _read_date_time,
+    "time": lambda text: _read_date_time(f"2000-01-01T{text}"),
+    "ipv4": ipaddress.IPv4Address,
+    "ipv6": ipaddress.IPv6Address,
+    "uuid": uuid.UUID,
+    "uri": lambda text: urlsplit(text).geturl(),
+    "regex": _read_regex,
+    "idn-hostname": _read_idn,
+}
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_what_is_generated_can_be_read(name: str, data: st.DataObject) -> None:
+    text = data.draw(words(name))
+    assert accepts(name, text)
+    if name == "uri" and "//[" in text:
+        return  # urllib refuses address literals of future versions
+    READERS[name](text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_generated_mail_addresses_are_valid(data: st.DataObject) -> None:
+    validator = pytest.importorskip("email_validator")
+    text = data.draw(words("email"))
+    try:
+        validator.validate_email(
+            text,
+            check_deliverability=False,
+            allow_quoted_local=True,
+            allow_domain_literal=True,
+            test_environment=True,
+            globally_deliverable=False,
+        )
+    except validator.EmailSyntaxError as error:
+        # It asks for A-labels that decode and for a quoted text, which RFC 5321 does not.
+        assert "--" in text or text.startswith('""@'), error
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_generated_host_names_are_encoded_by_idna(data: st.DataObject) -> None:
+    idna = pytest.importorskip("idna")
+    text = data.draw(words("idn-hostname"))
+    try:
+        idna.encode(text.lower() if text.isascii() else text, uts46=False)
+    except idna.IDNAError as error:
+        # What no regular language can tell (length), and what the package's Unicode does not know.
+        assert "too long" in str(error) or "Unassigned" in str(error) or "unassigned" in str(error)
+
+
+def test_the_derived_classes_are_those_of_idna() -> None:
+    data = pytest.importorskip("idna.idnadata")
+    known = {
+        point
+        for spans in data.codepoint_classes.values()
+        for span in spans
+        for point in range(span >> 32, span & 0xFFFFFFFF)
+    }
+    assert set(pvalid()) <= known
+
+
+# The keyword
+
+
+def test_format_is_asserted_unless_switched_off() -> None:
+    schema = {"format": "date"}
+    assert not JsonSchemaStateMachine(schema).matches('"2023-02-29"')
+    assert JsonSchemaStateMachine(schema, assert_formats=False).matches('"2023-02-29"')
+
+
+def test_format_applies_to_strings_alone() -> None:
+    assert JsonSchemaStateMachine({"format": "ipv4"}).matches("12")
+
+
+def test_an_unknown_format_is_an_annotation() -> None:
+    assert JsonSchemaStateMachine({"format": "int32"}).matches('"x"')
+
+
+def test_format_pattern_and_length_hold_together() -> None:
+    machine = JsonSchemaStateMachine(
+        {"type": "string", "format": "date", "pattern": "-29$", "not": {"pattern": "^2"}}
+    )
+    assert machine.matches('"1996-02-29"')
+    assert not machine.matches('"1997-02-29"')
+    assert not machine.matches('"2000-02-29"')
+    assert not machine.matches('"1996-02-28"')
+
+
+def test_format_must_be_a_string() -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        JsonSchemaStateMachine({"properties": {"a": {"format": 1}}})
+    assert (caught.value.pointer, caught.value.keyword) == ("/properties/a/format", "format")
