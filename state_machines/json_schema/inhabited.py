@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.grammar.boolean import intersection
 from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.demands import can_all_be_met
 from state_machines.json_schema.item_steps import ItemSteps
 from state_machines.json_schema.names import count_words, listed_names, name_cells
-from state_machines.json_schema.object_shape import NameRule, ObjectShape, word_in
+from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["array_is_inhabited", "object_is_inhabited"]
@@ -47,8 +47,11 @@ def object_is_inhabited(shape: ObjectShape, table: TermTable, ask: _Ask) -> bool
         raise UnsupportedSchemaError(
             f"more than {MAX_SOME} properties that must each fail a schema", keyword="not"
         )
-    if not all(_can_be_met(rule, shape, table, ask) for rule in shape.some):
-        return False
+    if shape.some:
+        listed = [(name, shape.value_of(name, table)) for name in listed_names(shape)]
+        cells = [(cell.names, cell.term) for cell in name_cells(shape, table)]
+        if not can_all_be_met(shape.some, listed, cells, table, ask):
+            return False
     if shape.least <= len(shape.required):
         return True
     available = sum(ask(shape.value_of(name, table)) for name in listed_names(shape))
@@ -56,17 +59,3 @@ def object_is_inhabited(shape: ObjectShape, table: TermTable, ask: _Ask) -> bool
         if available < shape.least and ask(cell.term):
             available += count_words(cell.names, shape.least - available)
     return available >= shape.least
-
-
-def _can_be_met(rule: NameRule, shape: ObjectShape, table: TermTable, ask: _Ask) -> bool:
-    """Whether some property that the shape admits matches the rule."""
-    for name in listed_names(shape):
-        if word_in(rule.names, name) and ask(
-            table.all_of((shape.value_of(name, table), rule.term))
-        ):
-            return True
-    return any(
-        not intersection((cell.names, rule.names)).is_empty
-        and ask(table.all_of((cell.term, rule.term)))
-        for cell in name_cells(shape, table)
-    )

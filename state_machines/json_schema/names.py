@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.object_shape import ObjectShape, without_names
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["NameCell", "count_words", "listed_names", "name_cells"]
+__all__ = ["NameCell", "count_words", "listed_names", "name_cells", "some_words"]
 
 
 class NameCell:
@@ -62,3 +64,21 @@ def count_words(language: Node, most: int) -> int:
                 below[target] = min(most, below.get(target, 0) + ways * len(symbols))
         layer = below
     return min(counted, most)
+
+
+def some_words(language: Node, most: int) -> list[str]:
+    """Return words of a language, short ones first: all of them or ``most``."""
+    words: list[str] = []
+    layer = [("", language)]
+    while layer and len(words) < most:
+        words.extend(prefix for prefix, node in layer if node.nullable)
+        longer = (
+            (prefix + chr(point), target)
+            for prefix, node in layer
+            for symbols, target in node.row
+            for first, last in symbols.ranges
+            for point in range(first, last + 1)
+        )
+        # Every prefix is that of a word, so this many are enough.
+        layer = list(islice(longer, most))
+    return words[:most]

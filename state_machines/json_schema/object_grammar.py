@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from state_machines.grammar.boolean import intersection
 from state_machines.grammar.capture import captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node, intern_node
 from state_machines.grammar.nodes import branch, choice, literal, sequence
+from state_machines.json_schema.demands import can_all_be_met
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.names import NameCell, count_words, listed_names, name_cells
 from state_machines.json_schema.object_shape import ObjectShape, without_names, word_in
@@ -224,24 +224,18 @@ class ObjectPlan:
                     available += count_words(cell.names, needed + taken)
             if available - (taken if self.cells else 0) < needed:
                 return False
-        return all(state.met >> k & 1 or self._can_meet(state, k) for k in range(len(shape.some)))
+        return not shape.some or self._can_meet_the_rest(state)
 
-    def _can_meet(self, state: MemberState, k: int) -> bool:
-        rule = self.shape.some[k]
-        for index in _bits(state.allowed):
-            if word_in(rule.names, self.names[index]) and not self._is_empty(
-                self._table.all_of((self.terms[index], rule.term))
-            ):
-                return True
-        for cell in self.cells:
-            names = intersection((cell.names, rule.names))
-            if state.unlisted:
-                names = without_names(names, state.unlisted)
-            if not names.is_empty and not self._is_empty(
-                self._table.all_of((cell.term, rule.term))
-            ):
-                return True
-        return False
+    def _can_meet_the_rest(self, state: MemberState) -> bool:
+        unmet = [rule for k, rule in enumerate(self.shape.some) if not state.met >> k & 1]
+        listed = [(self.names[index], self.terms[index]) for index in _bits(state.allowed)]
+        cells = [
+            (without_names(cell.names, state.unlisted) if state.unlisted else cell.names, cell.term)
+            for cell in self.cells
+        ]
+        return can_all_be_met(
+            unmet, listed, cells, self._table, lambda term: not self._is_empty(term)
+        )
 
 
 class Members(Lazy):

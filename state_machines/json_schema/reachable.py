@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
+from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.cardinality import check_distinct
 from state_machines.json_schema.item_steps import ItemSteps
 from state_machines.json_schema.names import listed_names, name_cells
@@ -59,7 +60,8 @@ def _looked_into(term: Term, normaliser: Normaliser) -> set[Term]:
         children.update(ItemSteps(array, table).terms())
     for shape in values.objects:
         children.update(_member_terms(shape, table))
-    for either in (*values.arrays, *values.objects):
+    shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
+    for either in shapes:
         normaliser.shape_is_inhabited(either)
     return children
 

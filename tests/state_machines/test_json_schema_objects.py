@@ -297,3 +297,63 @@ def test_many_optional_members() -> None:
 def test_contradictions_are_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine(schema)
+
+
+def lacks(*values: Any) -> Any:
+    """Return the schema of objects with a member whose value is none of the given ones."""
+    return {"not": {"additionalProperties": {"enum": list(values)}}}
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize(
+    "members",
+    [
+        {
+            "properties": {"a": {"enum": [1, 2]}, "b": {"enum": [1, 2]}},
+            "additionalProperties": False,
+        },
+        {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"enum": [1, 2]}},
+    ],
+    ids=["listed", "few names"],
+)
+def test_demands_that_no_member_meets_alone(members: Any, order: Any) -> None:
+    """Each of two members has to meet one of two demands; neither can meet both."""
+    schema = {"type": "object", "allOf": [lacks(1), lacks(2)], **members}
+    assert_texts(
+        schema,
+        ['{"a": 1, "b": 2}', '{"a": 2, "b": 1}'],
+        ["{}", '{"a": 1}', '{"b": 2}', '{"a": 1, "b": 1}', '{"a": 3, "b": 1}'],
+        property_order=order,
+    )
+    start = JsonSchemaStateMachine(schema, property_order=order).start
+    assert start.after(b'{"a": 1, "b": ').first_bytes == 1 << ord("2")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"properties": {"a": {"enum": [1, 2]}}, "additionalProperties": False},
+        {"propertyNames": {"enum": ["a"]}, "additionalProperties": {"enum": [1, 2]}},
+        {
+            "required": ["a"],
+            "propertyNames": {"enum": ["a"]},
+            "properties": {"a": {"enum": [1, 2]}},
+        },
+    ],
+)
+def test_demands_that_one_member_cannot_meet_together(members: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine({"type": "object", "allOf": [lacks(1), lacks(2)], **members})
+
+
+def test_more_demands_than_members() -> None:
+    few = {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"enum": [1, 2, 3, 4]}}
+    demands = [lacks(1, 2, 3), lacks(2, 3, 4), lacks(1, 3, 4)]
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine({"type": "object", "allOf": demands, **few})
+    some = [lacks(1, 2), lacks(2, 3), lacks(1, 4)]
+    assert_texts(
+        {"type": "object", "allOf": some, **few},
+        ['{"a": 4, "b": 2}', '{"a": 1, "b": 3}', '{"b": 3, "a": 4}'],
+        ['{"a": 4}', '{"a": 1, "b": 2}', '{"a": 1, "b": 4}', "{}"],
+    )
