@@ -28,6 +28,9 @@ from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskStore", "TokenMask"]
 
+SHORT = 4
+"""Length up to which what stands before a text is walked together with it."""
+
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
@@ -151,14 +154,20 @@ class _Split:
     then: Continuation | None = None
 
 
-def _alternatives(state: Node) -> Iterator[Node]:
-    """Yield nodes that are together the state, none of them with a choice in front."""
-    if isinstance(state, Choice):
-        for member in state.members:
-            yield from _alternatives(member)
-    elif isinstance(state, Sequence) and isinstance(state.head, Choice):
-        for member in state.head.members:
-            yield from _alternatives(sequence(member, state.tail))
+def _alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
+    """Yield nodes that are together the state, none of them with a choice near its front.
+
+    ``room`` is how many more bytes count as near.
+    """
+    head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+    if isinstance(head, Choice):
+        for member in head.members:
+            yield from _alternatives(sequence(member, tail), room)
+    elif isinstance(head, Lazy) and not isinstance(head, EncodedText) and room == SHORT:
+        yield from _alternatives(sequence(head.expansion, tail), room - 1)
+    elif head.max_length is not None and head.max_length <= room and tail is not EPSILON:
+        for rest in _alternatives(tail, room - head.max_length):
+            yield sequence(head, rest)
     else:
         yield state
 

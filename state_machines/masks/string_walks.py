@@ -19,7 +19,7 @@ from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk, SuffixTrie, s
 from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-__all__ = ["DifferenceWalk", "FreeText", "LengthWalk", "NarrowWalk"]
+__all__ = ["BaseWalk", "DifferenceWalk", "FreeText", "LengthWalk", "NarrowWalk"]
 
 MAX_CONTINUATIONS = 2048
 
@@ -27,35 +27,20 @@ MAX_VISITS = 1500
 """Vertices that a walk visits one by one before whole-array operations are quicker."""
 
 
-class FreeText(FullWalk):
-    """The walk of a string without constraint, with the characters that each token writes.
+class BaseWalk(FullWalk):
+    """The walk of a string without constraint, perhaps with something before it.
 
     ``states``: int32, shape (vertices,), the number of the state at every vertex, 0 where it is
-    dead; ``nodes``: the states by number. ``closing``: int32, the ids of the tokens that end with
-    the closing quote.
-    ``written``: int32, shape (vocabulary size,): characters a token completes before it leaves
-    the string; ``opened``: the same, one more where it ends within a character.
+    dead; ``nodes``: the states by number.
     """
 
-    __slots__ = ("_known", "closing", "longest", "nodes", "opened", "states", "written")
+    __slots__ = ("_known", "nodes", "states")
 
     def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
         states, self.nodes = states_at_vertices(lexeme, trie)
         super().__init__(states, self.nodes, trie, vocabulary_size)
         self.states = states
         self._known: RecentWeak[Node, tuple[tuple[bytes, Ids], ...]] = RecentWeak(MAX_CONTINUATIONS)
-        complete = states == 1
-        count = np.zeros(trie.size, np.int32)
-        for start, end in zip(trie.levels[1:], trie.levels[2:], strict=False):
-            count[start:end] = count[trie.parent[start:end]] + complete[start:end]
-        closed = states == self.nodes.index(EPSILON)
-        partial = (states > 1) & ~closed
-        self.closing: Ids = trie.ids[closed[trie.vertex_of]]
-        self.written: Ids = np.zeros(vocabulary_size, np.int32)
-        self.written[trie.ids] = count[trie.vertex_of]
-        self.opened: Ids = np.zeros(vocabulary_size, np.int32)
-        self.opened[trie.ids] = (count + partial)[trie.vertex_of]
-        self.longest = int(self.opened.max(initial=0))
 
     def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
         """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with.
@@ -64,6 +49,34 @@ class FreeText(FullWalk):
         """
         known = self._known.get(rest)
         return self._known.put(rest, tuple(super().beyond(rest))) if known is None else known
+
+
+class FreeText(BaseWalk):
+    """The inside of a string without constraint, with the characters that each token writes.
+
+    ``closing``: int32, the ids of the tokens that end with the closing quote. ``written``: int32,
+    shape (vocabulary size,): characters a token completes before it leaves the string;
+    ``opened``: the same, one more where it ends within a character.
+    """
+
+    __slots__ = ("closing", "longest", "opened", "written")
+
+    def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
+        super().__init__(lexeme, trie, vocabulary_size)
+        states = self.states
+        is_complete = states == 1
+        count = np.zeros(trie.size, np.int32)
+        for start, end in zip(trie.levels[1:], trie.levels[2:], strict=False):
+            count[start:end] = count[trie.parent[start:end]] + is_complete[start:end]
+        ends = np.fromiter((node is EPSILON for node in self.nodes), np.bool_, len(self.nodes))
+        is_closed = ends[states]
+        is_within = (states > 1) & ~is_closed
+        self.closing: Ids = trie.ids[is_closed[trie.vertex_of]]
+        self.written: Ids = np.zeros(vocabulary_size, np.int32)
+        self.written[trie.ids] = count[trie.vertex_of]
+        self.opened: Ids = np.zeros(vocabulary_size, np.int32)
+        self.opened[trie.ids] = (count + is_within)[trie.vertex_of]
+        self.longest = int(self.opened.max(initial=0))
 
 
 class LengthWalk(LexemeWalk):
@@ -96,7 +109,7 @@ class DifferenceWalk(LexemeWalk):
 
     __slots__ = ("_base", "_own", "_refused")
 
-    def __init__(self, lexeme: Node, base: FreeText, trie: TokenTrie) -> None:
+    def __init__(self, lexeme: Node, base: BaseWalk, trie: TokenTrie) -> None:
         inside = base.inside.copy()
         refused: list[Ids] = []
         self._own = SuffixTrie()
