@@ -81,7 +81,7 @@ class Normaliser:
         match term:
             case Located(place):
                 return self._read_keywords(place, self)
-            case Given(values):
+            case Given(Values() as values):
                 return values
             case Conjunction(parts):
                 result = ANY_VALUE

@@ -8,13 +8,12 @@ interned in a :class:`TermTable`, one to a compilation: equal terms are one obje
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from state_machines.json_schema.document import Place
-    from state_machines.json_schema.values import Values
 
 __all__ = [
     "FALSE",
@@ -52,9 +51,9 @@ class Located(Term):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Given(Term):
-    """The values of a head normal form."""
+    """The values of a head normal form, which this module treats as an opaque, hashable object."""
 
-    values: Values
+    values: Hashable
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -86,7 +85,7 @@ class TermTable:
         self._conjunctions: dict[frozenset[Term], Conjunction] = {}
         self._disjunctions: dict[frozenset[Term], Disjunction] = {}
         self._negations: dict[Term, Negation] = {}
-        self._given: dict[Values, Given] = {}
+        self._given: dict[Hashable, Given] = {}
 
     def located(self, place: Place) -> Term:
         """Return the term of a place; the Boolean schemas are the constants."""
@@ -99,20 +98,13 @@ class TermTable:
             term = self._located[place.key] = Located(place)
         return term
 
-    def given(self, values: Values) -> Term:
+    def given(self, values: Hashable) -> Term:
         """Return the term of a head normal form."""
         return self._given.get(values) or self._given.setdefault(values, Given(values))
 
     def all_of(self, parts: Iterable[Term]) -> Term:
         """Return the conjunction of terms."""
-        flat: dict[Term, None] = {}
-        for part in parts:
-            if isinstance(part, Conjunction):
-                flat.update(dict.fromkeys(part.parts))
-            elif part is not TRUE:
-                flat[part] = None
-        if FALSE in flat or any(isinstance(p, Negation) and p.part in flat for p in flat):
-            return FALSE
+        flat = _flattened(parts, Conjunction, unit=TRUE, zero=FALSE)
         if len(flat) <= 1:
             return next(iter(flat), TRUE)
         key = frozenset(flat)
@@ -122,14 +114,7 @@ class TermTable:
 
     def any_of(self, parts: Iterable[Term]) -> Term:
         """Return the disjunction of terms."""
-        flat: dict[Term, None] = {}
-        for part in parts:
-            if isinstance(part, Disjunction):
-                flat.update(dict.fromkeys(part.parts))
-            elif part is not FALSE:
-                flat[part] = None
-        if TRUE in flat or any(isinstance(p, Negation) and p.part in flat for p in flat):
-            return TRUE
+        flat = _flattened(parts, Disjunction, unit=FALSE, zero=TRUE)
         if len(flat) <= 1:
             return next(iter(flat), FALSE)
         key = frozenset(flat)
@@ -146,3 +131,22 @@ class TermTable:
         if isinstance(part, Negation):
             return part.part
         return self._negations.get(part) or self._negations.setdefault(part, Negation(part))
+
+
+def _flattened(
+    parts: Iterable[Term], kind: type[Conjunction | Disjunction], *, unit: Term, zero: Term
+) -> dict[Term, None]:
+    """Return the different parts, those of nested combinations of the kind among them.
+
+    ``unit`` changes nothing and is left out; with ``zero``, or a part and its negation, nothing
+    else is left.
+    """
+    flat: dict[Term, None] = {}
+    for part in parts:
+        if isinstance(part, kind):
+            flat.update(dict.fromkeys(part.parts))
+        elif part is not unit:
+            flat[part] = None
+    if zero in flat or any(isinstance(part, Negation) and part.part in flat for part in flat):
+        return {zero: None}
+    return flat
