@@ -20,7 +20,7 @@ BENCH_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz soak model clean
+.PHONY: help demo test lint bench fuzz ledgers soak model clean
 
 help:
 	@echo "make demo    a real model turns a text into JSON that matches a schema"
@@ -28,6 +28,7 @@ help:
 	@echo "make lint    style and types"
 	@echo "make bench   MaskBench            (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
 	@echo "make fuzz    search for schemas that go wrong (FUZZ_ARGS='--minutes N --seed S --data FILE')"
+	@echo "make ledgers what the official suite and MaskBench say, written anew (needs their data)"
 	@echo "make soak    the long end-to-end run with the real model"
 
 demo: model
@@ -50,6 +51,9 @@ bench: $(BENCH_INSTALLED)
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=tests/support $(BIN)/python tests/fuzz/fuzz.py $(FUZZ_ARGS)
+
+ledgers: $(INSTALLED)
+	$(BIN)/python tests/conformance/ledger.py
 
 soak: model
 	$(FAST) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
