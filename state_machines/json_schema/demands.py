@@ -7,12 +7,11 @@ them; and where names are few, two demands can be after the same one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.json_schema.names import some_words
+from state_machines.json_schema.names import few_words
 from state_machines.json_schema.object_shape import NameRule, word_in
 from state_machines.json_schema.terms import Term, TermTable
 
@@ -36,12 +35,9 @@ def can_all_be_met(
     contested = []
     for demand in demands:
         options = _options(demand, listed, cells, len(demands), table, ask)
-        few = dict(islice(options, len(demands)))
-        if not few:
-            return False
         # With as many members to choose from as there are demands, one is always left.
-        if len(few) < len(demands):
-            contested.append((demand, few))
+        if options is not None:
+            contested.append((demand, options))
     return _assign(contested, {}, table, ask)
 
 
@@ -52,16 +48,22 @@ def _options(
     most: int,
     table: TermTable,
     ask: _Ask,
-) -> Iterator[tuple[str, Term]]:
-    """Yield the members that can meet a demand, at least ``most`` of them if there are so many."""
+) -> dict[str, Term] | None:
+    """Return the members that can meet a demand; ``None`` if they are ``most`` or more."""
+    options: dict[str, Term] = {}
     for name, term in listed:
         if word_in(demand.names, name) and ask(table.all_of((term, demand.term))):
-            yield name, term
+            options[name] = term
+            if len(options) >= most:
+                return None
     for names, term in cells:
         matching = intersection((names, demand.names))
         if not matching.is_empty and ask(table.all_of((term, demand.term))):
-            for word in some_words(matching, most):
-                yield word, term
+            words = few_words(matching, most - len(options))
+            if words is None:
+                return None
+            options.update(dict.fromkeys(words, term))
+    return options
 
 
 def _assign(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.object_shape import ObjectShape, without_names
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["NameCell", "count_words", "listed_names", "name_cells", "some_words"]
+__all__ = ["NameCell", "count_words", "few_words", "listed_names", "name_cells"]
 
 
 class NameCell:
@@ -66,19 +64,19 @@ def count_words(language: Node, most: int) -> int:
     return min(counted, most)
 
 
-def some_words(language: Node, most: int) -> list[str]:
-    """Return words of a language, short ones first: all of them or ``most``."""
+def few_words(language: Node, most: int) -> list[str] | None:
+    """Return the words of a language; ``None`` if they are ``most`` or more."""
+    if count_words(language, most) >= most:
+        return None
     words: list[str] = []
     layer = [("", language)]
-    while layer and len(words) < most:
+    while layer:
         words.extend(prefix for prefix, node in layer if node.nullable)
-        longer = (
+        layer = [
             (prefix + chr(point), target)
             for prefix, node in layer
             for symbols, target in node.row
             for first, last in symbols.ranges
             for point in range(first, last + 1)
-        )
-        # Every prefix is that of a word, so this many are enough.
-        layer = list(islice(longer, most))
-    return words[:most]
+        ]
+    return words
