@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
+from state_machines.effort import spend
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
 from state_machines.grammar.nodes import Repetition, SymbolNode, repetition, symbols
@@ -73,6 +74,7 @@ class Intersection(_Boolean):
             (s, (target,)) for s, target in self.members[0].row
         ]
         for member in self.members[1:]:
+            spend(1 + len(member.row) // 8)
             row = [
                 (common, (*targets, target))
                 for s, targets in row
@@ -208,6 +210,7 @@ def _has_no_word(start: _Boolean) -> bool:
                     step._empty = False
                 step = came_from[step]
             return False
+        spend()
         row = node.raw_row if isinstance(node, _Boolean) else node.row
         for _, target in row:
             if target not in came_from:

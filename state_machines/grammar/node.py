@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
+from state_machines.effort import spend
 from state_machines.grammar.symbols import bytes_in
 
 __all__ = ["EMPTY", "EPSILON", "Node", "Row", "Symbols", "intern_node", "merge_rows"]
@@ -166,6 +167,7 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     A key must not keep nodes alive, or the table would: where it names an object that the node
     itself holds on to, it does so by ``id``.
     """
+    spend()
     node = _TABLE.get(key)
     if node is None:
         with _TABLE_LOCK:
@@ -180,6 +182,7 @@ def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:
     cells: list[tuple[Symbols, list[Node]]] = []
     for row in rows:
         for symbols, target in row:
+            spend(1 + len(cells) // 8)
             rest = symbols
             refined: list[tuple[Symbols, list[Node]]] = []
             for cell, targets in cells:

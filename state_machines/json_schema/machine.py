@@ -7,7 +7,12 @@ from typing import Any, Literal, get_args
 
 from referencing import Registry
 
-from state_machines.errors import UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.effort import COMPILE_STEPS, bounded_effort
+from state_machines.errors import (
+    GrammarBudgetError,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.keywords import KeywordTable
 from state_machines.json_schema.layout import LAYOUTS, Whitespace
@@ -64,14 +69,18 @@ class JsonSchemaStateMachine(StateMachine):
         normaliser = Normaliser(KeywordTable(strict=strict, assert_formats=assert_formats))
         root = SchemaDocument(schema, registry).root
         term = normaliser.table.located(root)
+        translator = Translator(normaliser, LAYOUTS[whitespace], any_order=property_order == "any")
         try:
-            check_reachable(term, normaliser)
-            if normaliser.is_empty(term):
-                raise UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer="")
+            with bounded_effort(COMPILE_STEPS):
+                check_reachable(term, normaliser)
+                if normaliser.is_empty(term):
+                    raise UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer="")
+                start = translator.value(term)
         except RecursionError as error:
             raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
-        translator = Translator(normaliser, LAYOUTS[whitespace], any_order=property_order == "any")
-        super().__init__(translator.value(term))
+        except GrammarBudgetError as error:
+            raise UnsupportedSchemaError(error.what, pointer="", hint=error.hint) from error
+        super().__init__(start)
         self._schema = root.schema
         self._registry = registry
 

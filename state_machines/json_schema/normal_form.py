@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from state_machines.errors import InvalidSchemaError
+from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.inhabited import array_is_inhabited, object_is_inhabited
@@ -24,6 +24,10 @@ from state_machines.json_schema.terms import (
 from state_machines.json_schema.values import ANY_VALUE, NO_VALUE, Values, conjoin, disjoin, negate
 
 __all__ = ["Normaliser", "TermEvaluationError"]
+
+
+MAX_NESTING = 120
+"""Schemas that may be applied within one another to the same value."""
 
 
 class KeywordReader(Protocol):
@@ -56,6 +60,10 @@ class Normaliser:
         values = self._values.get(term)
         if values is not None:
             return values
+        if len(self._running) > MAX_NESTING:
+            raise UnsupportedSchemaError(
+                f"more than {MAX_NESTING} schemas are nested in place", hint="Flatten them"
+            )
         if term in self._running:
             raise self._loop(term)
         self._running[term] = self._barrier

@@ -13,6 +13,8 @@ from fractions import Fraction
 from functools import reduce
 from math import gcd, lcm
 
+from state_machines.effort import spend
+
 __all__ = [
     "ALL_NUMBERS",
     "INTEGERS",
@@ -179,6 +181,7 @@ class NumberSet:
             return other
         if other == ALL_NUMBERS:
             return self
+        spend(len(self.intervals) * len(other.intervals))
         return NumberSet.union(a & b for a in self.intervals for b in other.intervals)
 
     def __or__(self, other: NumberSet) -> NumberSet:
@@ -186,9 +189,33 @@ class NumberSet:
 
     def __invert__(self) -> NumberSet:
         result = ALL_NUMBERS
+        spans = [i for i in self.intervals if i.step is None and not i.avoided]
+        if spans:
+            result = NumberSet.union(_gaps(spans))
         for interval in self.intervals:
-            result = result & NumberSet.union(interval.complement())
+            if interval.step is not None or interval.avoided:
+                result = result & NumberSet.union(interval.complement())
         return result
+
+
+def _gaps(spans: list[Interval]) -> Iterable[Interval]:
+    """Yield what intervals without steps leave between them."""
+    low: Fraction | None = None
+    low_open = False
+    bottom = [span for span in spans if span.low is None]
+    bounded = sorted(
+        (span for span in spans if span.low is not None),
+        key=lambda span: (span.low or 0, span.low_open),
+    )
+    for span in (*bottom, *bounded):
+        if span.low is not None:
+            yield Interval(low, span.low, low_open, not span.low_open)
+        if span.high is None:
+            return
+        reaches_further = low is None or (span.high, not span.high_open) > (low, low_open)
+        if reaches_further:
+            low, low_open = span.high, not span.high_open
+    yield Interval(low, None, low_open, False)
 
 
 ALL_NUMBERS = NumberSet((Interval(),))

@@ -12,6 +12,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from state_machines.effort import spend
+
 if TYPE_CHECKING:
     from state_machines.json_schema.document import Place
 
@@ -142,6 +144,7 @@ def _flattened(
     else is left.
     """
     flat: dict[Term, None] = {}
+    spend()
     for part in parts:
         if isinstance(part, kind):
             flat.update(dict.fromkeys(part.parts))

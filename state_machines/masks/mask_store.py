@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.effort import MASK_STEPS, bounded_effort
 from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Lazy
@@ -85,7 +86,8 @@ class MaskStore:
         with self._lock:
             mask = self._states.get(state)
             if mask is None:
-                mask = self._compute(state)
+                with bounded_effort(MASK_STEPS):
+                    mask = self._compute(state)
                 self._states.put(state, mask, STATE_OVERHEAD + mask.others.nbytes)
             key = (mask.lexeme, mask.others.tobytes())
             dense = self._dense.get(key)

@@ -144,7 +144,9 @@ class _Labels:
         of their canonical order, or where a character composes with what stands before it.
         """
         bands = sorted(name for name in self._classes if name.startswith("combining "))
-        pairs = [((band,), tuple(bands[: index + 1])) for index, band in enumerate(bands)]
+        pairs: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+            ((band,), tuple(bands[: index + 1])) for index, band in enumerate(bands)
+        ]
         pairs.append((("composes with a mark", *bands), ("composing mark",)))
         pairs.append((("composes with a letter",), ("composing letter",)))
         for before, after in pairs:

@@ -1,0 +1,59 @@
+"""A bound on work, counted in steps, so that a hostile schema ends in an error and not in a hang.
+
+A step is about the making of one grammar node: some 200,000 are made in a second on a 2.5 GHz
+core. Counting steps instead of seconds gives the same answer on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from state_machines.errors import GrammarBudgetError
+
+__all__ = ["COMPILE_STEPS", "MASK_STEPS", "bounded_effort", "spend"]
+
+COMPILE_STEPS = 300_000
+"""Steps that compiling one schema may take; the largest real ones take some 15,000."""
+
+MASK_STEPS = 300_000
+"""Steps that one mask may take."""
+
+
+class _Effort:
+    __slots__ = ("left", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.left = limit
+
+
+_EFFORT: ContextVar[_Effort | None] = ContextVar("effort", default=None)
+
+
+@contextmanager
+def bounded_effort(limit: int) -> Iterator[None]:
+    """Let the work within take at most so many steps, in this thread or task.
+
+    Raises :class:`~state_machines.errors.GrammarBudgetError` beyond.
+    """
+    token = _EFFORT.set(_Effort(limit))
+    try:
+        yield
+    finally:
+        _EFFORT.reset(token)
+
+
+def spend(steps: int = 1) -> None:
+    """Count steps against the bound, if there is one."""
+    effort = _EFFORT.get()
+    if effort is None:
+        return
+    effort.left -= steps
+    if effort.left < 0:
+        raise GrammarBudgetError(
+            f"this took more than {effort.limit:,} steps",
+            budget=effort.limit,
+            hint="Simplify the schema",
+        )
