@@ -17,7 +17,15 @@ from verdicts import Case, Verdict, judge, written
 
 from state_machines import JsonSchemaStateMachine, ProxyError, Vocabulary
 
-__all__ = ["DATA", "explained", "in_fixed_tenth", "judge_maskbench", "judge_official", "maskbench", "official"]
+__all__ = [
+    "DATA",
+    "explained",
+    "in_fixed_tenth",
+    "judge_maskbench",
+    "judge_official",
+    "maskbench",
+    "official",
+]
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 """Where the tests' data lies, if it does: beside the checkout, not in it."""
@@ -121,7 +129,9 @@ def _judged_valid(schema: Any, instance: Any, *, formats: bool) -> bool | None:
     """Return what ``jsonschema`` says of an instance; ``None`` where it fails."""
     cls = validator_for(schema, default=Draft202012Validator)
     try:
-        return bool(cls(schema, format_checker=cls.FORMAT_CHECKER if formats else None).is_valid(instance))
+        return bool(
+            cls(schema, format_checker=cls.FORMAT_CHECKER if formats else None).is_valid(instance)
+        )
     except Exception:
         return None
 

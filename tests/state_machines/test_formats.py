@@ -81,7 +81,7 @@ def test_the_official_suite(name: str) -> None:
 
 
 VALID = {
-    "date": ["2024-02-29", "2000-02-29", "1999-12-31", "0000-01-01", "9999-12-31"],
+    "date": ["2024-02-29", "2000-02-29", "1999-12-31", "0001-01-01", "9999-12-31"],
     "time": ["00:00:00Z", "23:59:60Z", "01:59:60+02:00", "12:00:00.5-03:30", "12:00:00z"],
     "date-time": [
         "2024-02-29T00:00:00Z",
@@ -111,7 +111,7 @@ VALID = {
 }
 
 INVALID = {
-    "date": ["2023-02-29", "1900-02-29", "2024-04-31", "2024-1-01", "2024-01-01 "],
+    "date": ["2023-02-29", "0000-01-01", "1900-02-29", "2024-04-31", "2024-1-01", "2024-01-01 "],
     "time": ["24:00:00Z", "12:00:00", "23:59:60+02:00", "12:00Z", "12:00:00+24:00"],
     "date-time": [
         "2016-11-30T23:59:60Z",
@@ -261,8 +261,6 @@ def _to_end(node: Node) -> int:
 
 def _read_date_time(text: str) -> None:
     whole = text.upper().replace("T", " ")
-    if whole.startswith("0000"):
-        whole = "2000" + whole[4:]
     moment, offset = re.fullmatch(r"(.*?)(Z|[+-]\d\d:\d\d)", whole).groups()  # type: ignore[union-attr]
     moment = re.sub(r"\.(\d{1,6})\d*", lambda m: "." + m[1].ljust(6, "0"), moment)
     moment = re.sub(r":60\b", ":59", moment)
@@ -285,7 +283,7 @@ def _read_idn(text: str) -> None:
 
 
 READERS: dict[str, Any] = {
-    "date": lambda text: date.fromisoformat(re.sub("^0000", "2000", text)),
+    "date": date.fromisoformat,
     "date-time": _read_date_time,
     "time": lambda text: _read_date_time(f"2000-01-01T{text}"),
     "ipv4": ipaddress.IPv4Address,
@@ -298,7 +296,7 @@ READERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_what_is_generated_can_be_read(name: str, data: st.DataObject) -> None:
     text = data.draw(words(name))
@@ -327,7 +325,7 @@ def test_generated_mail_addresses_are_valid(data: st.DataObject) -> None:
         assert "--" in text or text.startswith('""@'), error
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_generated_host_names_are_encoded_by_idna(data: st.DataObject) -> None:
     idna = pytest.importorskip("idna")

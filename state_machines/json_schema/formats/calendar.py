@@ -1,10 +1,11 @@
 r"""Dates, times and durations: RFC 3339.
 
 The ABNF of section 5.6 with the restrictions of sections 5.7 and 5.8, which are regular too: the
-days of each month, 29 February in leap years alone (Gregorian, year 0000 is one), and second 60
-only where the offset makes it 23:59:60 UTC; with a date, only at the end of June and of December,
-as leap seconds have been inserted so far. ``T`` and ``Z`` may be lower case. Durations are those
-of appendix A, the ABNF of ISO 8601 durations.
+days of each month, 29 February in leap years alone, and second 60 only where the offset makes it
+23:59:60 UTC; with a date, only at the end of June and of December, as leap seconds have been
+inserted so far. ``T`` and ``Z`` may be lower case. Year 0000 is left out: few programs can read
+it, and ISO 8601 allows it by mutual agreement alone. Durations are those of appendix A, the ABNF
+of ISO 8601 durations.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ __all__ = ["date", "date_time", "duration", "time"]
 
 _MINUTES_A_DAY = 24 * 60
 
-_LEAP_DAY = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
+_YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
+_MULTIPLE_OF_4 = "(?:0[48]|[2468][048]|[13579][26])"
+_LEAP_DAY = rf"(?:[0-9]{{2}}{_MULTIPLE_OF_4}|{_MULTIPLE_OF_4}00)-02-29"
 _DATE = (
-    r"[0-9]{4}-(?:"
+    rf"{_YEAR}-(?:"
     r"(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"|(?:0[13-9]|1[0-2])-(?:29|30)"
     r"|(?:0[13578]|1[02])-31"
@@ -50,8 +53,8 @@ def time() -> Node:
 def date_time() -> Node:
     """``date-time`` (RFC 3339, section 5.6)."""
     mark = _language("[Tt]")
-    same_day = sequence(_language("[0-9]{4}-(?:06-30|12-31)"), mark, _leap_second(0))
-    next_day = sequence(_language("[0-9]{4}-(?:07-01|01-01)"), mark, _leap_second(1))
+    same_day = sequence(_language(f"{_YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
+    next_day = sequence(_language(f"{_YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
     return choice((sequence(date(), mark, _language(_TIME)), same_day, next_day))
 
 
