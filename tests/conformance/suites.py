@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -103,35 +104,35 @@ def judge_maskbench(case: Case, vocabulary: Vocabulary | None = None) -> Verdict
 
 
 def explained(case: Case, verdict: Verdict) -> Verdict:
-    """Say of each test of MaskBench that went wrong what explains it.
+    """Say of each test of MaskBench that went wrong what ``jsonschema`` says, and why it did.
 
     * ``data``: ``jsonschema`` does not agree with the file's verdict either;
     * ``data, by format``: nor does it, once it checks formats;
     * ``key order``: the instance's keys are not in the schema's order; accepted in any order;
     * ``open``: none of these.
     """
-    indices = (*verdict.valid_rejected, *verdict.invalid_accepted)
-    reasons = {str(index): _reason(case, *case.tests[index]) for index in indices}
-    return Verdict(**{**_fields(verdict), "reasons": reasons})
+    judged, reasons = {}, {}
+    for index in (*verdict.valid_rejected, *verdict.invalid_accepted):
+        instance, valid = case.tests[index]
+        plain, with_formats = (_judged(case.schema, instance, formats=f) for f in (False, True))
+        judged[str(index)] = with_formats
+        if plain is not valid:
+            reasons[str(index)] = "data"
+        elif with_formats is not valid:
+            reasons[str(index)] = "data, by format"
+        elif valid and _accepts_any_order(case.schema, instance):
+            reasons[str(index)] = "key order"
+        else:
+            reasons[str(index)] = "open"
+    return replace(verdict, judged_valid=judged, reasons=reasons)
 
 
-def _reason(case: Case, instance: Any, valid: bool) -> str:
-    if _judged_valid(case.schema, instance, formats=False) is not valid:
-        return "data"
-    if _judged_valid(case.schema, instance, formats=True) is not valid:
-        return "data, by format"
-    if valid and _accepts_any_order(case.schema, instance):
-        return "key order"
-    return "open"
-
-
-def _judged_valid(schema: Any, instance: Any, *, formats: bool) -> bool | None:
+def _judged(schema: Any, instance: Any, *, formats: bool) -> bool | None:
     """Return what ``jsonschema`` says of an instance; ``None`` where it fails."""
     cls = validator_for(schema, default=Draft202012Validator)
+    checker = cls.FORMAT_CHECKER if formats else None
     try:
-        return bool(
-            cls(schema, format_checker=cls.FORMAT_CHECKER if formats else None).is_valid(instance)
-        )
+        return bool(cls(schema, format_checker=checker).is_valid(instance))
     except Exception:
         return None
 
@@ -141,10 +142,3 @@ def _accepts_any_order(schema: Any, instance: Any) -> bool:
         return JsonSchemaStateMachine(schema, property_order="any").matches(written(instance))
     except ProxyError:
         return False
-
-
-def _fields(verdict: Verdict) -> dict[str, Any]:
-    return {name: getattr(verdict, name) for name in verdict.__dataclass_fields__}
-
-
-Judge = Callable[[Case], Verdict]

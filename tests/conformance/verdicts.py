@@ -43,8 +43,12 @@ class Verdict:
     valid_rejected: tuple[int, ...] = ()
     invalid_accepted: tuple[int, ...] = ()
     split: tuple[int, ...] = ()
+    judged_valid: dict[str, bool | None] = field(default_factory=dict, compare=False)
     reasons: dict[str, str] = field(default_factory=dict, compare=False)
-    """By index of a test that went wrong: what explains it. Not compared: the judge has versions."""
+    """By index of a test that went wrong: what ``jsonschema`` says, and what explains it.
+
+    Not compared, since the judge has versions.
+    """
 
     def line(self) -> dict[str, Any]:
         """Return the ledger's line, without what is empty."""
