@@ -55,7 +55,8 @@ class Ledger:
             if "name" in entry:
                 others.append(Verdict.of(entry))
             else:
-                families[entry.pop("family")] = Counter(entry)
+                family = entry.pop("family")
+                families[family] = Counter(entry)
         return cls(families, others)
 
     @property
