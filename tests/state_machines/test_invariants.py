@@ -15,7 +15,15 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 from judging import Judge
-from schema_strategies import examples, json_values, object_schemas, schemas, values_near
+from schema_strategies import (
+    crowded_arrays,
+    crowded_objects,
+    examples,
+    json_values,
+    object_schemas,
+    schemas,
+    values_near,
+)
 from small_vocabulary import an_ending, brute_force_mask, cuttings, small_vocabulary
 
 from state_machines import (
@@ -216,6 +224,55 @@ def test_values_of_another_generator_are_accepted(data: st.DataObject) -> None:
     text = json.dumps(value)
     assume("e" not in text.replace("true", "").replace("false", "").split('"')[0])
     assert machine.matches(text) == Judge(schema).admits(value), text
+
+
+crowded = st.one_of(crowded_objects(), crowded_arrays())
+few_values = st.sampled_from((1, 2, 3, "a", None))
+
+
+@examples(200)
+@given(crowded, ORDERS, st.integers(0, 2**32))
+def test_no_dead_ends_where_few_values_meet_many_demands(
+    schema: Any, order: Any, seed: int
+) -> None:
+    machine = compiled(schema, property_order=order)
+    judge = Judge(schema)
+    random, state, text = Random(seed), machine.start, b""
+    for _ in range(60):
+        choices = live_bytes(state)
+        if state.nullable:
+            assert judge.admits_text(text), text
+            return
+        assert choices, f"dead end after {text!r}"
+        # Names and structure, or walks would spend themselves in strings.
+        likely = [byte for byte in choices if byte in b'ab"{}[]:,123n']
+        byte = random.choice(likely or choices)
+        state = state.derivative(byte)
+        text += bytes((byte,))
+    event("a long walk")
+
+
+@examples(200)
+@given(st.data())
+def test_few_values_that_meet_many_demands_are_accepted(data: st.DataObject) -> None:
+    schema = data.draw(crowded)
+    judge = Judge(schema)
+    if schema["type"] == "object":
+        values = st.dictionaries(st.sampled_from(("a", "b", "ab", "é")), few_values, max_size=3)
+    else:
+        values = st.lists(few_values, max_size=4)
+    try:
+        machine = JsonSchemaStateMachine(schema, property_order="any")
+    except UnsatisfiableSchemaError:
+        machine = None
+    except (UnsupportedSchemaError, GrammarBudgetError) as error:
+        event(f"refused: {error.what[:60]}")
+        assume(False)
+    for _ in range(5):
+        value = data.draw(values)
+        admitted = judge.admits(value)
+        event(f"admitted: {admitted}")
+        assert (machine is not None and machine.matches(json.dumps(value))) == admitted, value
 
 
 @examples(150)

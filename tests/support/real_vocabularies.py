@@ -43,7 +43,10 @@ SCHEMAS: dict[str, Any] = {
     },
     "negations": {
         "type": "array",
-        "items": {"oneOf": [{"type": "string"}, {"minLength": 3}, {"type": "number"}]},
+        "items": {
+            "type": ["string", "number"],
+            "oneOf": [{"type": "string"}, {"minLength": 3}, {"type": "integer"}],
+        },
         "contains": {"type": "string", "not": {"pattern": "a"}},
         "minItems": 1,
     },

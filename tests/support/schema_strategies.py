@@ -16,6 +16,8 @@ __all__ = [
     "ALL_FEATURES",
     "NAMES",
     "PATTERNS",
+    "crowded_arrays",
+    "crowded_objects",
     "examples",
     "json_values",
     "object_schemas",
@@ -235,6 +237,70 @@ def schemas(
             name: _Inner(max(depth - 1, 1), features, definitions)(draw) for name in definitions
         }
     return root
+
+
+_FEW = st.lists(st.sampled_from((1, 2, 3, "a", None)), min_size=1, max_size=3, unique=True)
+
+
+@st.composite
+def crowded_objects(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw objects of few names and values on which several demands are made at once."""
+    values = {"enum": draw(_FEW)}
+    result: dict[str, Any] = {"type": "object"}
+    if draw(st.booleans()):
+        result["properties"] = {name: {"enum": draw(_FEW)} for name in _subset(draw, NAMES, 3)}
+        result["additionalProperties"] = draw(st.sampled_from((False, values)))
+    else:
+        result["additionalProperties"] = values
+    if draw(st.booleans()):
+        result["propertyNames"] = {"enum": [*_subset(draw, NAMES, 3), "a"]}
+    if draw(st.integers(0, 3)) == 0:
+        result["minProperties"] = draw(st.integers(1, 3))
+    result["allOf"] = [
+        draw(
+            st.one_of(
+                _FEW.map(lambda few: {"not": {"additionalProperties": {"enum": few}}}),
+                _FEW.map(lambda few: {"not": {"properties": {"a": {"enum": few}}}}),
+                _FEW.map(lambda few: {"not": {"patternProperties": {"a": {"enum": few}}}}),
+                _FEW.map(lambda few: {"properties": {"b": {"enum": few}}}),
+                st.sampled_from(NAMES).map(lambda name: {"not": {"required": [name]}}),
+                st.sampled_from(NAMES).map(lambda name: {"required": [name]}),
+                st.sampled_from((1, 2)).map(lambda n: {"not": {"minProperties": n}}),
+                st.sampled_from(PATTERNS).map(lambda p: {"not": {"propertyNames": {"pattern": p}}}),
+            )
+        )
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    return result
+
+
+@st.composite
+def crowded_arrays(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw arrays of few values on which several demands are made at once."""
+    result: dict[str, Any] = {"type": "array", "items": {"enum": draw(_FEW)}}
+    if draw(st.booleans()):
+        result["prefixItems"] = [{"enum": draw(_FEW)} for _ in range(draw(st.integers(1, 2)))]
+    if draw(st.booleans()):
+        result["maxItems"] = draw(st.integers(1, 4))
+    if draw(st.booleans()):
+        result["minItems"] = draw(st.integers(0, 3))
+    if draw(st.integers(0, 3)) == 0:
+        result["uniqueItems"] = True
+    result["allOf"] = [
+        draw(
+            st.one_of(
+                _FEW.map(lambda few: {"contains": {"enum": few}}),
+                _FEW.map(lambda few: {"contains": {"enum": few}, "maxContains": 1}),
+                _FEW.map(lambda few: {"contains": {"enum": few}, "minContains": 2}),
+                _FEW.map(lambda few: {"not": {"contains": {"enum": few}}}),
+                _FEW.map(lambda few: {"not": {"items": {"enum": few}}}),
+                _FEW.map(lambda few: {"not": {"prefixItems": [True, {"enum": few}]}}),
+                st.sampled_from((1, 2)).map(lambda n: {"not": {"maxItems": n}}),
+            )
+        )
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    return result
 
 
 @st.composite
