@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -326,6 +327,15 @@ def test_error_inside_a_request_leaves_the_engine_usable(
     assert engine.generate("x", response_format={"const": 1}).parsed == 1
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell's background jobs are started with the signal ignored, and the tests may be one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_keyboard_interrupt_leaves_the_engine_usable(engine: InferenceEngine) -> None:
     started = threading.Event()
 

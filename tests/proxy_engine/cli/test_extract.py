@@ -231,7 +231,11 @@ def test_a_reader_that_goes_away(schema: Path, tiny_model_directory: Path) -> No
 
 
 def test_an_interrupt(schema: Path, tiny_model_directory: Path) -> None:
-    process = start("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl")
+    process = start(
+        *("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl"),
+        # A shell's background jobs ignore the signal, and so would what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert process.stdin
     assert process.stdout
     process.stdin.write(b'"x"\n')
