@@ -175,8 +175,9 @@ def test_values_are_accepted_exactly_if_admitted(data: st.DataObject) -> None:
 def test_values_are_accepted_in_every_cutting(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     value = data.draw(values_near(schema))
-    assume(Judge(schema).admits(value))
+    # Compiled first: the judge would not come back from a schema that is an empty loop.
     machine = compiled(schema, property_order="any")
+    assume(Judge(schema).admits(value))
     text = json.dumps(value, ensure_ascii=data.draw(st.booleans())).encode()
     matcher = machine.matcher(VOCABULARY)
     for token_id in data.draw(cuttings(text, VOCABULARY)):
@@ -196,9 +197,9 @@ def test_values_are_accepted_in_every_cutting(data: st.DataObject) -> None:
 def test_objects_in_the_order_of_the_schema_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(object_schemas())
     value = data.draw(values_near(schema))
+    machine = compiled(schema)
     admitted = Judge(schema).admits(value)
     event(f"admitted: {admitted}")
-    machine = compiled(schema)
     text = json.dumps(_ordered(value, schema), ensure_ascii=data.draw(st.booleans()))
     assert machine.matches(text) == admitted, text
 
