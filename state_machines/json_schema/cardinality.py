@@ -71,7 +71,7 @@ class Cardinality:
         normaliser = self._normaliser
         if not normaliser.shape_is_inhabited(shape):
             return 0
-        if shape.some or shape.least > len(shape.required) or shape.most is not None:
+        if shape.clauses or shape.least > len(shape.required) or shape.most is not None:
             return 1
         open_ended = any(
             not normaliser.is_empty(cell.term) and cell.names.max_length is None

@@ -8,7 +8,7 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.object_shape import ObjectShape, without_names
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["NameCell", "count_words", "few_words", "listed_names", "name_cells"]
+__all__ = ["NameCell", "a_word", "count_words", "few_words", "listed_names", "name_cells"]
 
 
 class NameCell:
@@ -80,3 +80,20 @@ def few_words(language: Node, most: int) -> list[str] | None:
             for point in range(first, last + 1)
         ]
     return words
+
+
+def a_word(language: Node) -> str:
+    """Return a shortest word of a language that has one."""
+    words = {language: ""}
+    layer = [language]
+    while layer:
+        below = []
+        for node in layer:
+            if node.nullable:
+                return words[node]
+            for symbols, target in node.row:
+                if target not in words:
+                    words[target] = words[node] + chr(symbols.ranges[0][0])
+                    below.append(target)
+        layer = below
+    raise ValueError("the language has no word")

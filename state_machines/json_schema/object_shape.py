@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from state_machines.grammar.boolean import difference, everything
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
+from state_machines.json_schema.conditions import Absent, Clause, Condition, Matching, Present
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["NameRule", "ObjectShape", "names_language", "without_names", "word_in"]
@@ -27,21 +28,21 @@ class ObjectShape:
     """Objects of ``least`` to ``most`` properties.
 
     A property in ``properties`` (which may be absent) has the value its term admits; any other
-    property has a value that all matching ``others`` admit; all of ``required`` are there; for
-    each of ``some`` there is a property that it matches. Equal shapes list the same properties in
-    the same order.
+    property has a value that all matching ``others`` admit; all of ``required`` are there; every
+    one of ``clauses`` holds, whose names are listed in ``properties``. Equal shapes list the same
+    properties in the same order.
     """
 
     properties: Mapping[str, Term] = field(default_factory=dict)
     others: tuple[NameRule, ...] = ()
     required: tuple[str, ...] = ()
-    some: tuple[NameRule, ...] = ()
+    clauses: tuple[Clause, ...] = ()
     least: int = 0
     most: int | None = None
 
     def _key(self) -> tuple[object, ...]:
         listed = tuple(self.properties.items())
-        return (listed, self.others, self.required, self.some, self.least, self.most)
+        return (listed, self.others, self.required, self.clauses, self.least, self.most)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectShape) and self._key() == other._key()
@@ -54,7 +55,7 @@ class ObjectShape:
         """Whether every object has this shape."""
         return (
             not self.required
-            and not self.some
+            and not self.clauses
             and not self.least
             and self.most is None
             and not self.others
@@ -65,6 +66,8 @@ class ObjectShape:
     def is_contradictory(self) -> bool:
         """Whether no object has this shape, as far as can be told without looking at terms."""
         if self.most is not None and self.most < max(self.least, len(self.required)):
+            return True
+        if () in self.clauses:
             return True
         return any(self.properties.get(name) is FALSE for name in self.required)
 
@@ -82,10 +85,10 @@ class ObjectShape:
             properties=self._conjoined_properties(other, table),
             others=tuple(dict.fromkeys(self.others + other.others)),
             required=tuple(dict.fromkeys(self.required + other.required)),
-            some=tuple(dict.fromkeys(self.some + other.some)),
+            clauses=tuple(dict.fromkeys(self.clauses + other.clauses)),
             least=max(self.least, other.least),
             most=min(bounds) if bounds else None,
-        )
+        ).settled(table)
 
     def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
         # Most keywords say nothing of single properties.
@@ -98,25 +101,92 @@ class ObjectShape:
             for name in dict.fromkeys((*self.properties, *other.properties))
         }
 
+    def settled(self, table: TermTable) -> ObjectShape:
+        """Return the shape with what is plain of its clauses decided.
+
+        Clauses that hold anyway are left out, and so are conditions that cannot hold; what is left
+        alone in its clause becomes part of the shape.
+        """
+        shape, waiting, kept = self, list(self.clauses), []
+        while waiting:
+            clause = waiting.pop(0)
+            left = [c for c in clause if shape._decided(c, table) is not False]
+            if any(shape._decided(condition, table) for condition in left):
+                continue
+            if len(left) != 1 or isinstance(left[0], Matching):
+                kept.append(tuple(left))
+                continue
+            shape = shape._with(left[0], table)
+            # What is known now may decide the others.
+            waiting, kept = kept + waiting, []
+        return self if kept == list(self.clauses) else replace(shape, clauses=tuple(kept))
+
+    def _decided(self, condition: Condition, table: TermTable) -> bool | None:
+        """Return whether a condition holds for all objects, or for none, if that is plain."""
+        match condition:
+            case Absent(name):
+                if self.properties.get(name) is FALSE:
+                    return True
+                return False if name in self.required else None
+            case Present(name, term):
+                known = self.value_of(name, table)
+                both = table.all_of((known, term))
+                if both is FALSE:
+                    return False
+                return True if both is known and name in self.required else None
+            case Matching(names, term):
+                return False if term is FALSE or names is EMPTY else None
+
+    def _with(self, condition: Absent | Present, table: TermTable) -> ObjectShape:
+        name = condition.name
+        if isinstance(condition, Absent):
+            return replace(self, properties={**self.properties, name: FALSE})
+        term = table.all_of((self.value_of(name, table), condition.term))
+        return replace(
+            self,
+            properties={**self.properties, name: term},
+            required=tuple(dict.fromkeys((*self.required, name))),
+        )
+
     def complement(self, table: TermTable) -> tuple[ObjectShape, ...]:
         """Return the objects that lack this shape, as a union of shapes."""
-        return tuple(self._failures(table))
+        return tuple(shape.settled(table) for shape in self._failures(table))
 
     def _failures(self, table: TermTable) -> Iterable[ObjectShape]:
-        for name in self.required:
-            yield ObjectShape(properties={name: FALSE})
-        for name, term in self.properties.items():
-            if term is not TRUE:
-                yield ObjectShape(properties={name: table.negation(term)}, required=(name,))
-        for rule in self.others:
-            names = without_names(rule.names, self.properties)
-            yield ObjectShape(some=(NameRule(names, table.negation(rule.term)),))
-        for rule in self.some:
-            yield ObjectShape(others=(NameRule(rule.names, table.negation(rule.term)),))
+        failures: list[Condition] = [Absent(name) for name in self.required]
+        failures.extend(
+            Present(name, table.negation(term))
+            for name, term in self.properties.items()
+            if term is not TRUE
+        )
+        named = (*self.required, *self.properties)
+        failures.extend(
+            Matching(without_names(rule.names, self.properties), table.negation(rule.term))
+            for rule in self.others
+        )
+        if failures:
+            yield ObjectShape(properties=dict.fromkeys(named, TRUE), clauses=(tuple(failures),))
+        for clause in self.clauses:
+            yield _none_of(clause, table)
         if self.least > 0:
             yield ObjectShape(most=self.least - 1)
         if self.most is not None:
             yield ObjectShape(least=self.most + 1)
+
+
+def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
+    """Return the objects for which no condition of a clause holds."""
+    shape = ObjectShape()
+    for condition in clause:
+        match condition:
+            case Absent(name):
+                failing = ObjectShape(required=(name,))
+            case Present(name, term):
+                failing = ObjectShape(properties={name: table.negation(term)})
+            case Matching(names, term):
+                failing = ObjectShape(others=(NameRule(names, table.negation(term)),))
+        shape = shape.conjoin(failing, table)
+    return shape
 
 
 def names_language(names: Iterable[str]) -> Node:

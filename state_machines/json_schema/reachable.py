@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.cardinality import check_distinct
+from state_machines.json_schema.conditions import Condition, Matching, Present
 from state_machines.json_schema.item_steps import ItemSteps
 from state_machines.json_schema.names import listed_names, name_cells
 from state_machines.json_schema.normal_form import Normaliser
@@ -67,21 +68,34 @@ def _looked_into(term: Term, normaliser: Normaliser) -> set[Term]:
 
 
 def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
-    """Yield the terms of a shape's members, also of those that meet one or all of its ``some``."""
+    """Yield the terms of a shape's members, also of those that answer clauses."""
     for name in listed_names(shape):
-        term = shape.value_of(name, table)
-        claims = [rule.term for rule in shape.some if word_in(rule.names, name)]
-        yield from _claimed(term, claims, table)
+        asked = (
+            condition.term
+            for condition in _conditions(shape)
+            if (isinstance(condition, Present) and condition.name == name)
+            or (isinstance(condition, Matching) and word_in(condition.names, name))
+        )
+        yield from _claimed(shape.value_of(name, table), asked, table)
     for cell in name_cells(shape, table):
-        claims = [
-            rule.term for rule in shape.some if not intersection((cell.names, rule.names)).is_empty
-        ]
-        yield from _claimed(cell.term, claims, table)
+        asked = (
+            condition.term
+            for condition in _conditions(shape)
+            if isinstance(condition, Matching)
+            and not intersection((cell.names, condition.names)).is_empty
+        )
+        yield from _claimed(cell.term, asked, table)
 
 
-def _claimed(term: Term, claims: list[Term], table: TermTable) -> Iterator[Term]:
+def _conditions(shape: ObjectShape) -> Iterator[Condition]:
+    return (condition for clause in shape.clauses for condition in clause)
+
+
+def _claimed(term: Term, asked: Iterable[Term], table: TermTable) -> Iterator[Term]:
     yield term
+    claims = dict.fromkeys(asked)
     for claim in claims:
         yield table.all_of((term, claim))
+        yield table.all_of((term, table.negation(claim)))
     if claims:
         yield table.all_of((term, *claims))

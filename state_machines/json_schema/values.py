@@ -18,6 +18,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.clause_form import as_one_shape
 from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS, Interval, NumberSet
 from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import TermTable
@@ -37,6 +38,12 @@ ANY_TEXT = everything(ANY_CODE_POINT)
 
 MAX_SHAPES = 1024
 """Alternatives of one type that a schema may come to when it is multiplied out."""
+
+MANY_SHAPES = 32
+"""Alternatives from which on some are written as clauses of one."""
+
+MAX_CLAUSES = 64
+"""Clauses that a union of alternatives may come to."""
 
 _BOTH = frozenset({True, False})
 
@@ -81,7 +88,7 @@ def conjoin(left: Values, right: Values, table: TermTable) -> Values:
         numbers=left.numbers & right.numbers,
         strings=intersection((left.strings, right.strings)),
         arrays=_products(left.arrays, right.arrays, lambda a, b: a.conjoin(b, table)),
-        objects=_products(left.objects, right.objects, lambda a, b: a.conjoin(b, table)),
+        objects=_object_products(left.objects, right.objects, table),
     )
 
 
@@ -116,7 +123,7 @@ def negate(values: Values, table: TermTable) -> Values:
         arrays = _products(arrays, array.complement(table), lambda a, b: a.conjoin(b, table))
     objects: tuple[ObjectShape, ...] = (ObjectShape(),)
     for item in values.objects:
-        objects = _products(objects, item.complement(table), lambda a, b: a.conjoin(b, table))
+        objects = _object_products(objects, item.complement(table), table)
     return Values(
         null=not values.null,
         booleans=_BOTH - values.booleans,
@@ -125,6 +132,22 @@ def negate(values: Values, table: TermTable) -> Values:
         arrays=arrays,
         objects=objects,
     )
+
+
+def _object_products(
+    left: tuple[ObjectShape, ...], right: tuple[ObjectShape, ...], table: TermTable
+) -> tuple[ObjectShape, ...]:
+    """Multiply two unions of objects out; what would come to many becomes clauses instead."""
+    if len(left) * len(right) > MANY_SHAPES:
+        right = _fewer(right, table)
+        if len(right) > 1:
+            left = _fewer(left, table)
+    return _products(left, right, lambda a, b: a.conjoin(b, table))
+
+
+def _fewer(shapes: tuple[ObjectShape, ...], table: TermTable) -> tuple[ObjectShape, ...]:
+    united = as_one_shape(shapes, table, MAX_CLAUSES)
+    return shapes if united is None else (united,)
 
 
 def _products(

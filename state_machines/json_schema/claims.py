@@ -1,0 +1,133 @@
+"""Which clauses of an object shape a member answers, whatever its value, and which it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from state_machines.effort import spend
+from state_machines.json_schema.conditions import Absent, Clause, Condition, Matching, Present
+from state_machines.json_schema.object_shape import ObjectShape, word_in
+from state_machines.json_schema.terms import Term, TermTable
+
+__all__ = ["Claims", "MemberClaims"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberClaims:
+    """What one member can do for the clauses, which are bits.
+
+    ``always`` are answered by its being there; ``by_value`` by a value in the term beside.
+    """
+
+    always: int
+    by_value: tuple[tuple[Term, int], ...]
+
+
+class Claims:
+    """The clauses of a shape that its terms leave undecided, and who answers them.
+
+    ``terms`` are those of the listed names.
+    """
+
+    def __init__(
+        self,
+        shape: ObjectShape,
+        terms: Mapping[str, Term],
+        table: TermTable,
+        is_empty: Callable[[Term], bool],
+    ) -> None:
+        self._table = table
+        self._is_empty = is_empty
+        self._terms = terms
+        self._required = frozenset(shape.required)
+        undecided = (self._undecided(clause) for clause in shape.clauses)
+        self.clauses: tuple[Clause, ...] = tuple(c for c in undecided if c is not None)
+        self.all = (1 << len(self.clauses)) - 1
+
+    def _undecided(self, clause: Clause) -> Clause | None:
+        """Return a clause less what cannot hold; ``None`` if it holds anyway."""
+        left: list[Condition] = []
+        for condition in clause:
+            match condition:
+                case Absent(name):
+                    if self._is_empty(self._terms[name]):
+                        return None
+                    if name in self._required:
+                        continue
+                case Present(name, term):
+                    if self._excludes(self._terms[name], term):
+                        continue
+                    if name in self._required and self._implies(self._terms[name], term):
+                        return None
+            left.append(condition)
+        return tuple(left)
+
+    def _excludes(self, known: Term, term: Term) -> bool:
+        return self._is_empty(self._table.all_of((known, term)))
+
+    def _implies(self, known: Term, term: Term) -> bool:
+        return self._excludes(known, self._table.negation(term))
+
+    def unmet(self, met: int) -> list[Clause]:
+        """Return the clauses that are not among the bits."""
+        return [clause for k, clause in enumerate(self.clauses) if not met >> k & 1]
+
+    def without(self, name: str) -> int:
+        """Return the clauses that the lack of a name answers."""
+        return self._bits(lambda condition: condition == Absent(name))
+
+    def of(self, name: str, known: Term) -> MemberClaims:
+        """Return what a member of that name, whose value is in ``known``, answers."""
+        terms: dict[Term, None] = {}
+        for clause in self.clauses:
+            for condition in clause:
+                if _asks_of(condition, name):
+                    terms[condition.term] = None  # type: ignore[union-attr]
+        always, by_value = 0, []
+        for term in terms:
+            answered = self._bits(lambda c, t=term: _asks_of(c, name) and c.term is t)  # type: ignore[misc]
+            if self._implies(known, term):
+                always |= answered
+            elif not self._excludes(known, term):
+                by_value.append((term, answered))
+        return MemberClaims(always, tuple(by_value))
+
+    def _bits(self, answers: Callable[[Condition], bool]) -> int:
+        return sum(1 << k for k, clause in enumerate(self.clauses) if any(map(answers, clause)))
+
+    def values(self, known: Term, claims: MemberClaims, met: int) -> Iterator[tuple[Term, int]]:
+        """Yield the sets of values that a member may be given: (term, clauses met then).
+
+        The first is all of its values; then come those in some of the terms that answer more.
+        """
+        met |= claims.always
+        terms = [(term, bits) for term, bits in claims.by_value if bits & ~met]
+        taken: set[frozenset[Term]] = {frozenset()}
+        queue: list[tuple[Term, int, frozenset[Term]]] = [(known, met, frozenset())]
+        while queue:
+            value, answered, within = queue.pop()
+            yield value, answered
+            for term, bits in terms:
+                if term in within or not bits & ~answered:
+                    continue
+                spend()
+                both = self._table.all_of((value, term))
+                if self._is_empty(both):
+                    continue
+                now = within | {other for other, _ in terms if self._implies(both, other)}
+                if now not in taken:
+                    taken.add(now)
+                    more = reduce(or_, (bits for other, bits in terms if other in now))
+                    queue.append((both, answered | more, now))
+
+
+def _asks_of(condition: Condition, name: str) -> bool:
+    match condition:
+        case Present(wanted, _):
+            return wanted == name
+        case Matching(names, _):
+            return word_in(names, name)
+    return False

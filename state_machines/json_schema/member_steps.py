@@ -1,0 +1,233 @@
+"""The members of an object shape as steps of a small automaton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from state_machines.grammar.boolean import difference, intersection
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import choice
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.json_schema.claims import Claims, MemberClaims
+from state_machines.json_schema.conditions import Matching
+from state_machines.json_schema.demands import Offer, can_all_be_met
+from state_machines.json_schema.names import (
+    NameCell,
+    a_word,
+    count_words,
+    few_words,
+    listed_names,
+    name_cells,
+)
+from state_machines.json_schema.object_shape import ObjectShape, names_language, without_names
+from state_machines.json_schema.terms import Term, TermTable
+
+__all__ = ["MemberState", "MemberSteps"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """What the members written so far leave open.
+
+    ``allowed`` and ``missing`` are sets of listed names as bits: those that may still come, and
+    the required ones that must. ``unlisted`` are the other names already taken. ``met`` holds,
+    as bits, which clauses are met. ``count`` is kept as far as bounds need it.
+    """
+
+    allowed: int
+    missing: int
+    unlisted: frozenset[str] = frozenset()
+    met: int = 0
+    count: int = 0
+    is_first: bool = True
+
+
+class MemberSteps:
+    """How an object of a shape goes on: which members may come next, and when it may end.
+
+    ``names`` are the listed ones, ``terms`` those of their values.
+    """
+
+    def __init__(
+        self,
+        shape: ObjectShape,
+        *,
+        table: TermTable,
+        any_order: bool,
+        is_empty: Callable[[Term], bool],
+    ) -> None:
+        self.shape = shape
+        self.any_order = any_order
+        self._table = table
+        self._is_empty = is_empty
+        self.names = listed_names(shape)
+        self.terms = [shape.value_of(name, table) for name in self.names]
+        self.cells = [cell for cell in name_cells(shape, table) if not is_empty(cell.term)]
+        self._claims = Claims(
+            shape, dict(zip(self.names, self.terms, strict=True)), table, is_empty
+        )
+        self._listed_claims = list(map(self._claims.of, self.names, self.terms))
+        self._lacks = [self._claims.without(name) for name in self.names]
+        self._counts_to = max(shape.least, shape.most or 0)
+        self._bounded = bool(self._counts_to or self._claims.all)
+        self._finishable: dict[MemberState, bool] = {}
+        present = [not is_empty(term) for term in self.terms]
+        self.start = MemberState(
+            allowed=sum(1 << index for index, there in enumerate(present) if there),
+            missing=sum(1 << i for i, name in enumerate(self.names) if name in shape.required),
+        )
+
+    def may_end(self, state: MemberState) -> bool:
+        """Whether the object may be closed."""
+        return (
+            not state.missing
+            and state.count >= self.shape.least
+            and self._passed(state, state.allowed) == self._claims.all
+        )
+
+    def _passed(self, state: MemberState, names: int) -> int:
+        """Return the clauses that are met once some listed names, as bits, do not come."""
+        met = state.met
+        if met != self._claims.all:
+            for index in _bits(names):
+                met |= self._lacks[index]
+        return met
+
+    def candidates(self, state: MemberState) -> int:
+        """Return the listed names, as bits, that may come next."""
+        allowed = state.allowed
+        if state.missing and not self.any_order:
+            first = state.missing & -state.missing
+            allowed &= (first << 1) - 1
+        if not self._bounded:
+            return allowed
+        kept = 0
+        for index in _bits(allowed):
+            if any(True for _ in self.after_listed(state, index)):
+                kept |= 1 << index
+        return kept
+
+    def unlisted(self, state: MemberState) -> Iterator[tuple[NameCell, Node]]:
+        """Yield the cells of names that may come next, with the names not yet taken."""
+        if state.missing and not self.any_order:
+            return
+        for cell in self.cells:
+            names = without_names(cell.names, state.unlisted) if state.unlisted else cell.names
+            if self._bounded:
+                names = choice(
+                    part
+                    for part, taken, example in self._parts(state, names)
+                    if any(True for _ in self.after_unlisted(state, cell, taken, example))
+                )
+            if not names.is_empty:
+                yield cell, names
+
+    def _parts(self, state: MemberState, names: Node) -> Iterator[tuple[Node, str | None, str]]:
+        """Tell names apart as far as it matters which is taken: (language, name, one of them).
+
+        Of a language with names to spare no name is taken.
+        """
+        parts = [names]
+        for condition in self._matching(state):
+            inside = [intersection((part, condition.names)) for part in parts]
+            parts = [
+                *(part for part in inside if not part.is_empty),
+                *(difference(part, condition.names, ANY_CODE_POINT) for part in parts),
+            ]
+        for part in parts:
+            if part.is_empty:
+                continue
+            words = few_words(part, self.shape.least + len(self._claims.clauses) + 2)
+            if words is None:
+                yield part, None, a_word(part)
+            else:
+                yield from ((names_language((word,)), word, word) for word in words)
+
+    def _matching(self, state: MemberState) -> list[Matching]:
+        """Return the conditions on members by languages of names, of clauses that are not met."""
+        return [
+            condition
+            for clause in self._claims.unmet(state.met)
+            for condition in clause
+            if isinstance(condition, Matching)
+        ]
+
+    def has_names_to_spare(self, state: MemberState, cell: NameCell) -> bool:
+        """Whether taking one more name of a cell cannot change what may follow."""
+        if cell.names.max_length is None:
+            return not self._matching(state)
+        spare = len(state.unlisted) + self.shape.least + len(self._claims.clauses) + 3
+        return not self._matching(state) and count_words(cell.names, spare) >= spare
+
+    def after_listed(self, state: MemberState, index: int) -> Iterator[tuple[Term, MemberState]]:
+        bit = 1 << index
+        left = state.allowed & ~bit if self.any_order else state.allowed & ~((bit << 1) - 1)
+        target = replace(
+            state,
+            allowed=left,
+            missing=state.missing & ~bit,
+            met=self._passed(state, state.allowed & ~left & ~bit),
+        )
+        yield from self._after_member(target, self._listed_claims[index], self.terms[index])
+
+    def after_unlisted(
+        self, state: MemberState, cell: NameCell, taken: str | None, example: str
+    ) -> Iterator[tuple[Term, MemberState]]:
+        """Yield what may follow an unlisted name; ``taken`` is it, if it is to be remembered."""
+        target = replace(
+            state,
+            allowed=state.allowed if self.any_order else 0,
+            unlisted=state.unlisted if taken is None else state.unlisted | {taken},
+            met=state.met if self.any_order else self._passed(state, state.allowed),
+        )
+        yield from self._after_member(target, self._claims.of(example, cell.term), cell.term)
+
+    def _after_member(
+        self, state: MemberState, claims: MemberClaims, term: Term
+    ) -> Iterator[tuple[Term, MemberState]]:
+        """Yield the ways in which a member may answer some of the clauses."""
+        count = min(state.count + 1, self._counts_to)
+        for value, met in self._claims.values(term, claims, state.met):
+            target = replace(state, is_first=False, count=count, met=met)
+            if not self._bounded or self._can_finish(target):
+                yield value, target
+
+    def _can_finish(self, state: MemberState) -> bool:
+        """Whether members that make the object complete are still to be had."""
+        if state.unlisted:
+            return self._finishes(state)
+        known = self._finishable.get(state)
+        if known is None:
+            known = self._finishable[state] = self._finishes(state)
+        return known
+
+    def _finishes(self, state: MemberState) -> bool:
+        shape = self.shape
+        most = None if shape.most is None else shape.most - state.count
+        if most is not None and state.missing.bit_count() > most:
+            return False
+        unmet = self._claims.unmet(state.met)
+        needed = max(0, shape.least - state.count)
+        if not unmet and needed <= state.missing.bit_count():
+            return True
+        offer = Offer(
+            {self.names[index]: self.terms[index] for index in _bits(state.allowed)},
+            [self.names[index] for index in _bits(state.missing)],
+            [
+                (without_names(cell.names, state.unlisted), cell.term)
+                if state.unlisted
+                else (cell.names, cell.term)
+                for cell in self.cells
+            ],
+            needed,
+            most,
+        )
+        return can_all_be_met(unmet, offer, self._table, lambda term: not self._is_empty(term))
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
