@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 from typing import Any
 
 from state_machines.grammar.boolean import complement
@@ -10,7 +11,7 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape, Counted
-from state_machines.json_schema.assertions import but, count, lacking, required
+from state_machines.json_schema.assertions import but, count, having, required
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.object_shape import NameRule, ObjectShape
@@ -90,22 +91,14 @@ def any_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
 
 
 def one_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
-    """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3).
-
-    Each alternative, less those others that it shares a value with.
-    """
-    table = normaliser.table
+    """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3)."""
     terms = _terms(_subschemas(place, "oneOf", value), normaliser)
-    overlaps: list[list[Term]] = [[] for _ in terms]
-    for i, left in enumerate(terms):
-        for j in range(i):
-            if not normaliser.are_disjoint(left, terms[j]):
-                overlaps[i].append(terms[j])
-                overlaps[j].append(left)
-    return table.any_of(
-        table.all_of((term, *(table.negation(other) for other in others)))
-        for term, others in zip(terms, overlaps, strict=True)
-    )
+    overlapping = [
+        (i, j)
+        for i, j in combinations(range(len(terms)), 2)
+        if not normaliser.are_disjoint(terms[i], terms[j])
+    ]
+    return normaliser.table.exactly_one(terms, overlapping)
 
 
 def not_(place: Place, value: Any, normaliser: Normaliser) -> Term:
@@ -119,12 +112,7 @@ def if_(place: Place, value: Any, normaliser: Normaliser) -> Term | Values:
     condition = table.located(place.child(value, "if"))
     then = table.located(place.child(schema["then"], "then")) if "then" in schema else TRUE
     otherwise = table.located(place.child(schema["else"], "else")) if "else" in schema else TRUE
-    return table.all_of(
-        (
-            table.any_of((table.negation(condition), then)),
-            table.any_of((condition, otherwise)),
-        )
-    )
+    return table.either(condition, then, otherwise)
 
 
 def properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
@@ -178,7 +166,7 @@ def dependent_schemas(place: Place, value: Any, normaliser: Normaliser) -> Term:
     """``dependentSchemas``: who has this property is in that schema too (core, 10.2.2.4)."""
     table = normaliser.table
     return table.all_of(
-        table.any_of((table.given(lacking(name)), table.located(child)))
+        table.either(table.given(having(name)), table.located(child), TRUE)
         for name, child in _named_subschemas(place, "dependentSchemas", value)
     )
 
@@ -194,7 +182,7 @@ def dependencies(place: Place, value: Any, normaliser: Normaliser) -> Term:
             then = table.given(required(place, needed, normaliser))
         else:
             then = table.located(place.child(needed, "dependencies", name))
-        parts.append(table.any_of((table.given(lacking(name)), then)))
+        parts.append(table.either(table.given(having(name)), then, TRUE))
     return table.all_of(parts)
 
 

@@ -8,7 +8,8 @@ schema admits is the conjunction of all its keywords. Where a keyword looks at i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from state_machines.errors import PatternError, SchemaError, UnsupportedSchemaError
@@ -18,7 +19,7 @@ from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
-from state_machines.json_schema.values import ANY_VALUE, Values, conjoin
+from state_machines.json_schema.values import ANY_VALUE, Values, conjoin, disjoin, negate
 
 __all__ = ["ANNOTATIONS", "KEYWORDS", "KeywordTable"]
 
@@ -107,6 +108,15 @@ ANNOTATIONS = frozenset(
 """Keywords that assert nothing by themselves; some are read by the keyword beside them."""
 
 
+_PLAIN = frozenset(
+    {
+        *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("multipleOf", "minLength", "maxLength", "pattern", "format"),
+    }
+)
+"""Keywords that say something of scalars and apply no other schema."""
+
+
 class KeywordTable:
     """Reads the schema at a place by its draft's table.
 
@@ -118,38 +128,50 @@ class KeywordTable:
         self._strict = strict
         self._annotations = ANNOTATIONS if assert_formats else ANNOTATIONS | {"format"}
 
+    def applies_others(self, place: Place) -> bool:
+        """Whether some keyword of the schema applies another schema, or speaks of containers."""
+        known = KEYWORDS[place.dialect.name]
+        return any(
+            keyword not in _PLAIN and keyword not in self._annotations and keyword in known
+            for keyword in place.schema
+        )
+
     def __call__(self, place: Place, normaliser: Normaliser) -> Values:
         """Return what the schema at a place admits."""
+        result = ANY_VALUE
+        for keyword, part in self._parts(place, normaliser):
+            with _located(place, keyword):
+                values = normaliser.values(part) if isinstance(part, Term) else part
+                result = conjoin(result, values, normaliser.table)
+        return result
+
+    def complement(self, place: Place, normaliser: Normaliser) -> Values:
+        """Return what the schema at a place does not admit: what fails one of its keywords."""
+        table = normaliser.table
+        own, failing = ANY_VALUE, []
+        for keyword, part in self._parts(place, normaliser):
+            with _located(place, keyword):
+                if isinstance(part, Term):
+                    failing.append(normaliser.values(table.negation(part)))
+                else:
+                    own = conjoin(own, part, table)
+        return disjoin((negate(own, table), *failing))
+
+    def _parts(self, place: Place, normaliser: Normaliser) -> Iterator[tuple[str, Values | Term]]:
+        """Yield what each keyword admits, those that apply other schemas as terms."""
         schema = place.schema
         if place.dialect.ref_overrides and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
-        result = ANY_VALUE
         for keyword, value in schema.items():
             if keyword in self._annotations:
                 continue
-            part = self._read(place, keyword, value, normaliser)
-            if part is not None:
-                result = conjoin(result, part, normaliser.table)
-        return result
-
-    def _read(
-        self, place: Place, keyword: str, value: Any, normaliser: Normaliser
-    ) -> Values | None:
-        read = KEYWORDS[place.dialect.name].get(keyword)
-        if read is None:
-            self._refuse_unknown(place, keyword)
-            return None
-        try:
-            part = read(place, value, normaliser)
-            return normaliser.values(part) if isinstance(part, Term) else part
-        except PatternError as error:
-            raise UnsupportedSchemaError(
-                str(error), pointer=place.at(keyword), keyword=keyword
-            ) from error
-        except SchemaError as error:
-            if error.is_located:
-                raise
-            raise error.located(place.at(keyword), keyword) from error
+            read = KEYWORDS[place.dialect.name].get(keyword)
+            if read is None:
+                self._refuse_unknown(place, keyword)
+                continue
+            with _located(place, keyword):
+                part = read(place, value, normaliser)
+            yield keyword, part
 
     def _refuse_unknown(self, place: Place, keyword: str) -> None:
         if self._strict:
@@ -159,3 +181,18 @@ class KeywordTable:
                 keyword=keyword,
                 hint="Remove it, or compile without strict",
             )
+
+
+@contextmanager
+def _located(place: Place, keyword: str) -> Iterator[None]:
+    """Let errors say which keyword they are of."""
+    try:
+        yield
+    except PatternError as error:
+        raise UnsupportedSchemaError(
+            str(error), pointer=place.at(keyword), keyword=keyword
+        ) from error
+    except SchemaError as error:
+        if error.is_located:
+            raise
+        raise error.located(place.at(keyword), keyword) from error

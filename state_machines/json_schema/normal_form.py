@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Protocol
 
 from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
@@ -21,7 +21,15 @@ from state_machines.json_schema.terms import (
     Term,
     TermTable,
 )
-from state_machines.json_schema.values import ANY_VALUE, NO_VALUE, Values, conjoin, disjoin, negate
+from state_machines.json_schema.values import (
+    ANY_VALUE,
+    NO_VALUE,
+    Values,
+    conjoin,
+    disjoin,
+    join_known,
+    negate,
+)
 
 __all__ = ["Normaliser", "TermEvaluationError"]
 
@@ -31,7 +39,15 @@ MAX_NESTING = 120
 
 
 class KeywordReader(Protocol):
-    """What turns the schema at a place into the term of its keywords."""
+    """What turns the schema at a place into the values its keywords admit."""
+
+    def applies_others(self, place: Place) -> bool:
+        """Whether some keyword of the schema applies another schema."""
+        ...
+
+    def complement(self, place: Place, normaliser: Normaliser) -> Values:
+        """Return the values that the schema does not admit."""
+        ...
 
     def __call__(self, place: Place, normaliser: Normaliser) -> Values: ...
 
@@ -44,12 +60,25 @@ class Normaliser:
     """Evaluates terms, each once; the terms of one compilation."""
 
     def __init__(self, read_keywords: KeywordReader) -> None:
-        self.table = TermTable()
+        self.table = TermTable(self)
         self._read_keywords = read_keywords
         self._values: dict[Term, Values] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
         self._running: dict[Term, int] = {}
         self._barrier = 0
         self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
+
+    def plain(self, place: Place) -> Values | None:
+        """Return the head normal form of a schema that applies no other, else ``None``."""
+        if self._read_keywords.applies_others(place):
+            return None
+        return self._read_keywords(place, self)
+
+    def joined(
+        self, given: Sequence[Hashable], without: Sequence[Hashable]
+    ) -> tuple[Hashable, bool] | None:
+        """Return what is in all of ``given`` and none of ``without``, and whether it is nothing."""
+        values = join_known(_as_values(given), _as_values(without), self.table)
+        return None if values is None else (values, values.is_nothing)
 
     def values(self, term: Term) -> Values:
         """Return the head normal form of a term.
@@ -99,8 +128,27 @@ class Normaliser:
             case Disjunction(parts):
                 return disjoin(self.values(part) for part in parts)
             case Negation(part):
-                return negate(self.values(part), self.table)
+                return self._complement(part)
         raise AssertionError(f"no such term: {term}")
+
+    def _complement(self, term: Term) -> Values:
+        """Return what is not in a term, by its parts where the whole has many shapes."""
+        match term:
+            case Disjunction(parts):
+                result = ANY_VALUE
+                for part in parts:
+                    negation = self.table.negation(part)
+                    result = conjoin(result, self.values(negation), self.table)
+                return result
+            case Located(place) if not self._is_simple(term):
+                return self._read_keywords.complement(place, self)
+            case Conjunction(parts) if not self._is_simple(term):
+                return disjoin(self.values(self.table.negation(part)) for part in parts)
+        return negate(self.values(term), self.table)
+
+    def _is_simple(self, term: Term) -> bool:
+        values = self.values(term)
+        return len(values.arrays) <= 1 and len(values.objects) <= 1
 
     def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
         """Whether some array, or object, has the shape."""
@@ -169,3 +217,7 @@ class Normaliser:
             or any(array_is_inhabited(shape, self.table, ask) for shape in values.arrays)
             or any(object_is_inhabited(shape, self.table, ask) for shape in values.objects)
         )
+
+
+def _as_values(given: Iterable[Hashable]) -> list[Values]:
+    return [values for values in given if isinstance(values, Values)]

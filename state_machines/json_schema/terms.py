@@ -8,9 +8,9 @@ interned in a :class:`TermTable`, one to a compilation: equal terms are one obje
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from state_machines.effort import spend
 
@@ -79,15 +79,39 @@ class Negation(Term):
     part: Term
 
 
-class TermTable:
-    """Builds and interns the terms of one compilation."""
+class Algebra(Protocol):
+    """What the table asks about head normal forms, to keep terms small."""
 
-    def __init__(self) -> None:
-        self._located: dict[object, Located] = {}
+    def plain(self, place: Place) -> Hashable | None:
+        """Return the head normal form of a schema that applies no other, else ``None``."""
+        ...
+
+    def joined(
+        self, given: Sequence[Hashable], without: Sequence[Hashable]
+    ) -> tuple[Hashable, bool] | None:
+        """Return what is in all of ``given`` and none of ``without``, and whether that is nothing.
+
+        ``None``: the answer would be no smaller than the question.
+        """
+        ...
+
+
+class TermTable:
+    """Builds and interns the terms of one compilation.
+
+    Schemas that say the same of scalars are one term wherever they stand, and conjunctions of such
+    are evaluated at once; so alternatives with different tags are seen to exclude each other.
+    """
+
+    def __init__(self, algebra: Algebra) -> None:
+        self._algebra = algebra
+        self._joined: dict[frozenset[Term], Term | None] = {}
+        self._located: dict[object, Term] = {}
         self._conjunctions: dict[frozenset[Term], Conjunction] = {}
         self._disjunctions: dict[frozenset[Term], Disjunction] = {}
         self._negations: dict[Term, Negation] = {}
         self._given: dict[Hashable, Given] = {}
+        self._complements: dict[Term, Term] = {}
 
     def located(self, place: Place) -> Term:
         """Return the term of a place; the Boolean schemas are the constants."""
@@ -97,7 +121,9 @@ class TermTable:
             return FALSE
         term = self._located.get(place.key)
         if term is None:
-            term = self._located[place.key] = Located(place)
+            values = self._algebra.plain(place)
+            term = Located(place) if values is None else self.given(values)
+            self._located[place.key] = term
         return term
 
     def given(self, values: Hashable) -> Term:
@@ -107,12 +133,47 @@ class TermTable:
     def all_of(self, parts: Iterable[Term]) -> Term:
         """Return the conjunction of terms."""
         flat = _flattened(parts, Conjunction, unit=TRUE, zero=FALSE)
+        if len(flat) > 1:
+            flat = self._with_given_joined(flat)
         if len(flat) <= 1:
             return next(iter(flat), TRUE)
         key = frozenset(flat)
         return self._conjunctions.get(key) or self._conjunctions.setdefault(
             key, Conjunction(tuple(flat))
         )
+
+    def _with_given_joined(self, flat: dict[Term, None]) -> dict[Term, None]:
+        """Return the parts of a conjunction, those of known values as one."""
+        known = [
+            part
+            for part in flat
+            if isinstance(part, Given)
+            or (isinstance(part, Negation) and isinstance(part.part, Given))
+        ]
+        if len(known) < 2:
+            return flat
+        key = frozenset(known)
+        if key not in self._joined:
+            self._joined[key] = self._join(known)
+        joined = self._joined[key]
+        if joined is None:
+            return flat
+        if joined is FALSE:
+            return {FALSE: None}
+        return {joined: None, **{part: None for part in flat if part not in key}}
+
+    def _join(self, known: Sequence[Term]) -> Term | None:
+        given = [part.values for part in known if isinstance(part, Given)]
+        without = [
+            part.part.values
+            for part in known
+            if isinstance(part, Negation) and isinstance(part.part, Given)
+        ]
+        answer = self._algebra.joined(given, without) if given else None
+        if answer is None:
+            return None
+        values, is_nothing = answer
+        return FALSE if is_nothing else self.given(values)
 
     def any_of(self, parts: Iterable[Term]) -> Term:
         """Return the disjunction of terms."""
@@ -132,7 +193,42 @@ class TermTable:
             return TRUE
         if isinstance(part, Negation):
             return part.part
+        known = self._complements.get(part)
+        if known is not None:
+            return known
         return self._negations.get(part) or self._negations.setdefault(part, Negation(part))
+
+    def exactly_one(self, parts: Sequence[Term], overlapping: Iterable[tuple[int, int]]) -> Term:
+        """Return the values that exactly one part admits; other pairs share no value.
+
+        Each part, less those that it shares a value with. The complement is what no part admits,
+        or two do.
+        """
+        others: list[list[Term]] = [[] for _ in parts]
+        pairs = []
+        for i, j in overlapping:
+            others[i].append(self.negation(parts[j]))
+            others[j].append(self.negation(parts[i]))
+            pairs.append(self.all_of((parts[i], parts[j])))
+        one = self.any_of(
+            self.all_of((part, *less)) for part, less in zip(parts, others, strict=True)
+        )
+        return self._complementary(
+            one, self.any_of((self.all_of(map(self.negation, parts)), *pairs))
+        )
+
+    def either(self, condition: Term, then: Term, otherwise: Term) -> Term:
+        """Return ``then`` where the condition holds, and ``otherwise`` where it does not."""
+        fails = self.negation(condition)
+        ways = ((condition, then), (fails, otherwise))
+        complement = self.any_of(self.all_of((case, self.negation(t))) for case, t in ways)
+        return self._complementary(self.any_of(map(self.all_of, ways)), complement)
+
+    def _complementary(self, term: Term, complement: Term) -> Term:
+        """Note down the negation of a term, which is smaller than one made from the term."""
+        if isinstance(term, Disjunction) and not isinstance(complement, Negation):
+            self._complements[term] = complement
+        return term
 
 
 def _flattened(

@@ -8,8 +8,9 @@ arrays and objects are unions of *shapes*, conjunctions of what one ``ArrayShape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeVar
 
 from state_machines.errors import UnsupportedSchemaError
@@ -31,6 +32,7 @@ __all__ = [
     "Values",
     "conjoin",
     "disjoin",
+    "join_known",
     "negate",
 ]
 
@@ -68,6 +70,11 @@ class Values:
             or not self.numbers.is_empty
             or not self.strings.is_empty
         )
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no value is surely in the set: no scalar, and no shape of others."""
+        return not self.arrays and not self.objects and not self.has_scalar
 
 
 NO_VALUE = Values()
@@ -134,6 +141,33 @@ def negate(values: Values, table: TermTable) -> Values:
     )
 
 
+def join_known(
+    given: Sequence[Values], without: Sequence[Values], table: TermTable
+) -> Values | None:
+    """Return what is in all of ``given`` and none of ``without``.
+
+    ``None`` where that could come to more shapes than there were.
+    """
+    if any(len(values.arrays) > 1 or len(values.objects) > 1 for values in given):
+        return None
+    result = reduce(lambda a, b: conjoin(a, b, table), given)
+    if not without:
+        return result
+    if result.arrays or result.objects:
+        return None
+    numbers, strings = result.numbers, result.strings
+    for values in without:
+        numbers = numbers & ~values.numbers
+        if strings is not EMPTY and values.strings is not EMPTY:
+            strings = intersection((strings, complement(values.strings, ANY_CODE_POINT)))
+    return Values(
+        null=result.null and not any(values.null for values in without),
+        booleans=result.booleans.difference(*(values.booleans for values in without)),
+        numbers=numbers,
+        strings=strings,
+    )
+
+
 def _object_products(
     left: tuple[ObjectShape, ...], right: tuple[ObjectShape, ...], table: TermTable
 ) -> tuple[ObjectShape, ...]:
@@ -155,10 +189,17 @@ def _products(
     right: tuple[_Shape, ...],
     conjoin_two: Callable[[_Shape, _Shape], _Shape],
 ) -> tuple[_Shape, ...]:
-    """Multiply two unions out, leaving out what is plainly empty."""
-    shapes: dict[_Shape, None] = {}
+    """Multiply two unions out, leaving out what is plainly empty.
+
+    What both have holds all its products, so it need not be multiplied.
+    """
+    shapes = {a: None for a in left if a in right} if len(left) > 1 < len(right) else {}
     for a in left:
+        if a in shapes:
+            continue
         for b in right:
+            if b in shapes:
+                continue
             shape = conjoin_two(a, b)
             if not shape.is_contradictory:
                 shapes[shape] = None
