@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 
 from state_machines.effort import spend
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.conditions import Absent, Clause, Condition, Matching, Present
 from state_machines.json_schema.object_shape import ObjectShape, word_in
 from state_machines.json_schema.terms import Term, TermTable
@@ -69,7 +70,14 @@ class Claims:
         return self._is_empty(self._table.all_of((known, term)))
 
     def _implies(self, known: Term, term: Term) -> bool:
-        return self._excludes(known, self._table.negation(term))
+        """Whether the values of a term are surely among those of another.
+
+        Not knowing it costs determinism alone.
+        """
+        try:
+            return self._excludes(known, self._table.negation(term))
+        except UnsupportedSchemaError:
+            return False
 
     def unmet(self, met: int) -> list[Clause]:
         """Return the clauses that are not among the bits."""

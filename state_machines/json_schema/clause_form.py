@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from state_machines.json_schema.conditions import Absent, Clause, Condition, Present
-from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.object_shape import ObjectShape, shape_of_clauses
 from state_machines.json_schema.terms import TRUE, TermTable
 
 __all__ = ["as_one_shape"]
@@ -27,8 +27,7 @@ def as_one_shape(shapes: Sequence[ObjectShape], table: TermTable, most: int) -> 
     joined = (dict.fromkeys(c for clause in way for c in clause) for way in product(*forms))
     clauses = tuple(dict.fromkeys(tuple(clause) for clause in joined if not _holds(clause)))
     names = dict.fromkeys(name for shape in shapes for name in (*shape.properties, *shape.required))
-    properties = dict.fromkeys(names, TRUE)
-    return ObjectShape(properties=properties, clauses=clauses).settled(table)
+    return shape_of_clauses(names, clauses, table)
 
 
 def _clauses(shape: ObjectShape) -> list[Clause]:

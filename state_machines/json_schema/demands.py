@@ -17,7 +17,7 @@ from state_machines.json_schema.names import count_words, few_words
 from state_machines.json_schema.object_shape import word_in
 from state_machines.json_schema.terms import Term, TermTable
 
-__all__ = ["Offer", "can_all_be_met"]
+__all__ = ["Members", "Offer", "can_all_be_met", "members_that_meet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Members:
+class Members:
     """Members chosen so far: by name, by language of names (each another one), and not at all."""
 
     present: Mapping[str, Term]
@@ -47,13 +47,17 @@ class _Members:
 def can_all_be_met(
     clauses: Sequence[Clause], offer: Offer, table: TermTable, ask: Callable[[Term], bool]
 ) -> bool:
-    """Whether members exist that meet all clauses; ``ask`` tells whether a term has a value.
+    """Whether members exist that meet all clauses; ``ask`` tells whether a term has a value."""
+    return members_that_meet(clauses, offer, table, ask) is not None
 
-    A search; it spends steps.
-    """
-    present = {name: offer.listed[name] for name in offer.missing}
+
+def members_that_meet(
+    clauses: Sequence[Clause], offer: Offer, table: TermTable, ask: Callable[[Term], bool]
+) -> Members | None:
+    """Return members that meet all clauses, if there are such. A search; it spends steps."""
+    start = Members({name: offer.listed[name] for name in offer.missing})
     search = _Search(offer, len(clauses) + 1, table, ask)
-    return search.meets(sorted(clauses, key=len), _Members(present))
+    return search.meet_at_once(clauses, start) or search.meet(clauses, start)
 
 
 class _Search:
@@ -67,21 +71,53 @@ class _Search:
         self._table = table
         self._ask = ask
 
-    def meets(self, clauses: Sequence[Clause], members: _Members) -> bool:
-        """Whether members can be added that meet the clauses."""
-        spend()
-        chosen = len(members.present) + len(members.unnamed)
-        if self._offer.most is not None and chosen > self._offer.most:
-            return False
-        if not clauses:
-            return self._are_enough(members)
-        return any(
-            self.meets(clauses[1:], more)
-            for condition in clauses[0]
-            for more in self._ways(condition, members)
-        )
+    def meet_at_once(self, clauses: Sequence[Clause], members: Members) -> Members | None:
+        """Return the members with the first others that meet each clause, if that goes well.
 
-    def _are_enough(self, members: _Members) -> bool:
+        It mostly does, and looks at few terms.
+        """
+        for clause in clauses:
+            ways = (more for condition in clause for more in self._ways(condition, members))
+            first = next(ways, None)
+            if first is None:
+                return None
+            members = first
+        return members if self._are_few_enough(members) and self._are_enough(members) else None
+
+    def _are_few_enough(self, members: Members) -> bool:
+        chosen = len(members.present) + len(members.unnamed)
+        return self._offer.most is None or chosen <= self._offer.most
+
+    def meet(self, clauses: Sequence[Clause], members: Members) -> Members | None:
+        """Return the members with others that meet the clauses.
+
+        The clause with the fewest ways out comes first, so that what cannot be is soon seen.
+        """
+        spend()
+        if not self._are_few_enough(members):
+            return None
+        fewest: list[Members] | None = None
+        waiting: list[Clause] = []
+        for clause in clauses:
+            ways = self._ways_out(clause, members)
+            if not ways:
+                return None
+            if ways[-1] is members:
+                continue
+            if fewest is None or len(ways) < len(fewest):
+                fewest = ways
+                waiting.insert(0, clause)
+            else:
+                waiting.append(clause)
+        if fewest is None:
+            return members if self._are_enough(members) else None
+        for more in fewest:
+            found = self.meet(waiting[1:], more)
+            if found is not None:
+                return found
+        return None
+
+    def _are_enough(self, members: Members) -> bool:
         needed = self._offer.least
         available = len(members.present) + len(members.unnamed)
         if available >= needed:
@@ -95,29 +131,44 @@ class _Search:
                 available += count_words(names, needed - available)
         return available >= needed
 
-    def _ways(self, condition: Condition, members: _Members) -> Iterator[_Members]:
+    def _ways_out(self, clause: Clause, members: Members) -> list[Members]:
+        """Return the members with others that meet a clause; last themselves if they meet it."""
+        ways = []
+        for condition in clause:
+            for more in self._ways(condition, members):
+                ways.append(more)
+                if more is members:
+                    return ways
+        return ways
+
+    def _ways(self, condition: Condition, members: Members) -> Iterator[Members]:
         match condition:
             case Absent(name):
-                if name in self._offer.listed and name not in members.present:
-                    yield _Members(members.present, members.unnamed, members.absent | {name})
+                if name in members.absent:
+                    yield members
+                elif name in self._offer.listed and name not in members.present:
+                    yield Members(members.present, members.unnamed, members.absent | {name})
             case Present(name, term):
                 if name in self._offer.listed:
                     yield from self._named(name, self._offer.listed[name], term, members)
             case Matching():
                 yield from self._matching(condition, members)
 
-    def _named(self, name: str, known: Term, term: Term, members: _Members) -> Iterator[_Members]:
+    def _named(self, name: str, known: Term, term: Term, members: Members) -> Iterator[Members]:
         """Yield the members with one of a name, whose value is in a term."""
         if name in members.absent:
             return
-        both = self._table.all_of((members.present.get(name, known), term))
-        if self._ask(both):
-            yield _Members({**members.present, name: both}, members.unnamed, members.absent)
+        taken = members.present.get(name)
+        both = self._table.all_of((known if taken is None else taken, term))
+        if both is taken:
+            yield members
+        elif self._ask(both):
+            yield Members({**members.present, name: both}, members.unnamed, members.absent)
 
-    def _matching(self, condition: Matching, members: _Members) -> Iterator[_Members]:
+    def _matching(self, condition: Matching, members: Members) -> Iterator[Members]:
         for index, (names, term) in enumerate(members.unnamed):
             others = members.unnamed[:index] + members.unnamed[index + 1 :]
-            without = _Members(members.present, others, members.absent)
+            without = Members(members.present, others, members.absent)
             yield from self._out_of(names, term, condition, without)
         for name, term in self._offer.listed.items():
             if word_in(condition.names, name):
@@ -126,8 +177,8 @@ class _Search:
             yield from self._out_of(names, term, condition, members)
 
     def _out_of(
-        self, names: Node, term: Term, condition: Matching, members: _Members
-    ) -> Iterator[_Members]:
+        self, names: Node, term: Term, condition: Matching, members: Members
+    ) -> Iterator[Members]:
         """Yield the members with one whose name is out of a language."""
         matching = intersection((names, condition.names))
         if matching.is_empty:
@@ -140,4 +191,4 @@ class _Search:
         both = self._table.all_of((term, condition.term))
         if self._ask(both):
             unnamed = (*members.unnamed, (matching, both))
-            yield _Members(members.present, unnamed, members.absent)
+            yield Members(members.present, unnamed, members.absent)

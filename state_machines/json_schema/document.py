@@ -39,7 +39,9 @@ class Place:
     @property
     def key(self) -> object:
         """What two equal places have in common, however they were reached."""
-        return (id(self.schema), self.dialect.name, self.document.scope(self.resolver))
+        resolver = self.resolver
+        scope = self.document.scope(resolver)
+        return (id(self.schema), self.dialect.name, resolver._base_uri, scope)
 
     def child(self, schema: Any, *path: str | int) -> Place:
         """Return the place of a subschema, given the path to it from here."""
@@ -167,10 +169,28 @@ def _no_schema(found: Any, pointer: str) -> InvalidSchemaError:
 
 
 def _copied(schema: Any) -> Any:
-    """Return the schema as plain JSON, so that later changes by the caller do not matter."""
+    """Return the schema as plain JSON, so that later changes by the caller do not matter.
+
+    Equal objects in it are one, so that schemas written out twice are looked at once.
+    """
+    known: dict[object, dict[str, Any]] = {}
+
+    def one_of_equals(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        key = tuple((name, _identity(value)) for name, value in members)
+        return known.setdefault(key, dict(members))
+
     try:
-        return json.loads(json.dumps(schema, allow_nan=False))
+        return json.loads(json.dumps(schema, allow_nan=False), object_pairs_hook=one_of_equals)
     except RecursionError as error:
         raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
     except (TypeError, ValueError) as error:
         raise InvalidSchemaError(f"the schema is not JSON: {error}", pointer="") from error
+
+
+def _identity(value: Any) -> object:
+    """Return what equal values have in common; order and spelling of numbers count."""
+    if isinstance(value, dict):
+        return id(value)
+    if isinstance(value, list):
+        return tuple(map(_identity, value))
+    return (type(value), value)

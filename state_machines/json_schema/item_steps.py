@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.array_shape import ArrayShape, Counted
-from state_machines.json_schema.terms import TRUE, Term, TermTable
+from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["ItemState", "ItemSteps"]
 
-MAX_COUNTED = 4
+MAX_COUNTED = 8
 MAX_STATES = 20_000
 
 
@@ -59,23 +58,25 @@ class ItemSteps:
         if shape.most is None:
             index = min(index, self._last_index)
         item = shape.item(state.index)
-        ways = [
-            list(self._ways(part, count, state.index))
-            for part, count in zip(shape.counted, state.counts, strict=True)
-        ]
-        for way in product(*ways):
-            terms = [term for term, _ in way if term is not None]
-            counts = tuple(count for _, count in way)
-            yield self._table.all_of((item, *terms)), ItemState(index, counts)
+        ways: list[tuple[Term, tuple[int, ...]]] = [(item, ())]
+        for part, count in zip(shape.counted, state.counts, strict=True):
+            ways = [
+                (self._table.all_of((term, claimed)), (*counts, now))
+                for term, counts in ways
+                for claimed, now in self._ways(part, count, state.index)
+            ]
+            ways = [way for way in ways if way[0] is not FALSE]
+        for term, counts in ways:
+            yield term, ItemState(index, counts)
 
-    def _ways(self, part: Counted, count: int, index: int) -> Iterator[tuple[Term | None, int]]:
+    def _ways(self, part: Counted, count: int, index: int) -> Iterator[tuple[Term, int]]:
         """Yield how an item can stand to a counted requirement: (its term, the new count)."""
         if index < part.start:
-            yield None, count
+            yield TRUE, count
             return
         if part.most is None:
             # Only a minimum: an item that is not claimed may be anything.
-            yield None, count
+            yield TRUE, count
             if count < part.least:
                 yield part.term, count + 1
             return
@@ -84,16 +85,18 @@ class ItemSteps:
             yield part.term, count + 1
 
     def terms(self) -> Iterator[Term]:
-        """Yield every term that some step can be in."""
+        """Yield the terms that steps can be in; of several requirements, each alone and all."""
         shape, table = self.shape, self._table
         for index in range(max([len(shape.prefix), *(part.start for part in shape.counted)]) + 1):
-            ways = [
-                (TRUE if part.most is None else table.negation(part.term), part.term)
-                for part in shape.counted
-                if index >= part.start
-            ]
-            for way in product(*ways):
-                yield table.all_of((shape.item(index), *way))
+            item = shape.item(index)
+            yield item
+            counted = [part for part in shape.counted if index >= part.start]
+            for part in counted:
+                yield table.all_of((item, part.term))
+                if part.most is not None:
+                    yield table.all_of((item, table.negation(part.term)))
+            if len(counted) > 1:
+                yield table.all_of((item, *(part.term for part in counted)))
 
     def can_finish(self, start: ItemState, ask: Callable[[Term], bool]) -> bool:
         """Whether some final state is reached from ``start`` through items that exist."""

@@ -11,7 +11,7 @@ from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.claims import Claims, MemberClaims
 from state_machines.json_schema.conditions import Matching
-from state_machines.json_schema.demands import Offer, can_all_be_met
+from state_machines.json_schema.demands import Members, Offer, members_that_meet
 from state_machines.json_schema.names import (
     NameCell,
     a_word,
@@ -64,6 +64,7 @@ class MemberSteps:
         self.names = listed_names(shape)
         self.terms = [shape.value_of(name, table) for name in self.names]
         self.cells = [cell for cell in name_cells(shape, table) if not is_empty(cell.term)]
+        self._index = {name: index for index, name in enumerate(self.names)}
         self._claims = Claims(
             shape, dict(zip(self.names, self.terms, strict=True)), table, is_empty
         )
@@ -71,7 +72,7 @@ class MemberSteps:
         self._lacks = [self._claims.without(name) for name in self.names]
         self._counts_to = max(shape.least, shape.most or 0)
         self._bounded = bool(self._counts_to or self._claims.all)
-        self._finishable: dict[MemberState, bool] = {}
+        self._ends: dict[MemberState, Members | None] = {}
         present = [not is_empty(term) for term in self.terms]
         self.start = MemberState(
             allowed=sum(1 << index for index, there in enumerate(present) if there),
@@ -169,7 +170,9 @@ class MemberSteps:
             missing=state.missing & ~bit,
             met=self._passed(state, state.allowed & ~left & ~bit),
         )
-        yield from self._after_member(target, self._listed_claims[index], self.terms[index])
+        yield from self._after_member(
+            state, target, self.names[index], self._listed_claims[index], self.terms[index]
+        )
 
     def after_unlisted(
         self, state: MemberState, cell: NameCell, taken: str | None, example: str
@@ -181,36 +184,63 @@ class MemberSteps:
             unlisted=state.unlisted if taken is None else state.unlisted | {taken},
             met=state.met if self.any_order else self._passed(state, state.allowed),
         )
-        yield from self._after_member(target, self._claims.of(example, cell.term), cell.term)
+        claims = self._claims.of(example, cell.term)
+        yield from self._after_member(state, target, example, claims, cell.term)
 
     def _after_member(
-        self, state: MemberState, claims: MemberClaims, term: Term
+        self,
+        before: MemberState,
+        state: MemberState,
+        name: str,
+        claims: MemberClaims,
+        term: Term,
     ) -> Iterator[tuple[Term, MemberState]]:
         """Yield the ways in which a member may answer some of the clauses."""
         count = min(state.count + 1, self._counts_to)
         for value, met in self._claims.values(term, claims, state.met):
             target = replace(state, is_first=False, count=count, met=met)
-            if not self._bounded or self._can_finish(target):
+            if not self._bounded or self._can_finish(target, before, name):
                 yield value, target
 
-    def _can_finish(self, state: MemberState) -> bool:
-        """Whether members that make the object complete are still to be had."""
-        if state.unlisted:
-            return self._finishes(state)
-        known = self._finishable.get(state)
-        if known is None:
-            known = self._finishable[state] = self._finishes(state)
-        return known
+    def _can_finish(self, state: MemberState, before: MemberState, written: str) -> bool:
+        """Whether members that make the object complete are still to be had.
 
-    def _finishes(self, state: MemberState) -> bool:
+        ``before`` is the state before the member ``written``: what could complete the object then
+        often still can.
+        """
+        if state in self._ends:
+            return self._ends[state] is not None
+        end = self._known_end(before)
+        if end is None or not self._still_serves(end, state, written):
+            end = self._end(state)
+        if not state.unlisted:
+            self._ends[state] = end
+        return end is not None
+
+    def _known_end(self, state: MemberState) -> Members | None:
+        if state not in self._ends and not state.unlisted:
+            self._ends[state] = self._end(state)
+        return self._ends.get(state)
+
+    def _still_serves(self, end: Members, state: MemberState, written: str) -> bool:
+        if self._counts_to or end.unnamed or written in end.absent:
+            return False
+        for name, term in end.present.items():
+            index = self._index.get(name)
+            if index is None:
+                return False
+            is_written = name == written and term is self.terms[index]
+            if not is_written and not state.allowed >> index & 1:
+                return False
+        return True
+
+    def _end(self, state: MemberState) -> Members | None:
+        """Return members that complete an object, if there are such."""
         shape = self.shape
         most = None if shape.most is None else shape.most - state.count
         if most is not None and state.missing.bit_count() > most:
-            return False
-        unmet = self._claims.unmet(state.met)
+            return None
         needed = max(0, shape.least - state.count)
-        if not unmet and needed <= state.missing.bit_count():
-            return True
         offer = Offer(
             {self.names[index]: self.terms[index] for index in _bits(state.allowed)},
             [self.names[index] for index in _bits(state.missing)],
@@ -223,7 +253,8 @@ class MemberSteps:
             needed,
             most,
         )
-        return can_all_be_met(unmet, offer, self._table, lambda term: not self._is_empty(term))
+        unmet = self._claims.unmet(state.met)
+        return members_that_meet(unmet, offer, self._table, lambda term: not self._is_empty(term))
 
 
 def _bits(mask: int) -> Iterator[int]:

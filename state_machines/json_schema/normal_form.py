@@ -56,6 +56,13 @@ class TermEvaluationError(Exception):
     """A term was asked for while a question about it was being settled."""
 
 
+class _UnsettledError(Exception):
+    """The answer depends on a term about which nothing is known yet."""
+
+    def __init__(self, term: Term) -> None:
+        self.term = term
+
+
 class Normaliser:
     """Evaluates terms, each once; the terms of one compilation."""
 
@@ -183,32 +190,47 @@ class Normaliser:
         return self._settle(term) if known is None else known
 
     def _settle(self, start: Term) -> bool:
-        inhabited: set[Term] = set()
-        waiting: dict[Term, set[Term]] = {start: set()}
-        queue = [start]
-        asking = start
+        """Return whether a term is empty, having settled what that depends on first.
+
+        A term that is asked for within its own question counts as empty there; whoever was told
+        so is asked again if that proves wrong.
+        """
+        stack = [start]
+        running = {start}
+        told_empty: dict[Term, set[Term]] = {}
+        empty: set[Term] = set()
 
         def ask(term: Term) -> bool:
             known = self._empty.get(term)
             if known is not None:
                 return not known
-            if term not in waiting:
-                waiting[term] = set()
-                queue.append(term)
-            waiting[term].add(asking)
+            if term not in running and term not in empty:
+                raise _UnsettledError(term)
+            told_empty.setdefault(term, set()).add(stack[-1])
             return False
 
-        while queue:
-            asking = queue.pop()
-            if asking in inhabited or not self._has_value(self.values(asking), ask):
+        while stack:
+            term = stack[-1]
+            try:
+                has_value = self._has_value(self.values(term), ask)
+            except _UnsettledError as unsettled:
+                stack.append(unsettled.term)
+                running.add(unsettled.term)
                 continue
-            inhabited.add(asking)
-            self._empty[asking] = False
-            if asking is start:
+            stack.pop()
+            running.discard(term)
+            if not has_value:
+                empty.add(term)
+                continue
+            self._empty[term] = False
+            if term is start:
                 return False
-            queue.extend(waiting[asking])
-        for term in waiting:
-            self._empty[term] = term not in inhabited
+            again = told_empty.pop(term, set()) & empty
+            empty -= again
+            stack.extend(again)
+            running |= again
+        for term in empty:
+            self._empty[term] = True
         return True
 
     def _has_value(self, values: Values, ask: Callable[[Term], bool]) -> bool:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
-from state_machines.grammar.boolean import difference, everything
+from state_machines.grammar.boolean import difference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
 from state_machines.json_schema.conditions import Absent, Clause, Condition, Matching, Present
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["NameRule", "ObjectShape", "names_language", "without_names", "word_in"]
+__all__ = [
+    "NameRule",
+    "ObjectShape",
+    "names_language",
+    "shape_of_clauses",
+    "without_names",
+    "word_in",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,8 @@ class ObjectShape:
 
     def _key(self) -> tuple[object, ...]:
         listed = tuple(self.properties.items())
-        return (listed, self.others, self.required, self.clauses, self.least, self.most)
+        clauses = frozenset(self.clauses)
+        return (listed, self.others, self.required, clauses, self.least, self.most)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectShape) and self._key() == other._key()
@@ -81,14 +90,28 @@ class ObjectShape:
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
         """Return the objects of both shapes."""
         bounds = [most for most in (self.most, other.most) if most is not None]
-        return ObjectShape(
+        both = ObjectShape(
             properties=self._conjoined_properties(other, table),
             others=tuple(dict.fromkeys(self.others + other.others)),
             required=tuple(dict.fromkeys(self.required + other.required)),
-            clauses=tuple(dict.fromkeys(self.clauses + other.clauses)),
             least=max(self.least, other.least),
             most=min(bounds) if bounds else None,
-        ).settled(table)
+        )
+        if not self.clauses and not other.clauses:
+            return both
+        kept, waiting = both._apart(self)
+        more_kept, more_waiting = both._apart(other)
+        return both._settled(kept + more_kept, waiting + more_waiting, table)
+
+    def _apart(self, part: ObjectShape) -> tuple[list[Clause], list[Clause]]:
+        """Tell a part's clauses apart: those of which nothing new is known here, and the others."""
+        news = {n for n, term in self.properties.items() if term is not part.properties.get(n)}
+        news.update(name for name in self.required if name not in part.required)
+        kept: list[Clause] = []
+        waiting: list[Clause] = []
+        for clause in part.clauses:
+            (waiting if _speaks_of(clause, news) else kept).append(clause)
+        return kept, waiting
 
     def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
         # Most keywords say nothing of single properties.
@@ -101,15 +124,15 @@ class ObjectShape:
             for name in dict.fromkeys((*self.properties, *other.properties))
         }
 
-    def settled(self, table: TermTable) -> ObjectShape:
-        """Return the shape with what is plain of its clauses decided.
+    def _settled(self, kept: list[Clause], waiting: list[Clause], table: TermTable) -> ObjectShape:
+        """Return the shape with clauses, of which those that are waiting are looked at.
 
-        Clauses that hold anyway are left out, and so are conditions that cannot hold; what is left
-        alone in its clause becomes part of the shape.
+        Clauses that plainly hold are left out, and so are conditions that plainly cannot hold; what
+        is left alone in its clause becomes part of the shape.
         """
-        shape, waiting, kept = self, list(self.clauses), []
+        shape = self
         while waiting:
-            clause = waiting.pop(0)
+            clause = waiting.pop()
             left = [c for c in clause if shape._decided(c, table) is not False]
             if any(shape._decided(condition, table) for condition in left):
                 continue
@@ -117,9 +140,10 @@ class ObjectShape:
                 kept.append(tuple(left))
                 continue
             shape = shape._with(left[0], table)
-            # What is known now may decide the others.
-            waiting, kept = kept + waiting, []
-        return self if kept == list(self.clauses) else replace(shape, clauses=tuple(kept))
+            news = {left[0].name}
+            waiting.extend(clause for clause in kept if _speaks_of(clause, news))
+            kept = [clause for clause in kept if not _speaks_of(clause, news)]
+        return replace(shape, clauses=tuple(dict.fromkeys(kept)))
 
     def _decided(self, condition: Condition, table: TermTable) -> bool | None:
         """Return whether a condition holds for all objects, or for none, if that is plain."""
@@ -150,7 +174,7 @@ class ObjectShape:
 
     def complement(self, table: TermTable) -> tuple[ObjectShape, ...]:
         """Return the objects that lack this shape, as a union of shapes."""
-        return tuple(shape.settled(table) for shape in self._failures(table))
+        return tuple(self._failures(table))
 
     def _failures(self, table: TermTable) -> Iterable[ObjectShape]:
         failures: list[Condition] = [Absent(name) for name in self.required]
@@ -165,13 +189,24 @@ class ObjectShape:
             for rule in self.others
         )
         if failures:
-            yield ObjectShape(properties=dict.fromkeys(named, TRUE), clauses=(tuple(failures),))
+            yield shape_of_clauses(named, [tuple(failures)], table)
         for clause in self.clauses:
             yield _none_of(clause, table)
         if self.least > 0:
             yield ObjectShape(most=self.least - 1)
         if self.most is not None:
             yield ObjectShape(least=self.most + 1)
+
+
+def shape_of_clauses(
+    names: Iterable[str], clauses: Iterable[Clause], table: TermTable
+) -> ObjectShape:
+    """Return the objects for which clauses hold; ``names`` are those that they speak of."""
+    return ObjectShape(dict.fromkeys(names, TRUE))._settled([], list(clauses), table)
+
+
+def _speaks_of(clause: Clause, names: Container[str]) -> bool:
+    return any(not isinstance(c, Matching) and c.name in names for c in clause)
 
 
 def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
@@ -201,9 +236,17 @@ def without_names(language: Node, names: Iterable[str]) -> Node:
 
 
 def word_in(language: Node, word: str) -> bool:
-    """Whether a string is a word of a language of code points."""
-    if language is everything(ANY_CODE_POINT):
-        return True
+    """Whether a string is a word of a language of code points; remembered with the language."""
+    known = _WORDS.setdefault(language, {})
+    if word not in known:
+        known[word] = _is_word(language, word)
+    return known[word]
+
+
+_WORDS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
+
+
+def _is_word(language: Node, word: str) -> bool:
     for character in word:
         point = ord(character)
         for members, target in language.row:

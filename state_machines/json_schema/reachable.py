@@ -96,6 +96,5 @@ def _claimed(term: Term, asked: Iterable[Term], table: TermTable) -> Iterator[Te
     claims = dict.fromkeys(asked)
     for claim in claims:
         yield table.all_of((term, claim))
-        yield table.all_of((term, table.negation(claim)))
     if claims:
         yield table.all_of((term, *claims))
