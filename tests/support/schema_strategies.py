@@ -243,6 +243,17 @@ _FEW = st.lists(st.sampled_from((1, 2, 3, "a", None)), min_size=1, max_size=3, u
 
 
 @st.composite
+def _few_objects(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw objects that overlap in names and values."""
+    names = _subset(draw, NAMES, 3)
+    result: dict[str, Any] = {"properties": {name: {"enum": draw(_FEW)} for name in names}}
+    result["required"] = [name for name in names if draw(st.booleans())]
+    if draw(st.integers(0, 2)) == 0:
+        result["additionalProperties"] = draw(st.sampled_from((False, {"enum": [1, 2]})))
+    return result
+
+
+@st.composite
 def crowded_objects(draw: st.DrawFn) -> dict[str, Any]:
     """Draw objects of few names and values on which several demands are made at once."""
     values = {"enum": draw(_FEW)}
@@ -256,6 +267,8 @@ def crowded_objects(draw: st.DrawFn) -> dict[str, Any]:
         result["propertyNames"] = {"enum": [*_subset(draw, NAMES, 3), "a"]}
     if draw(st.integers(0, 3)) == 0:
         result["minProperties"] = draw(st.integers(1, 3))
+    if draw(st.integers(0, 2)) == 0:
+        result["maxProperties"] = draw(st.integers(1, 3))
     result["allOf"] = [
         draw(
             st.one_of(
@@ -267,6 +280,14 @@ def crowded_objects(draw: st.DrawFn) -> dict[str, Any]:
                 st.sampled_from(NAMES).map(lambda name: {"required": [name]}),
                 st.sampled_from((1, 2)).map(lambda n: {"not": {"minProperties": n}}),
                 st.sampled_from(PATTERNS).map(lambda p: {"not": {"propertyNames": {"pattern": p}}}),
+                st.lists(_few_objects(), min_size=2, max_size=4).map(lambda few: {"oneOf": few}),
+                _few_objects().map(lambda shape: {"not": shape}),
+                st.tuples(_few_objects(), _few_objects(), _few_objects()).map(
+                    lambda three: dict(zip(("if", "then", "else"), three, strict=True))
+                ),
+                st.tuples(st.sampled_from(NAMES), _few_objects()).map(
+                    lambda pair: {"dependentSchemas": {pair[0]: pair[1]}}
+                ),
             )
         )
         for _ in range(draw(st.integers(1, 3)))

@@ -1,0 +1,111 @@
+"""Alternatives that overlap: many of them cost little, and what each excludes is exact."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from judging import Judge
+
+from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+
+NAMES = "abcdefghijklmno"
+
+
+def overlapping(count: int) -> list[dict[str, Any]]:
+    """Return object schemas without a tag, of which a value may be in several."""
+    random = Random(count)
+    shapes = []
+    for _ in range(count):
+        names = random.sample(NAMES, 10)
+        shapes.append(
+            {
+                "properties": {name: {"enum": random.sample(range(4), 2)} for name in names},
+                "required": random.sample(names, 5),
+            }
+        )
+    return shapes
+
+
+def implications(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "if": {"properties": {"kind": {"const": index}}, "required": ["kind"]},
+            "then": {"required": [NAMES[index]], "properties": {NAMES[index]: {"type": "integer"}}},
+        }
+        for index in range(count)
+    ]
+
+
+CROWDED: dict[str, Any] = {
+    "oneOf": {"type": "object", "oneOf": overlapping(8)},
+    "not anyOf": {"type": "object", "not": {"anyOf": overlapping(10)}},
+    "not oneOf": {"type": "object", "not": {"oneOf": overlapping(5)}},
+    "few of many": {"type": "object", "maxProperties": 6, "oneOf": overlapping(6)},
+    "dependencies": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "dependencies": {a: [b] for a, b in zip(NAMES, NAMES[1:], strict=False)},
+    },
+    "dependentSchemas": {
+        "type": "object",
+        "dependentSchemas": {
+            a: {"required": [b], "properties": {b: {"enum": [0, 1]}}}
+            for a, b in zip(NAMES, NAMES[1:], strict=False)
+        },
+    },
+    "if then": {"type": "object", "allOf": implications(12)},
+}
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_objects_are_admitted_as_they_should_be(name: str) -> None:
+    schema = CROWDED[name]
+    machine, judge = JsonSchemaStateMachine(schema, property_order="any"), Judge(schema)
+    random = Random(7)
+    verdicts = set()
+    for _ in range(150):
+        names = random.sample(NAMES, random.randint(0, len(NAMES)))
+        value = {name: random.randrange(4) for name in names}
+        if random.random() < 0.5:
+            value["kind"] = random.randrange(12)
+        admitted = judge.admits(value)
+        verdicts.add(admitted)
+        assert machine.matches(json.dumps(value)) == admitted, value
+    assert verdicts == {True, False} or name == "oneOf"
+
+
+def test_an_alternative_written_out_twice_is_none() -> None:
+    shape = {"type": "object", "required": ["a"]}
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine({"oneOf": [shape, dict(shape)]})
+
+
+def test_equal_numbers_of_other_spelling_are_kept_apart_where_a_schema_is_copied() -> None:
+    schema = {"properties": {"a": {"const": 1}, "b": {"const": True}, "c": {"const": 1.0}}}
+    machine = JsonSchemaStateMachine(schema)
+    assert machine.matches('{"a": 1, "b": true, "c": 1}')
+    assert not machine.matches('{"b": 1}')
+    assert not machine.matches('{"a": true}')
+
+
+def test_alternatives_with_tags_are_told_apart_by_the_tag() -> None:
+    kinds = [
+        {
+            "properties": {"kind": {"const": kind}, "value": {"type": "string"}},
+            "required": ["kind", "value"],
+        }
+        for kind in ("a", "b", "c")
+    ]
+    schema = {"type": "object", "oneOf": kinds, "additionalProperties": False}
+    schema["properties"] = {"kind": True, "value": True}
+    machine = JsonSchemaStateMachine(schema)
+    for kind in ("a", "b", "c"):
+        assert machine.matches(json.dumps({"kind": kind, "value": "x"}))
+    assert not machine.matches('{"kind": "d", "value": "x"}')
+    after_tag = machine.start.after(b'{"kind": "b"')
+    assert after_tag.after(b', "value": "').first_bytes == machine.start.after(
+        b'{"kind": "a", "value": "'
+    ).first_bytes
