@@ -236,4 +236,5 @@ def _located(place: Place, keyword: str) -> Iterator[None]:
     except SchemaError as error:
         if error.is_located:
             raise
-        raise error.located(place.at(keyword), keyword) from error
+        at = error.keyword if error.keyword in place.schema else keyword
+        raise error.located(place.at(at or keyword), keyword) from error

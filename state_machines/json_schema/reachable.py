@@ -24,10 +24,17 @@ from state_machines.json_schema.terms import (
     TermTable,
 )
 
-__all__ = ["check_reachable"]
+__all__ = ["check_reachable", "located_at"]
 
 MAX_TERMS = 50_000
 """Different sets of values that a schema may come to."""
+
+_MULTIPLYING = (
+    *("patternProperties", "contains", "uniqueItems", "oneOf", "anyOf", "allOf", "not", "if"),
+    *("dependencies", "dependentSchemas", "dependentRequired", "unevaluatedProperties"),
+    *("unevaluatedItems", "additionalProperties", "propertyNames", "enum", "pattern"),
+)
+"""Keywords that take much work, the likelier ones first."""
 
 
 def check_reachable(root: Term, normaliser: Normaliser) -> None:
@@ -39,49 +46,53 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
     stack: list[tuple[Term, Place | None]] = [(root, None)]
     while stack:
         term, above = stack.pop()
-        with _located(term, above):
+        with located_at(term, above):
             children = _looked_into(term, normaliser)
         place = next(_places(term), above)
         stack.extend((child, place) for child in children - seen)
         seen |= children
-        if len(seen) > MAX_TERMS:
-            raise _located_at(
-                UnsupportedSchemaError(f"more than {MAX_TERMS} different sets of values"), place
-            )
+        with located_at(term, above):
+            if len(seen) > MAX_TERMS:
+                raise UnsupportedSchemaError(f"more than {MAX_TERMS} different sets of values")
         # What a schema of names says of other types must be well-formed, too.
         for names in normaliser.take_read_for_strings():
-            with _located(names, place):
+            with located_at(names, place):
                 normaliser.values(names)
 
 
 @contextmanager
-def _located(term: Term, above: Place | None) -> Iterator[None]:
+def located_at(term: Term, above: Place | None = None) -> Iterator[None]:
     """Say of errors that know no place that they are at the places of a term, or above it."""
     try:
         yield
     except GrammarBudgetError as error:
         found = UnsupportedSchemaError(error.what, hint=error.hint)
-        raise _located_at(found, next(_places(term), above)) from error
+        raise _located(found, term, above) from error
     except SchemaError as error:
         if error.is_located:
             raise
-        places = tuple(_places(term)) or (above,)
-        speaking = (it for it in places if it is not None and error.keyword in it.schema)
-        raise _located_at(error, next(speaking, places[0])) from error
+        raise _located(error, term, above) from error
 
 
-def _located_at(error: SchemaError, place: Place | None) -> SchemaError:
-    if place is None:
+def _located(error: SchemaError, term: Term, above: Place | None) -> SchemaError:
+    places = list(_places(term))
+    if above is not None:
+        places.append(above)
+    for keyword in _MULTIPLYING if error.keyword is None else (error.keyword,):
+        for place in places:
+            if keyword in place.schema:
+                return error.located(place.at(keyword), keyword)
+    if not places:
         return error.located("", None)
-    if error.keyword is not None and error.keyword in place.schema:
-        return error.located(place.at(error.keyword), None)
-    return error.located(place.pointer, place.keyword)
+    return error.located(places[0].pointer, places[0].keyword)
 
 
 def _places(term: Term) -> Iterator[Place]:
     """Yield the places that a term is made of, outer ones first."""
-    layer = [term]
+    layer: dict[Term, None] = {term: None}
+    seen: set[Term] = set()
     while layer:
+        seen |= layer.keys()
         below: list[Term] = []
         for each in layer:
             match each:
@@ -91,7 +102,7 @@ def _places(term: Term) -> Iterator[Place]:
                     below.extend(parts)
                 case Negation(part):
                     below.append(part)
-        layer = below
+        layer = dict.fromkeys(each for each in below if each not in seen)
 
 
 def _looked_into(term: Term, normaliser: Normaliser) -> set[Term]:

@@ -29,6 +29,7 @@ from state_machines.regex import compile_pattern
 __all__ = ["unevaluated_items", "unevaluated_properties"]
 
 MAX_CASES = 256
+MAX_NESTING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,10 @@ class _Cases:
         schema = place.schema
         if not isinstance(schema, dict) or place.key in self._open:
             return [_Case()]
+        if len(self._open) >= MAX_NESTING:
+            raise UnsupportedSchemaError(
+                f"what is evaluated here depends on more than {MAX_NESTING} schemas in one another"
+            )
         self._open.add(place.key)
         cases = [_evaluated_here(place, self._table.located, without)]
         for read in (self._references, self._all_of, self._alternatives, self._if, self._dependent):
@@ -159,6 +164,7 @@ class _Cases:
             if most is None and len(branches) > 8:
                 raise UnsupportedSchemaError(
                     "what is evaluated here depends on an anyOf of more than 8 schemas",
+                    pointer=place.at(keyword),
                     keyword=keyword,
                 )
             ways: list[_Case] = []
