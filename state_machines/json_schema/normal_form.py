@@ -221,7 +221,7 @@ class Normaliser:
         """
         stack = [start]
         running = {start}
-        told_empty: dict[Term, set[Term]] = {}
+        told_empty: dict[Term, dict[Term, None]] = {}
         empty: set[Term] = set()
 
         def ask(term: Term) -> bool:
@@ -230,7 +230,7 @@ class Normaliser:
                 return not known
             if term not in running and term not in empty:
                 raise _UnsettledError(term)
-            told_empty.setdefault(term, set()).add(stack[-1])
+            told_empty.setdefault(term, {})[stack[-1]] = None
             return False
 
         while stack:
@@ -249,10 +249,10 @@ class Normaliser:
             self._empty[term] = False
             if term is start:
                 return False
-            again = told_empty.pop(term, set()) & empty
-            empty -= again
+            again = [told for told in told_empty.pop(term, {}) if told in empty]
+            empty.difference_update(again)
             stack.extend(again)
-            running |= again
+            running.update(again)
         for term in empty:
             self._empty[term] = True
         return True

@@ -49,8 +49,8 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
         with located_at(term, above):
             children = _looked_into(term, normaliser)
         place = next(_places(term), above)
-        stack.extend((child, place) for child in children - seen)
-        seen |= children
+        stack.extend((child, place) for child in children if child not in seen)
+        seen |= children.keys()
         with located_at(term, above):
             if len(seen) > MAX_TERMS:
                 raise UnsupportedSchemaError(f"more than {MAX_TERMS} different sets of values")
@@ -105,15 +105,15 @@ def _places(term: Term) -> Iterator[Place]:
         layer = dict.fromkeys(each for each in below if each not in seen)
 
 
-def _looked_into(term: Term, normaliser: Normaliser) -> set[Term]:
-    """Return the terms of what the values of a term hold."""
+def _looked_into(term: Term, normaliser: Normaliser) -> dict[Term, None]:
+    """Return the terms of what the values of a term hold, in an order that is always the same."""
     values, table = normaliser.values(term), normaliser.table
-    children: set[Term] = set()
+    children: dict[Term, None] = {}
     for array in values.arrays:
         check_distinct(array, normaliser)
-        children.update(ItemSteps(array, table).terms())
+        children.update(dict.fromkeys(ItemSteps(array, table).terms()))
     for shape in values.objects:
-        children.update(_member_terms(shape, table))
+        children.update(dict.fromkeys(_member_terms(shape, table)))
     shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
     for either in shapes:
         normaliser.shape_is_inhabited(either)
