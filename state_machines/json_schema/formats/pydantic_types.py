@@ -8,7 +8,7 @@ since those types also take spellings that their documentation does not speak of
   ``ipv6network``, ``ipvanynetwork``: an address as of ``ipv4`` or ``ipv6``, and behind it, where it
   is not an address alone, ``/`` and a prefix length, which may be left out (RFC 4632, section 3.1,
   RFC 4291, section 2.3). In a network all bits beyond the prefix are zero, as in Python's
-  ``ipaddress``; ``::`` is only read at the end there, or behind a whole address;
+  ``ipaddress``; ``::`` stands at the end there, if it is not the network of one address;
 * ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding;
 * ``fraction``: the text of Python's ``fractions.Fraction``, a sign, digits, and a denominator or
   decimals. Exponents are left out, since their zeros would all be written out.
@@ -55,19 +55,29 @@ def _network_4() -> str:
 
 
 def _network_6() -> str:
-    return _any_of((rf"{IPV6}(?:/128)?", rf"::/0|{_beyond(0)}"))
+    return _any_of((rf"{IPV6}(?:/128)?", f"::/{_from(0)}", _beyond(0)))
 
 
 def _beyond(groups: int) -> str:
     """Return what may follow that many groups (and a colon) that are all in the prefix."""
-    left = 8 - groups
-    ways = [rf"0{{1,4}}(?::0{{1,4}}){{{left - 1}}}/{16 * groups}"]
-    zeros = rf"(?::0{{1,4}}){{{left - 1}}}" + ("|::" if left > 1 else "")
-    ways.extend(f"{_group(bits)}(?:{zeros})/{16 * groups + bits}" for bits in range(1, 16))
-    if left > 1:
-        shortened = f"::/{16 * (groups + 1)}"
+    left = 7 - groups
+    ways = [rf"0{{1,4}}{_zeros(left)}/{16 * groups}"]
+    ways.extend(f"{_group(bits)}{_zeros(left)}/{16 * groups + bits}" for bits in range(1, 16))
+    if left:
+        shortened = f"::/{_from(16 * (groups + 1))}"
         ways.append(rf"{_HEX}{{1,4}}(?:{shortened}|:{_beyond(groups + 1)})")
     return _any_of(ways)
+
+
+def _zeros(groups: int) -> str:
+    """Return the spellings of as many groups of zeros at the end."""
+    if groups == 0:
+        return ""
+    return rf"(?:(?::0{{1,4}}){{{groups}}}|(?::0{{1,4}}){{0,{groups - 1}}}::)"
+
+
+def _from(length: int) -> str:
+    return _any_of(str(longer) for longer in range(length, 129))
 
 
 def _group(bits: int) -> str:
