@@ -130,7 +130,7 @@ class SchemaDocument:
                 resource = dialect.specification.create_resource(contents)
                 resolver = resolver.in_subresource(resource)
         elif not isinstance(contents, bool):
-            raise _no_schema(contents, _pointer(parent, path))
+            raise _no_schema(contents, _pointer(parent, path), str(path[0]) if path else None)
         schema, ignored = self._read_as(contents, dialect)
         return Place(schema, dialect, resolver, self, parent, path, ignored)
 
@@ -175,6 +175,8 @@ class SchemaDocument:
                 keyword,
                 hint="Pass documents that it needs in a referencing.Registry; none are fetched",
             ) from error
+        if not isinstance(resolved.contents, dict | bool):
+            raise place.error(f"the reference {reference!r} leads to no schema", keyword)
         pointer = reference[1:] if reference.startswith("#/") else reference
         pointer = "" if pointer == "#" else pointer
         return self.place(
@@ -192,9 +194,11 @@ class SchemaDocument:
             raise error.located(f"{_pointer(parent, path)}/$schema", "$schema") from None
 
 
-def _no_schema(found: Any, pointer: str) -> InvalidSchemaError:
+def _no_schema(found: Any, pointer: str, keyword: str | None = None) -> InvalidSchemaError:
     return InvalidSchemaError(
-        f"a schema is an object or a Boolean, not {type(found).__name__}", pointer=pointer
+        f"a schema is an object or a Boolean, not {type(found).__name__}",
+        pointer=pointer,
+        keyword=keyword,
     )
 
 
