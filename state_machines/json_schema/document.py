@@ -8,6 +8,7 @@ is ever fetched.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,7 +217,14 @@ def _copied(schema: Any) -> Any:
     try:
         return json.loads(json.dumps(schema, allow_nan=False), object_pairs_hook=one_of_equals)
     except RecursionError as error:
-        raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
+        keyword = _deepest_keyword(schema)
+        pointer = "" if keyword is None else f"/{_escaped(keyword)}"
+        raise UnsupportedSchemaError(
+            "the schema is nested too deeply",
+            pointer=pointer,
+            keyword=keyword,
+            hint="Name parts in $defs and refer to them",
+        ) from error
     except (TypeError, ValueError) as error:
         raise InvalidSchemaError(f"the schema is not JSON: {error}", pointer="") from error
 
@@ -228,3 +236,22 @@ def _identity(value: Any) -> object:
     if isinstance(value, list):
         return tuple(map(_identity, value))
     return (type(value), value)
+
+
+def _deepest_keyword(schema: Any) -> str | None:
+    """Return the keyword of a schema whose value is nested most deeply."""
+    members = schema.items() if isinstance(schema, Mapping) else ()
+    layer = [(str(keyword), value) for keyword, value in members]
+    seen: set[int] = set()
+    deepest = None
+    while layer:
+        deepest = layer[0][0]
+        below: list[tuple[str, Any]] = []
+        for keyword, value in layer:
+            if id(value) in seen or not isinstance(value, Mapping | list | tuple):
+                continue
+            seen.add(id(value))
+            parts = value.values() if isinstance(value, Mapping) else value
+            below.extend((keyword, part) for part in parts)
+        layer = below
+    return deepest

@@ -65,7 +65,7 @@ class Evaluation(Generic[T]):
                         known: T = stop.value
                         return known
                     continue
-                except (SchemaError, GrammarBudgetError) as raised:
+                except (SchemaError, GrammarBudgetError, RecursionError) as raised:
                     self._leave(stack)
                     # Whose place is still to be found is told to the terms that needed it.
                     if not stack or (isinstance(raised, SchemaError) and raised.is_located):

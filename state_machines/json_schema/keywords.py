@@ -227,11 +227,17 @@ def _located(place: Place, keyword: str) -> Iterator[None]:
     """Say of errors that know no place that they are at a keyword."""
     try:
         yield
-    except (PatternError, GrammarBudgetError) as error:
-        hint = "" if isinstance(error, PatternError) else error.hint
-        what = str(error) if isinstance(error, PatternError) else error.what
+    except PatternError as error:
         raise UnsupportedSchemaError(
-            what, pointer=place.at(keyword), keyword=keyword, hint=hint
+            str(error), pointer=place.at(keyword), keyword=keyword
+        ) from error
+    except GrammarBudgetError as error:
+        raise UnsupportedSchemaError(
+            error.what, pointer=place.at(keyword), keyword=keyword, hint=error.hint
+        ) from error
+    except RecursionError as error:
+        raise UnsupportedSchemaError(
+            "the schema is nested too deeply", pointer=place.at(keyword), keyword=keyword
         ) from error
     except SchemaError as error:
         if error.is_located:

@@ -68,6 +68,9 @@ def located_at(term: Term, above: Place | None = None) -> Iterator[None]:
     except GrammarBudgetError as error:
         found = UnsupportedSchemaError(error.what, hint=error.hint)
         raise _located(found, term, above) from error
+    except RecursionError as error:
+        deep = UnsupportedSchemaError("the schema is nested too deeply")
+        raise _located(deep, term, above) from error
     except SchemaError as error:
         if error.is_located:
             raise

@@ -245,8 +245,9 @@ WRAPPINGS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("keyword", WRAPPINGS)
 def test_ten_thousand_levels_are_refused_by_name(keyword: str) -> None:
     schema = nested(10_000, WRAPPINGS[keyword])
-    with pytest.raises(UnsupportedSchemaError, match="nested too deeply"):
-        JsonSchemaStateMachine(schema)
+    with pytest.raises(UnsupportedSchemaError, match="nested too deeply") as caught:
+        JsonSchemaStateMachine({"title": "deep", **schema})
+    assert (caught.value.keyword, caught.value.pointer) == (keyword, f"/{keyword}")
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf", "not", "if"])
