@@ -153,9 +153,12 @@ def additional_properties(place: Place, value: Any, normaliser: Normaliser) -> V
 
 
 def property_names(place: Place, value: Any, normaliser: Normaliser) -> Values:
-    """``propertyNames``: what every property's name is (core, 10.3.2.4)."""
-    term = normaliser.table.located(place.child(value, "propertyNames"))
-    allowed = normaliser.values(term).strings
+    """``propertyNames``: what every property's name is (core, 10.3.2.4).
+
+    Names are strings, so that what the schema says of objects is none of theirs, be it this
+    very keyword.
+    """
+    allowed = normaliser.strings(normaliser.table.located(place.child(value, "propertyNames")))
     if allowed is ANY_TEXT:
         return but()
     refused = complement(allowed, ANY_CODE_POINT)

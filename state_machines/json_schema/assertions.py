@@ -6,6 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
@@ -206,11 +207,18 @@ def pattern(place: Place, value: Any, normaliser: Normaliser) -> Values:
 
 
 def format_(place: Place, value: Any, normaliser: Normaliser) -> Values:
-    """``format``: the string is of the format; unknown ones assert nothing (validation, 7)."""
+    """``format``: the string is of the format; unknown ones assert nothing (validation, 7).
+
+    Where the dialect itself says that formats are asserted, unknown ones are errors (2020-12
+    validation, 7.2.3).
+    """
     del normaliser
     if not isinstance(value, str):
         raise place.error("format is not a string", "format")
-    return but(strings=format_language(value, place.dialect.name))
+    language = format_language(value, place.dialect.name)
+    if language is None and place.dialect.asserts_formats:
+        raise UnsupportedSchemaError(f"the format {value!r} is not known", keyword="format")
+    return but(strings=language)
 
 
 def _names(place: Place, keyword: str, value: Any) -> list[str]:

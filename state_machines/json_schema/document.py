@@ -8,17 +8,17 @@ is ever fetched.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from referencing import Registry
 from referencing.exceptions import Unresolvable
-from referencing.jsonschema import UnknownDialect, lookup_recursive_ref, specification_with
+from referencing.jsonschema import lookup_recursive_ref
 
-from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
-from state_machines.json_schema.dialects import DIALECTS, Dialect
+from state_machines.errors import InvalidSchemaError, SchemaError, UnsupportedSchemaError
+from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
 
 __all__ = ["Place", "SchemaDocument"]
 
@@ -28,25 +28,41 @@ _Resolver = Any
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Place:
-    """A schema at a place of a document: the schema, and where it stands."""
+    """A schema at a place of a document: the schema, and where it stands.
+
+    ``path`` leads here from ``parent`` or, where there is none, from the top; its first part is
+    the keyword that applies the schema. ``ignored`` are keywords of vocabularies that are not in
+    use, which ``schema`` does not have.
+    """
 
     schema: Any
-    pointer: str
     dialect: Dialect
     resolver: _Resolver
     document: SchemaDocument
+    parent: Place | str = ""
+    path: tuple[str | int, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def pointer(self) -> str:
+        """The JSON Pointer of the schema, made when it is asked for: nesting may be deep."""
+        return _pointer(self.parent, self.path)
+
+    @property
+    def keyword(self) -> str | None:
+        """The keyword that applies the schema; ``None`` for a whole document."""
+        return str(self.path[0]) if self.path else None
 
     @property
     def key(self) -> object:
         """What two equal places have in common, however they were reached."""
         resolver = self.resolver
         scope = self.document.scope(resolver)
-        return (id(self.schema), self.dialect.name, resolver._base_uri, scope)
+        return (id(self.schema), self.dialect.identity, resolver._base_uri, scope)
 
     def child(self, schema: Any, *path: str | int) -> Place:
         """Return the place of a subschema, given the path to it from here."""
-        pointer = self.pointer + "".join(f"/{_escaped(str(part))}" for part in path)
-        return self.document.place(schema, pointer, self.dialect, self.resolver)
+        return self.document.place(schema, self.dialect, self.resolver, self, path)
 
     def error(self, what: str, keyword: str, *, hint: str = "") -> InvalidSchemaError:
         """Return the error that a keyword's value here is malformed."""
@@ -55,6 +71,16 @@ class Place:
     def at(self, keyword: str) -> str:
         """Return the JSON Pointer of a keyword of this schema."""
         return f"{self.pointer}/{_escaped(keyword)}"
+
+
+def _pointer(parent: Place | str, path: tuple[str | int, ...]) -> str:
+    parts: list[str] = []
+    while True:
+        parts.extend(f"/{_escaped(str(part))}" for part in reversed(path))
+        if isinstance(parent, str):
+            return parent + "".join(reversed(parts))
+        path = parent.path
+        parent = parent.parent
 
 
 def _escaped(part: str) -> str:
@@ -68,11 +94,13 @@ class SchemaDocument:
         self._contents = _copied(schema)
         if not isinstance(self._contents, dict | bool):
             raise _no_schema(self._contents, "")
-        dialect = self._dialect_of(self._contents, "", DIALECTS["2020-12"])
-        resource = dialect.specification.create_resource(self._contents)
         known: Registry[Any] = (
             SPECIFICATIONS if registry is None else registry.combine(SPECIFICATIONS)
         )
+        self._dialects = DialectTable(known)
+        self._keywords: dict[tuple[int, str], tuple[Any, tuple[str, ...]]] = {}
+        dialect = self._dialect_of(self._contents, DIALECTS["2020-12"], "", ())
+        resource = dialect.specification.create_resource(self._contents)
         resolver = known.resolver_with_root(resource)
         # A reference to another document may meet a dynamic one there.
         text = json.dumps(self._contents)
@@ -83,27 +111,41 @@ class SchemaDocument:
             or registry is not None
         )
         self._references: dict[tuple[str, str, tuple[str, ...]], Place] = {}
-        self.root = self.place(self._contents, "", dialect, resolver, is_root=True)
+        self.root = self.place(self._contents, dialect, resolver, is_root=True)
 
     def place(
         self,
-        schema: Any,
-        pointer: str,
+        contents: Any,
         dialect: Dialect,
         resolver: _Resolver,
+        parent: Place | str = "",
+        path: tuple[str | int, ...] = (),
         *,
         is_root: bool = False,
     ) -> Place:
         """Return the place of a schema; its own ``$id`` and ``$schema`` are taken into account."""
-        if isinstance(schema, dict):
-            if "$schema" in schema:
-                dialect = self._dialect_of(schema, pointer, dialect)
-            if not is_root and ("$id" in schema or "id" in schema):
-                resource = dialect.specification.create_resource(schema)
+        if isinstance(contents, dict):
+            if "$schema" in contents:
+                dialect = self._dialect_of(contents, dialect, parent, path)
+            if not is_root and ("$id" in contents or "id" in contents):
+                resource = dialect.specification.create_resource(contents)
                 resolver = resolver.in_subresource(resource)
-        elif not isinstance(schema, bool):
-            raise _no_schema(schema, pointer)
-        return Place(schema, pointer, dialect, resolver, self)
+        elif not isinstance(contents, bool):
+            raise _no_schema(contents, _pointer(parent, path), str(path[0]) if path else None)
+        schema, ignored = self._read_as(contents, dialect)
+        return Place(schema, dialect, resolver, self, parent, path, ignored)
+
+    def _read_as(self, contents: Any, dialect: Dialect) -> tuple[Any, tuple[str, ...]]:
+        """Return a schema's keywords in a dialect, and what else it has that others know."""
+        if not dialect.left_out or isinstance(contents, bool):
+            return contents, ()
+        key = (id(contents), dialect.identity)
+        read = self._keywords.get(key)
+        if read is None:
+            schema = {name: it for name, it in contents.items() if name not in dialect.left_out}
+            ignored = tuple(name for name in contents if name in dialect.left_out)
+            read = self._keywords[key] = (schema if ignored else contents, ignored)
+        return read
 
     def scope(self, resolver: _Resolver) -> tuple[str, ...]:
         """Return the dynamic scope as far as a dynamic reference could see it."""
@@ -115,7 +157,7 @@ class SchemaDocument:
     def resolve_recursive(self, place: Place) -> Place:
         """Return the place that a ``$recursiveRef`` at a place leads to."""
         resolved = lookup_recursive_ref(place.resolver)
-        return self.place(resolved.contents, "", place.dialect, resolved.resolver, is_root=True)
+        return self.place(resolved.contents, place.dialect, resolved.resolver, is_root=True)
 
     def resolve(self, place: Place, reference: str, keyword: str) -> Place:
         """Return the place that a reference at a place leads to."""
@@ -134,37 +176,30 @@ class SchemaDocument:
                 keyword,
                 hint="Pass documents that it needs in a referencing.Registry; none are fetched",
             ) from error
+        if not isinstance(resolved.contents, dict | bool):
+            raise place.error(f"the reference {reference!r} leads to no schema", keyword)
         pointer = reference[1:] if reference.startswith("#/") else reference
         pointer = "" if pointer == "#" else pointer
         return self.place(
-            resolved.contents, pointer, place.dialect, resolved.resolver, is_root=True
+            resolved.contents, place.dialect, resolved.resolver, pointer, is_root=True
         )
 
-    @staticmethod
-    def _dialect_of(schema: Any, pointer: str, default: Dialect) -> Dialect:
-        uri = schema.get("$schema") if isinstance(schema, dict) else None
-        if uri is None:
+    def _dialect_of(
+        self, schema: Any, default: Dialect, parent: Place | str, path: tuple[str | int, ...]
+    ) -> Dialect:
+        if not isinstance(schema, dict) or "$schema" not in schema:
             return default
-        if not isinstance(uri, str):
-            raise InvalidSchemaError(
-                "$schema is not a string", pointer=f"{pointer}/$schema", keyword="$schema"
-            )
-        with suppress(UnknownDialect):
-            specification = specification_with(uri)
-            for dialect in DIALECTS.values():
-                if dialect.specification is specification:
-                    return dialect
-        raise InvalidSchemaError(
-            f"the dialect {uri!r} is not known",
-            pointer=f"{pointer}/$schema",
-            keyword="$schema",
-            hint=f"Known are the drafts {', '.join(DIALECTS)}; leave $schema out for 2020-12",
-        )
+        try:
+            return self._dialects.named(schema["$schema"])
+        except SchemaError as error:
+            raise error.located(f"{_pointer(parent, path)}/$schema", "$schema") from None
 
 
-def _no_schema(found: Any, pointer: str) -> InvalidSchemaError:
+def _no_schema(found: Any, pointer: str, keyword: str | None = None) -> InvalidSchemaError:
     return InvalidSchemaError(
-        f"a schema is an object or a Boolean, not {type(found).__name__}", pointer=pointer
+        f"a schema is an object or a Boolean, not {type(found).__name__}",
+        pointer=pointer,
+        keyword=keyword,
     )
 
 
@@ -182,7 +217,14 @@ def _copied(schema: Any) -> Any:
     try:
         return json.loads(json.dumps(schema, allow_nan=False), object_pairs_hook=one_of_equals)
     except RecursionError as error:
-        raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
+        keyword = _deepest_keyword(schema)
+        pointer = "" if keyword is None else f"/{_escaped(keyword)}"
+        raise UnsupportedSchemaError(
+            "the schema is nested too deeply",
+            pointer=pointer,
+            keyword=keyword,
+            hint="Name parts in $defs and refer to them",
+        ) from error
     except (TypeError, ValueError) as error:
         raise InvalidSchemaError(f"the schema is not JSON: {error}", pointer="") from error
 
@@ -194,3 +236,22 @@ def _identity(value: Any) -> object:
     if isinstance(value, list):
         return tuple(map(_identity, value))
     return (type(value), value)
+
+
+def _deepest_keyword(schema: Any) -> str | None:
+    """Return the keyword of a schema whose value is nested most deeply."""
+    members = schema.items() if isinstance(schema, Mapping) else ()
+    layer = [(str(keyword), value) for keyword, value in members]
+    seen: set[int] = set()
+    deepest = None
+    while layer:
+        deepest = layer[0][0]
+        below: list[tuple[str, Any]] = []
+        for keyword, value in layer:
+            if id(value) in seen or not isinstance(value, Mapping | list | tuple):
+                continue
+            seen.add(id(value))
+            parts = value.values() if isinstance(value, Mapping) else value
+            below.extend((keyword, part) for part in parts)
+        layer = below
+    return deepest

@@ -8,18 +8,27 @@ schema admits is the conjunction of all its keywords. Where a keyword looks at i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from state_machines.errors import PatternError, SchemaError, UnsupportedSchemaError
+from state_machines.errors import (
+    GrammarBudgetError,
+    PatternError,
+    SchemaError,
+    UnsupportedSchemaError,
+)
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.node import Node
 from state_machines.json_schema import applicators as apply
 from state_machines.json_schema import assertions as assert_
+from state_machines.json_schema.dialects import Dialect
 from state_machines.json_schema.document import Place
+from state_machines.json_schema.evaluation import Steps
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
-from state_machines.json_schema.values import ANY_VALUE, Values, conjoin, disjoin, negate
+from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjoin, disjoin, negate
 
 __all__ = ["ANNOTATIONS", "KEYWORDS", "KeywordTable"]
 
@@ -116,6 +125,14 @@ _PLAIN = frozenset(
 )
 """Keywords that say something of scalars and apply no other schema."""
 
+_OF_STRINGS = frozenset(
+    {
+        *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if"),
+        *("type", "enum", "const", "minLength", "maxLength", "pattern", "format"),
+    }
+)
+"""Keywords that may say something of strings."""
+
 
 class KeywordTable:
     """Reads the schema at a place by its draft's table.
@@ -136,34 +153,47 @@ class KeywordTable:
             for keyword in place.schema
         )
 
-    def __call__(self, place: Place, normaliser: Normaliser) -> Values:
-        """Return what the schema at a place admits."""
+    def values(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+        """Work out what the schema at a place admits."""
         result = ANY_VALUE
         for keyword, part in self._parts(place, normaliser):
             with _located(place, keyword):
-                values = normaliser.values(part) if isinstance(part, Term) else part
+                values = (yield part) if isinstance(part, Term) else part
                 result = conjoin(result, values, normaliser.table)
         return result
 
-    def complement(self, place: Place, normaliser: Normaliser) -> Values:
-        """Return what the schema at a place does not admit: what fails one of its keywords."""
+    def complement(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+        """Work out what the schema at a place does not admit: what fails one of its keywords."""
         table = normaliser.table
         own, failing = ANY_VALUE, []
         for keyword, part in self._parts(place, normaliser):
             with _located(place, keyword):
                 if isinstance(part, Term):
-                    failing.append(normaliser.values(table.negation(part)))
+                    failing.append((yield table.negation(part)))
                 else:
                     own = conjoin(own, part, table)
         return disjoin((negate(own, table), *failing))
 
-    def _parts(self, place: Place, normaliser: Normaliser) -> Iterator[tuple[str, Values | Term]]:
+    def strings(self, place: Place, normaliser: Normaliser) -> Steps[Node]:
+        """Work out which strings the schema at a place admits."""
+        result = ANY_TEXT
+        for keyword, part in self._parts(place, normaliser, _OF_STRINGS):
+            with _located(place, keyword):
+                strings = (yield part) if isinstance(part, Term) else part.strings
+                result = intersection((result, strings))
+        return result
+
+    def _parts(
+        self, place: Place, normaliser: Normaliser, among: Container[str] | None = None
+    ) -> Iterator[tuple[str, Values | Term]]:
         """Yield what each keyword admits, those that apply other schemas as terms."""
-        schema = place.schema
+        schema: Mapping[str, Any] = place.schema
         if place.dialect.ref_overrides and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
+        for keyword in place.ignored:
+            self._refuse_unknown(place, keyword)
         for keyword, value in schema.items():
-            if keyword in self._annotations:
+            if self._is_annotation(place, keyword) or (among is not None and keyword not in among):
                 continue
             read = KEYWORDS[place.dialect.name].get(keyword)
             if read is None:
@@ -173,26 +203,44 @@ class KeywordTable:
                 part = read(place, value, normaliser)
             yield keyword, part
 
+    def _is_annotation(self, place: Place, keyword: str) -> bool:
+        if keyword == "format" and place.dialect.asserts_formats:
+            return False
+        return keyword in self._annotations
+
     def _refuse_unknown(self, place: Place, keyword: str) -> None:
         if self._strict:
             raise UnsupportedSchemaError(
-                f"the keyword {keyword!r} is not known to draft {place.dialect.name}",
+                f"the keyword {keyword!r} is not known to {_named(place.dialect)}",
                 pointer=place.at(keyword),
                 keyword=keyword,
                 hint="Remove it, or compile without strict",
             )
 
 
+def _named(dialect: Dialect) -> str:
+    return dialect.metaschema or f"draft {dialect.name}"
+
+
 @contextmanager
 def _located(place: Place, keyword: str) -> Iterator[None]:
-    """Let errors say which keyword they are of."""
+    """Say of errors that know no place that they are at a keyword."""
     try:
         yield
     except PatternError as error:
         raise UnsupportedSchemaError(
             str(error), pointer=place.at(keyword), keyword=keyword
         ) from error
+    except GrammarBudgetError as error:
+        raise UnsupportedSchemaError(
+            error.what, pointer=place.at(keyword), keyword=keyword, hint=error.hint
+        ) from error
+    except RecursionError as error:
+        raise UnsupportedSchemaError(
+            "the schema is nested too deeply", pointer=place.at(keyword), keyword=keyword
+        ) from error
     except SchemaError as error:
         if error.is_located:
             raise
-        raise error.located(place.at(keyword), keyword) from error
+        at = error.keyword if error.keyword in place.schema else keyword
+        raise error.located(place.at(at or keyword), keyword) from error

@@ -8,16 +8,12 @@ from typing import Any, Literal, get_args
 from referencing import Registry
 
 from state_machines.effort import COMPILE_STEPS, bounded_effort
-from state_machines.errors import (
-    GrammarBudgetError,
-    UnsatisfiableSchemaError,
-    UnsupportedSchemaError,
-)
+from state_machines.errors import UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.keywords import KeywordTable
 from state_machines.json_schema.layout import LAYOUTS, Whitespace
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.reachable import check_reachable
+from state_machines.json_schema.reachable import check_reachable, located_at
 from state_machines.json_schema.translate import Translator
 from state_machines.machine import StateMachine
 
@@ -73,13 +69,14 @@ class JsonSchemaStateMachine(StateMachine):
         try:
             with bounded_effort(COMPILE_STEPS):
                 check_reachable(term, normaliser)
-                if normaliser.is_empty(term):
-                    raise UnsatisfiableSchemaError("no JSON value satisfies the schema", pointer="")
-                start = translator.value(term)
+                with located_at(term):
+                    if normaliser.is_empty(term):
+                        raise UnsatisfiableSchemaError(
+                            "no JSON value satisfies the schema", pointer=""
+                        )
+                    start = translator.value(term)
         except RecursionError as error:
             raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
-        except GrammarBudgetError as error:
-            raise UnsupportedSchemaError(error.what, pointer="", hint=error.hint) from error
         super().__init__(start)
         self._schema = root.schema
         self._registry = registry

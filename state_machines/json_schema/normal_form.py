@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
+from state_machines.errors import InvalidSchemaError
+from state_machines.grammar.boolean import complement, intersection
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import choice
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.document import Place
+from state_machines.json_schema.evaluation import Evaluation, Steps, finished
 from state_machines.json_schema.inhabited import array_is_inhabited, object_is_inhabited
 from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import (
@@ -22,6 +27,7 @@ from state_machines.json_schema.terms import (
     TermTable,
 )
 from state_machines.json_schema.values import (
+    ANY_TEXT,
     ANY_VALUE,
     NO_VALUE,
     Values,
@@ -31,25 +37,32 @@ from state_machines.json_schema.values import (
     negate,
 )
 
-__all__ = ["Normaliser", "TermEvaluationError"]
+__all__ = ["KeywordReader", "Normaliser", "TermEvaluationError"]
 
+T = TypeVar("T")
 
-MAX_NESTING = 120
-"""Schemas that may be applied within one another to the same value."""
+MAX_QUESTIONS = 50
+"""Questions about emptiness that evaluating the terms of another one may lead to."""
 
 
 class KeywordReader(Protocol):
-    """What turns the schema at a place into the values its keywords admit."""
+    """What turns the schema at a place into what its keywords come to together."""
 
     def applies_others(self, place: Place) -> bool:
         """Whether some keyword of the schema applies another schema."""
         ...
 
-    def complement(self, place: Place, normaliser: Normaliser) -> Values:
-        """Return the values that the schema does not admit."""
+    def values(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+        """Work out the values that the schema admits."""
         ...
 
-    def __call__(self, place: Place, normaliser: Normaliser) -> Values: ...
+    def complement(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+        """Work out the values that the schema does not admit."""
+        ...
+
+    def strings(self, place: Place, normaliser: Normaliser) -> Steps[Node]:
+        """Work out the strings that the schema admits, looking at nothing else."""
+        ...
 
 
 class TermEvaluationError(Exception):
@@ -66,19 +79,20 @@ class _UnsettledError(Exception):
 class Normaliser:
     """Evaluates terms, each once; the terms of one compilation."""
 
-    def __init__(self, read_keywords: KeywordReader) -> None:
+    def __init__(self, keywords: KeywordReader) -> None:
         self.table = TermTable(self)
-        self._read_keywords = read_keywords
-        self._values: dict[Term, Values] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
-        self._running: dict[Term, int] = {}
-        self._barrier = 0
+        self._keywords = keywords
+        self._values = Evaluation(self._begin, self._loop, {TRUE: ANY_VALUE, FALSE: NO_VALUE})
+        self._strings = Evaluation(self._begin_strings, self._loop, {TRUE: ANY_TEXT, FALSE: EMPTY})
+        self._questions = 0
         self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
+        self._read_for_strings: list[Term] = []
 
     def plain(self, place: Place) -> Values | None:
         """Return the head normal form of a schema that applies no other, else ``None``."""
-        if self._read_keywords.applies_others(place):
+        if self._keywords.applies_others(place):
             return None
-        return self._read_keywords(place, self)
+        return finished(self._keywords.values(place, self))
 
     def joined(
         self, given: Sequence[Hashable], without: Sequence[Hashable]
@@ -93,69 +107,76 @@ class Normaliser:
         Raises :class:`~state_machines.errors.SchemaError` for what its schemas do wrong, and for
         a reference that leads back to itself without consuming anything.
         """
-        values = self._values.get(term)
-        if values is not None:
-            return values
-        if len(self._running) > MAX_NESTING:
-            raise UnsupportedSchemaError(
-                f"more than {MAX_NESTING} schemas are nested in place", hint="Flatten them"
-            )
-        if term in self._running:
-            raise self._loop(term)
-        self._running[term] = self._barrier
-        try:
-            values = self._evaluate(term)
-        finally:
-            del self._running[term]
-        self._values[term] = values
-        return values
+        return self._values.of(term, self._questions)
 
-    def _loop(self, term: Term) -> Exception:
+    def strings(self, term: Term) -> Node:
+        """Return the strings of a term, as a language of code points.
+
+        What is said of other types is not looked at, so it may be the very thing being
+        evaluated; :meth:`take_read_for_strings` tells whose rest is unread.
+        """
+        if not self._strings.knows(term):
+            self._read_for_strings.append(term)
+        return self._strings.of(term, self._questions)
+
+    def take_read_for_strings(self) -> list[Term]:
+        """Return the terms whose strings were asked for since this was last called."""
+        taken, self._read_for_strings = self._read_for_strings, []
+        return taken
+
+    def _loop(self, term: Term, questions: int) -> Exception:
         """Return the error for a term that is needed for its own evaluation."""
-        if self._running[term] < self._barrier:
+        if questions < self._questions:
             return TermEvaluationError()
-        pointers = [t.place.pointer for t in self._running if isinstance(t, Located)]
+        running = (*self._strings.running(), *self._values.running())
+        pointers = [t.place.pointer for t in running if isinstance(t, Located)]
         return InvalidSchemaError(
             "the schema refers to itself without an array or object in between",
-            pointer=pointers[-1] if pointers else "",
+            pointer=pointers[0] if pointers else "",
             keyword="$ref",
         )
 
-    def _evaluate(self, term: Term) -> Values:
+    def _begin(self, term: Term) -> Steps[Values]:
         match term:
             case Located(place):
-                return self._read_keywords(place, self)
+                return self._keywords.values(place, self)
             case Given(Values() as values):
-                return values
+                return _ready(values)
             case Conjunction(parts):
-                result = ANY_VALUE
-                for part in parts:
-                    result = conjoin(result, self.values(part), self.table)
-                return result
+                return _folded(parts, lambda a, b: conjoin(a, b, self.table))
             case Disjunction(parts):
-                return disjoin(self.values(part) for part in parts)
+                return _gathered(parts, disjoin)
             case Negation(part):
                 return self._complement(part)
         raise AssertionError(f"no such term: {term}")
 
-    def _complement(self, term: Term) -> Values:
-        """Return what is not in a term, by its parts where the whole has many shapes."""
-        match term:
-            case Disjunction(parts):
-                result = ANY_VALUE
-                for part in parts:
-                    negation = self.table.negation(part)
-                    result = conjoin(result, self.values(negation), self.table)
-                return result
-            case Located(place) if not self._is_simple(term):
-                return self._read_keywords.complement(place, self)
-            case Conjunction(parts) if not self._is_simple(term):
-                return disjoin(self.values(self.table.negation(part)) for part in parts)
-        return negate(self.values(term), self.table)
+    def _complement(self, term: Term) -> Steps[Values]:
+        """Work out what is not in a term, by its parts where the whole has many shapes."""
+        if isinstance(term, Disjunction):
+            negations = [self.table.negation(part) for part in term.parts]
+            return (yield from _folded(negations, lambda a, b: conjoin(a, b, self.table)))
+        values = yield term
+        if len(values.arrays) > 1 or len(values.objects) > 1:
+            if isinstance(term, Located):
+                return (yield from self._keywords.complement(term.place, self))
+            if isinstance(term, Conjunction):
+                negations = [self.table.negation(part) for part in term.parts]
+                return (yield from _gathered(negations, disjoin))
+        return negate(values, self.table)
 
-    def _is_simple(self, term: Term) -> bool:
-        values = self.values(term)
-        return len(values.arrays) <= 1 and len(values.objects) <= 1
+    def _begin_strings(self, term: Term) -> Steps[Node]:
+        match term:
+            case Located(place):
+                return self._keywords.strings(place, self)
+            case Given(Values() as values):
+                return _ready(values.strings)
+            case Conjunction(parts):
+                return _gathered(parts, intersection)
+            case Disjunction(parts):
+                return _gathered(parts, choice)
+            case Negation(part):
+                return _gathered((part,), lambda found: complement(found[0], ANY_CODE_POINT))
+        raise AssertionError(f"no such term: {term}")
 
     def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
         """Whether some array, or object, has the shape."""
@@ -170,15 +191,18 @@ class Normaliser:
     def are_disjoint(self, left: Term, right: Term) -> bool:
         """Whether two terms surely share no value.
 
-        ``False`` also where that depends on a term whose evaluation has led to this question.
+        ``False`` also where that depends on a term whose evaluation has led to this question, and
+        where too many questions have led to this one.
         """
-        self._barrier += 1
+        if self._questions >= MAX_QUESTIONS:
+            return False
+        self._questions += 1
         try:
             return self.is_empty(self.table.all_of((left, right)))
         except TermEvaluationError:
             return False
         finally:
-            self._barrier -= 1
+            self._questions -= 1
 
     def is_empty(self, term: Term) -> bool:
         """Whether no (finite) JSON value is in the term.
@@ -197,7 +221,7 @@ class Normaliser:
         """
         stack = [start]
         running = {start}
-        told_empty: dict[Term, set[Term]] = {}
+        told_empty: dict[Term, dict[Term, None]] = {}
         empty: set[Term] = set()
 
         def ask(term: Term) -> bool:
@@ -206,7 +230,7 @@ class Normaliser:
                 return not known
             if term not in running and term not in empty:
                 raise _UnsettledError(term)
-            told_empty.setdefault(term, set()).add(stack[-1])
+            told_empty.setdefault(term, {})[stack[-1]] = None
             return False
 
         while stack:
@@ -225,10 +249,10 @@ class Normaliser:
             self._empty[term] = False
             if term is start:
                 return False
-            again = told_empty.pop(term, set()) & empty
-            empty -= again
+            again = [told for told in told_empty.pop(term, {}) if told in empty]
+            empty.difference_update(again)
             stack.extend(again)
-            running |= again
+            running.update(again)
         for term in empty:
             self._empty[term] = True
         return True
@@ -243,3 +267,22 @@ class Normaliser:
 
 def _as_values(given: Iterable[Hashable]) -> list[Values]:
     return [values for values in given if isinstance(values, Values)]
+
+
+def _ready(value: T) -> Steps[T]:
+    return value
+    yield
+
+
+def _gathered(parts: Sequence[Term], combine: Callable[[list[T]], T]) -> Steps[T]:
+    found = []
+    for part in parts:
+        found.append((yield part))
+    return combine(found)
+
+
+def _folded(parts: Sequence[Term], both: Callable[[T, T], T]) -> Steps[T]:
+    result = yield parts[0]
+    for part in parts[1:]:
+        result = both(result, (yield part))
+    return result

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.cardinality import check_distinct
 from state_machines.json_schema.conditions import Condition, Matching, Present
+from state_machines.json_schema.document import Place
 from state_machines.json_schema.item_steps import ItemSteps
 from state_machines.json_schema.names import listed_names, name_cells
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.object_shape import ObjectShape, word_in
-from state_machines.json_schema.terms import Located, Term, TermTable
+from state_machines.json_schema.terms import (
+    Conjunction,
+    Disjunction,
+    Located,
+    Negation,
+    Term,
+    TermTable,
+)
 
-__all__ = ["check_reachable"]
+__all__ = ["check_reachable", "located_at"]
 
 MAX_TERMS = 50_000
 """Different sets of values that a schema may come to."""
+
+_MULTIPLYING = (
+    *("patternProperties", "contains", "uniqueItems", "oneOf", "anyOf", "allOf", "not", "if"),
+    *("dependencies", "dependentSchemas", "dependentRequired", "unevaluatedProperties"),
+    *("unevaluatedItems", "additionalProperties", "propertyNames", "enum", "pattern"),
+)
+"""Keywords that take much work, the likelier ones first."""
 
 
 def check_reachable(root: Term, normaliser: Normaliser) -> None:
@@ -27,40 +43,80 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
     Raises :class:`~state_machines.errors.SchemaError` for whatever is wrong with one of them.
     """
     seen = {root}
-    stack = [root]
+    stack: list[tuple[Term, Place | None]] = [(root, None)]
     while stack:
-        term = stack.pop()
-        try:
+        term, above = stack.pop()
+        with located_at(term, above):
             children = _looked_into(term, normaliser)
-        except SchemaError as error:
-            if error.is_located:
-                raise
-            raise error.located(_pointer(term), None) from error
-        except GrammarBudgetError as error:
-            raise UnsupportedSchemaError(
-                error.what, pointer=_pointer(term), hint=error.hint
-            ) from error
-        stack.extend(children - seen)
-        seen |= children
-        if len(seen) > MAX_TERMS:
-            raise UnsupportedSchemaError(
-                f"the schema comes to more than {MAX_TERMS} different sets of values", pointer=""
-            )
+        place = next(_places(term), above)
+        stack.extend((child, place) for child in children if child not in seen)
+        seen |= children.keys()
+        with located_at(term, above):
+            if len(seen) > MAX_TERMS:
+                raise UnsupportedSchemaError(f"more than {MAX_TERMS} different sets of values")
+        # What a schema of names says of other types must be well-formed, too.
+        for names in normaliser.take_read_for_strings():
+            with located_at(names, place):
+                normaliser.values(names)
 
 
-def _pointer(term: Term) -> str:
-    return term.place.pointer if isinstance(term, Located) else ""
+@contextmanager
+def located_at(term: Term, above: Place | None = None) -> Iterator[None]:
+    """Say of errors that know no place that they are at the places of a term, or above it."""
+    try:
+        yield
+    except GrammarBudgetError as error:
+        found = UnsupportedSchemaError(error.what, hint=error.hint)
+        raise _located(found, term, above) from error
+    except RecursionError as error:
+        deep = UnsupportedSchemaError("the schema is nested too deeply")
+        raise _located(deep, term, above) from error
+    except SchemaError as error:
+        if error.is_located:
+            raise
+        raise _located(error, term, above) from error
 
 
-def _looked_into(term: Term, normaliser: Normaliser) -> set[Term]:
-    """Return the terms of what the values of a term hold."""
+def _located(error: SchemaError, term: Term, above: Place | None) -> SchemaError:
+    places = list(_places(term))
+    if above is not None:
+        places.append(above)
+    for keyword in _MULTIPLYING if error.keyword is None else (error.keyword,):
+        for place in places:
+            if keyword in place.schema:
+                return error.located(place.at(keyword), keyword)
+    if not places:
+        return error.located("", None)
+    return error.located(places[0].pointer, places[0].keyword)
+
+
+def _places(term: Term) -> Iterator[Place]:
+    """Yield the places that a term is made of, outer ones first."""
+    layer: dict[Term, None] = {term: None}
+    seen: set[Term] = set()
+    while layer:
+        seen |= layer.keys()
+        below: list[Term] = []
+        for each in layer:
+            match each:
+                case Located(place):
+                    yield place
+                case Conjunction(parts) | Disjunction(parts):
+                    below.extend(parts)
+                case Negation(part):
+                    below.append(part)
+        layer = dict.fromkeys(each for each in below if each not in seen)
+
+
+def _looked_into(term: Term, normaliser: Normaliser) -> dict[Term, None]:
+    """Return the terms of what the values of a term hold, in an order that is always the same."""
     values, table = normaliser.values(term), normaliser.table
-    children: set[Term] = set()
+    children: dict[Term, None] = {}
     for array in values.arrays:
         check_distinct(array, normaliser)
-        children.update(ItemSteps(array, table).terms())
+        children.update(dict.fromkeys(ItemSteps(array, table).terms()))
     for shape in values.objects:
-        children.update(_member_terms(shape, table))
+        children.update(dict.fromkeys(_member_terms(shape, table)))
     shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
     for either in shapes:
         normaliser.shape_is_inhabited(either)

@@ -115,7 +115,7 @@ class TermTable:
 
     def located(self, place: Place) -> Term:
         """Return the term of a place; the Boolean schemas are the constants."""
-        if place.schema is True or place.schema == {}:
+        if place.schema is True or (place.schema == {} and not place.ignored):
             return TRUE
         if place.schema is False:
             return FALSE

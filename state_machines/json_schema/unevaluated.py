@@ -8,9 +8,8 @@ more is evaluated, which only admits more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any
 
 from state_machines.errors import UnsupportedSchemaError
@@ -29,6 +28,7 @@ from state_machines.regex import compile_pattern
 __all__ = ["unevaluated_items", "unevaluated_properties"]
 
 MAX_CASES = 256
+MAX_NESTING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,10 @@ class _Cases:
         schema = place.schema
         if not isinstance(schema, dict) or place.key in self._open:
             return [_Case()]
+        if len(self._open) >= MAX_NESTING:
+            raise UnsupportedSchemaError(
+                f"what is evaluated here depends on more than {MAX_NESTING} schemas in one another"
+            )
         self._open.add(place.key)
         cases = [_evaluated_here(place, self._table.located, without)]
         for read in (self._references, self._all_of, self._alternatives, self._if, self._dependent):
@@ -120,12 +124,20 @@ class _Cases:
         if all(way.evaluates_as(_Case()) for way in ways):
             # Nothing is evaluated in any of them, so it does not matter which one holds.
             return cases
-        product = {case.and_(way, self._normaliser): None for case in cases for way in ways}
-        if len(product) > MAX_CASES:
-            raise UnsupportedSchemaError(
-                f"what is evaluated here depends on more than {MAX_CASES} cases"
-            )
-        return list(product)
+        return self._merged(case.and_(way, self._normaliser) for case in cases for way in ways)
+
+    def _merged(self, cases: Iterable[_Case]) -> list[_Case]:
+        """Return one case for those that evaluate the same."""
+        conditions: dict[_Case, list[Term]] = {}
+        for case in cases:
+            conditions.setdefault(replace(case, condition=TRUE), []).append(case.condition)
+            if len(conditions) > MAX_CASES:
+                raise UnsupportedSchemaError(
+                    f"what is evaluated here depends on more than {MAX_CASES} cases"
+                )
+        return [
+            replace(case, condition=self._table.any_of(terms)) for case, terms in conditions.items()
+        ]
 
     def _holding(self, place: Place) -> list[_Case]:
         """Return the cases of a subschema that may or may not hold, on condition that it does."""
@@ -145,7 +157,7 @@ class _Cases:
             yield self.of(place.child(schema, "allOf", index))
 
     def _alternatives(self, place: Place) -> Iterator[list[_Case]]:
-        for keyword, most in (("anyOf", None), ("oneOf", 1)):
+        for keyword in ("anyOf", "oneOf"):
             schemas = place.schema.get(keyword, ())
             branches = [
                 self._holding(place.child(schema, keyword, index))
@@ -156,18 +168,11 @@ class _Cases:
             if all(case.evaluates_as(branches[0][0]) for branch in branches for case in branch):
                 yield [replace(branches[0][0], condition=TRUE)]
                 continue
-            if most is None and len(branches) > 8:
-                raise UnsupportedSchemaError(
-                    "what is evaluated here depends on an anyOf of more than 8 schemas",
-                    keyword=keyword,
-                )
             ways: list[_Case] = []
-            for size in range(1, (most or len(branches)) + 1):
-                for chosen in combinations(branches, size):
-                    together = chosen[0]
-                    for branch in chosen[1:]:
-                        together = self._product(together, branch)
-                    ways.extend(together)
+            for branch in branches:
+                # Of an anyOf several may hold at once.
+                together = self._product(ways, branch) if keyword == "anyOf" else ()
+                ways = self._merged((*ways, *branch, *together))
             yield ways
 
     def _if(self, place: Place) -> Iterator[list[_Case]]:

@@ -20,8 +20,8 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from state_machines.errors import InvalidPatternError, UnsupportedPatternError
-from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet, code_points
+from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.regex.characters import CharacterReader
 from state_machines.regex.syntax import (
     Alternation,
     Characters,
@@ -34,25 +34,15 @@ from state_machines.regex.syntax import (
     Start,
     WordBoundary,
 )
-from state_machines.regex.unicode_classes import (
-    DIGIT,
-    LINE_TERMINATOR,
-    SPACE,
-    WORD,
-    case_closure,
-    property_set,
-)
+from state_machines.regex.unicode_classes import LINE_TERMINATOR, WORD
 
 __all__ = ["MAX_NESTING", "parse"]
 
 MAX_NESTING = 60
 """Groups that may stand inside each other."""
 
-_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
-_CLASS_ESCAPES = {"d": DIGIT, "w": WORD, "s": SPACE}
 _QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _GROUP_NAME = re.compile(r"[^\W\d][\w$\u200c\u200d]*|\$[\w$]*")
-_PROPERTY = re.compile(r"\{([A-Za-z0-9_]+)(?:=([A-Za-z0-9_]+))?\}")
 _SYMBOLIC_QUANTIFIERS: dict[str, tuple[int, int | None]] = {
     "*": (0, None),
     "+": (1, None),
@@ -63,50 +53,17 @@ _SYMBOLIC_QUANTIFIERS: dict[str, tuple[int, int | None]] = {
 def parse(pattern: str) -> Expression:
     """Return the tree of a pattern.
 
-    Raises :class:`InvalidPatternError` and :class:`UnsupportedPatternError`.
+    Raises :class:`~state_machines.errors.InvalidPatternError` and
+    :class:`~state_machines.errors.UnsupportedPatternError`.
     """
     return _Parser(pattern).parse()
 
 
-class _Parser:
+class _Parser(CharacterReader):
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.position = 0
+        super().__init__(pattern)
         self.depth = 0
-        self.ignore_case = False
         self.groups, self.names = _count_groups(pattern)
-
-    # Errors
-
-    def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
-        where = self.position if position is None else position
-        raise InvalidPatternError(what, pattern=self.pattern, position=where, hint=hint)
-
-    def unsupported(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
-        where = self.position if position is None else position
-        raise UnsupportedPatternError(what, pattern=self.pattern, position=where, hint=hint)
-
-    # Reading
-
-    def peek(self, text: str) -> bool:
-        return self.pattern.startswith(text, self.position)
-
-    def take(self, text: str) -> bool:
-        if self.peek(text):
-            self.position += len(text)
-            return True
-        return False
-
-    @property
-    def at_end(self) -> bool:
-        return self.position >= len(self.pattern)
-
-    def next_character(self) -> str:
-        if self.at_end:
-            self.invalid("the pattern ends too early")
-        character = self.pattern[self.position]
-        self.position += 1
-        return character
 
     # Grammar rules: each reads at ``position`` and leaves it behind what it read
 
@@ -176,7 +133,7 @@ class _Parser:
         if character == "(":
             return self.group(start)
         if character == "[":
-            return self.character_class(start)
+            return Characters(self.character_class(start), start)
         if character == "\\":
             return self.escape(start)
         if character == ".":
@@ -196,9 +153,6 @@ class _Parser:
 
     def single(self, code_point: int, start: int) -> Expression:
         return Characters(self.folded(code_points(code_point)), start)
-
-    def folded(self, members: CodePointSet) -> CodePointSet:
-        return case_closure(members) if self.ignore_case else members
 
     # Groups
 
@@ -291,120 +245,6 @@ class _Parser:
             self.invalid("a reference to a named group that is not there", start)
         self.unsupported("a back-reference", start)
 
-    def class_escape(self, start: int) -> CodePointSet | None:
-        r"""Read ``d``, ``P{…}`` and the like behind a backslash; ``None``: it is no class."""
-        letter = self.pattern[self.position]
-        if letter.lower() in _CLASS_ESCAPES:
-            self.position += 1
-            members = self.folded(_CLASS_ESCAPES[letter.lower()])
-        elif letter in "pP":
-            self.position += 1
-            members = self.property(start)
-        else:
-            return None
-        if letter.islower():
-            return members
-        return self.folded(~members) if letter == "P" else ~members
-
-    def property(self, start: int) -> CodePointSet:
-        match = _PROPERTY.match(self.pattern, self.position)
-        if match is None:
-            self.invalid("{Name} or {Name=Value} must stand behind \\p", start)
-        self.position = match.end()
-        try:
-            members = property_set(match[1], match[2])
-        except NotImplementedError:
-            self.unsupported(f"the property {match[0]}", start)
-        if members is None:
-            hint = f"For a script write {{Script={match[1]}}}" if match[2] is None else ""
-            self.invalid(f"there is no property {match[0]}", start, hint)
-        return members
-
-    def character_escape(self, start: int) -> int:
-        """Read one escaped character behind the backslash; return its code point."""
-        character = self.next_character()
-        if character in _CONTROLS:
-            return _CONTROLS[character]
-        if character == "x":
-            return self.hexadecimal(2, start)
-        if character == "u":
-            return self.unicode_escape(start)
-        if character == "c":
-            letter = self.next_character()
-            if not (letter.isascii() and letter.isalpha()):
-                self.invalid("a letter must stand behind \\c", start)
-            return ord(letter) % 32
-        if character == "0":
-            if not self.at_end and self.pattern[self.position] in "0123456789":
-                self.invalid("an octal escape", start, "Write \\xHH")
-            return 0
-        if character.isascii() and character.isalnum():
-            hint = "^ and $ match the ends of the text" if character in "AZz" else ""
-            self.invalid(f"\\{character} has no meaning in ECMA-262", start, hint)
-        return ord(character)
-
-    def hexadecimal(self, digits: int, start: int) -> int:
-        text = self.pattern[self.position : self.position + digits]
-        if len(text) < digits or not re.fullmatch("[0-9A-Fa-f]+", text):
-            self.invalid(f"{digits} hexadecimal digits were expected", start)
-        self.position += digits
-        return int(text, 16)
-
-    def unicode_escape(self, start: int) -> int:
-        if self.take("{"):
-            match = re.compile(r"([0-9A-Fa-f]+)\}").match(self.pattern, self.position)
-            if match is None or len(match[1].lstrip("0")) > 6 or int(match[1], 16) > MAX_CODE_POINT:
-                self.invalid("no code point", start)
-            self.position = match.end()
-            return int(match[1], 16)
-        high = self.hexadecimal(4, start)
-        if 0xD800 <= high <= 0xDBFF:
-            match = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(
-                self.pattern, self.position
-            )
-            if match is not None:
-                self.position = match.end()
-                return 0x10000 + ((high - 0xD800) << 10) + int(match[1], 16) - 0xDC00
-        return high
-
-    # Classes
-
-    def character_class(self, start: int) -> Expression:
-        negated = self.take("^")
-        ranges: list[tuple[int, int]] = []
-        while not self.take("]"):
-            if self.at_end:
-                self.invalid("missing ]", start)
-            here = self.position
-            first = self.class_atom()
-            if self.peek("-") and not self.peek("-]"):
-                self.position += 1
-                if self.at_end:
-                    self.invalid("missing ]", start)
-                last = self.class_atom()
-                if isinstance(first, int) and isinstance(last, int):
-                    if last < first:
-                        self.invalid("a range that is out of order", here)
-                    ranges.append((first, last))
-                    continue
-                ranges.extend(_ranges(last))
-                ranges.append((ord("-"), ord("-")))
-            ranges.extend(_ranges(first))
-        members = self.folded(CodePointSet(ranges))
-        return Characters(~members if negated else members, start)
-
-    def class_atom(self) -> int | CodePointSet:
-        start = self.position
-        character = self.next_character()
-        if character != "\\":
-            return ord(character)
-        if self.at_end:
-            self.invalid("a backslash with nothing behind it", start)
-        if self.take("b"):
-            return 8
-        members = self.class_escape(start)
-        return self.character_escape(start) if members is None else members
-
 
 def _append(parts: list[Expression], part: Expression) -> None:
     """Append a part; what repeats the body of the last part adds to its count (``aa?a*``)."""
@@ -419,10 +259,6 @@ def _append(parts: list[Expression], part: Expression) -> None:
 
 def _counted(part: Expression) -> tuple[Expression, int, int | None]:
     return (part.body, part.least, part.most) if isinstance(part, Repeat) else (part, 1, 1)
-
-
-def _ranges(atom: int | CodePointSet) -> tuple[tuple[int, int], ...]:
-    return ((atom, atom),) if isinstance(atom, int) else atom.ranges
 
 
 _GROUP_OR_SKIP = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]|\((?!\?)|\(\?P?<(?![=!])([^>]*)>", re.DOTALL)

@@ -245,8 +245,29 @@ WRAPPINGS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("keyword", WRAPPINGS)
 def test_ten_thousand_levels_are_refused_by_name(keyword: str) -> None:
     schema = nested(10_000, WRAPPINGS[keyword])
-    with pytest.raises(UnsupportedSchemaError, match="nested too deeply"):
-        JsonSchemaStateMachine(schema)
+    with pytest.raises(UnsupportedSchemaError, match="nested too deeply") as caught:
+        JsonSchemaStateMachine({"title": "deep", **schema})
+    assert (caught.value.keyword, caught.value.pointer) == (keyword, f"/{keyword}")
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf", "not", "if"])
+def test_four_hundred_levels_in_place_compile(keyword: str) -> None:
+    machine = JsonSchemaStateMachine(nested(400, WRAPPINGS[keyword]))
+    assert machine.matches("7")
+    assert machine.matches('"a"') is (keyword == "if")
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf", "not", "if", "items"])
+def test_chains_of_references(keyword: str) -> None:
+    levels = 3000
+    definitions = {
+        f"d{level}": WRAPPINGS[keyword]({"$ref": f"#/$defs/d{level + 1}"})
+        for level in range(levels)
+    }
+    definitions[f"d{levels}"] = {"type": "integer"}
+    machine = JsonSchemaStateMachine({"$ref": "#/$defs/d0", "$defs": definitions})
+    assert machine.matches("7")
+    assert machine.matches("[[7]]") is (keyword in ("if", "items"))
 
 
 LEVELS = 5000

@@ -49,6 +49,7 @@ INVALID = [
     ({"oneOf": True}, "oneOf", "/oneOf"),
     ({"$ref": 7}, "$ref", "/$ref"),
     ({"$ref": "#/$defs/none"}, "$ref", "/$ref"),
+    ({"$ref": "#/$defs/a", "$defs": {"a": 7}}, "$ref", "/$ref"),
     ({"$ref": "http://example.com/none"}, "$ref", "/$ref"),
     ({"$schema": "http://example.com/other"}, "$schema", "/$schema"),
     ({"$schema": 7}, "$schema", "/$schema"),
@@ -94,11 +95,53 @@ def test_what_is_no_schema(schema: Any, pointer: str) -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         JsonSchemaStateMachine(schema)
     assert caught.value.pointer == pointer
+    assert caught.value.keyword == (pointer.split("/")[1] if pointer else None)
 
 
 @pytest.mark.parametrize(("schema", "keyword", "pointer"), UNSUPPORTED, ids=lambda v: None)
 def test_what_would_not_be_enforced(schema: Any, keyword: str, pointer: str) -> None:
     with pytest.raises(UnsupportedSchemaError) as caught:
+        JsonSchemaStateMachine(schema)
+    assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
+
+
+MANY_PATTERNS = {"patternProperties": {f"x{i}": {"minimum": i} for i in range(30)}}
+MANY_NAMES = {"anyOf": [{"properties": {f"u{i}": True}, "required": [f"u{i}"]} for i in range(12)]}
+PLACED = [
+    (MANY_PATTERNS, "steps", "patternProperties", "/patternProperties"),
+    (
+        {"properties": {"a": {"items": MANY_PATTERNS}}},
+        "steps",
+        "patternProperties",
+        "/properties/a/items/patternProperties",
+    ),
+    ({"items": {"anyOf": [MANY_PATTERNS, {"type": "null"}]}}, "steps", "anyOf", "/items/anyOf"),
+    (
+        {"items": {"dependentRequired": {f"p{i}": [f"q{i}"] for i in range(1000)}}},
+        "steps",
+        "dependentRequired",
+        "/items/dependentRequired",
+    ),
+    (
+        {"properties": {"a": {**MANY_NAMES, "unevaluatedProperties": False}}},
+        "cases",
+        "unevaluatedProperties",
+        "/properties/a/unevaluatedProperties",
+    ),
+    (
+        {"items": {"uniqueItems": True, "minItems": 5, "items": {"type": "boolean"}}},
+        "different items",
+        "uniqueItems",
+        "/items/uniqueItems",
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "what", "keyword", "pointer"), PLACED, ids=lambda v: None)
+def test_what_is_too_much_is_refused_where_it_stands(
+    schema: Any, what: str, keyword: str, pointer: str
+) -> None:
+    with pytest.raises(UnsupportedSchemaError, match=what) as caught:
         JsonSchemaStateMachine(schema)
     assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
 

@@ -325,15 +325,32 @@ def test_alternatives_that_ask_about_themselves() -> None:
     )
 
 
-@pytest.mark.xfail(
-    reason="a propertyNames that refers to its own schema is taken for a loop",
-    raises=InvalidSchemaError,
-    strict=True,
-)
 def test_names_that_refer_to_their_own_schema() -> None:
     """A name is a string, and what objects must be like says nothing about it."""
-    schema = {"propertyNames": {"$ref": "#"}, "maxLength": 2}
+    schema: Any = {"propertyNames": {"$ref": "#"}, "maxLength": 2}
     assert_texts(schema, ['{"ab": 1}', '"ab"', "{}"], ['{"abc": 1}', '"abc"'])
+    schema = {"anyOf": [{"type": "object", "propertyNames": {"$ref": "#"}}, {"const": "a"}]}
+    assert_texts(schema, ['"a"', "{}", '{"a": 1}'], ['"b"', '{"b": 1}'])
+    # No string is admitted here, so any name at all is one that is not.
+    schema = {"not": {"propertyNames": {"$ref": "#"}}, "type": ["object", "string"]}
+    assert_texts(schema, ['{"a": 1}', '{"b": 1}'], ["{}", '"a"'])
+    schema = {
+        "propertyNames": {"$ref": "#"},
+        "oneOf": [
+            {"type": "object"},
+            {"pattern": "^a", "propertyNames": {"$ref": "#/oneOf/1"}},
+        ],
+    }
+    assert_texts(schema, ['"a"'], ['"b"', "{}", '{"a": 1}', '{"b": 1}'])
+
+
+def test_names_whose_schema_is_a_loop_or_malformed() -> None:
+    loop = {"propertyNames": {"$ref": "#/$defs/a"}, "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}}
+    with pytest.raises(InvalidSchemaError, match="refers to itself"):
+        JsonSchemaStateMachine(loop)
+    with pytest.raises(InvalidSchemaError) as caught:
+        JsonSchemaStateMachine({"items": {"propertyNames": {"anyOf": [{"minimum": "1"}]}}})
+    assert caught.value.pointer == "/items/propertyNames/anyOf/0/minimum"
 
 
 def test_deep_nesting() -> None:

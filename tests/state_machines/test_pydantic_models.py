@@ -15,6 +15,7 @@ import ipaddress
 import pathlib
 import re
 import uuid
+import zoneinfo
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -186,8 +187,24 @@ TYPES: dict[str, Any] = {
     "Enum": Colour,
     "IntEnum": Level,
     "list of enums": list[Colour],
-    "time": datetime.time,
     "UUID": uuid.UUID,
+    "UUID1": pydantic.UUID1,
+    "UUID3": pydantic.UUID3,
+    "UUID4": pydantic.UUID4,
+    "UUID5": pydantic.UUID5,
+    "UUID6": pydantic.UUID6,
+    "UUID7": pydantic.UUID7,
+    "UUID8": pydantic.UUID8,
+    "IPvAnyAddress": pydantic.IPvAnyAddress,
+    "IPv4Interface": ipaddress.IPv4Interface,
+    "IPv6Interface": ipaddress.IPv6Interface,
+    "IPvAnyInterface": pydantic.IPvAnyInterface,
+    "IPv4Network": ipaddress.IPv4Network,
+    "IPv6Network": ipaddress.IPv6Network,
+    "IPvAnyNetwork": pydantic.IPvAnyNetwork,
+    "Base64Bytes": pydantic.Base64Bytes,
+    "Base64UrlBytes": pydantic.Base64UrlBytes,
+    "Fraction": Fraction,
     "gt, lt": Annotated[int, Field(gt=-3, lt=300)],
     "ge, le": Annotated[float, Field(ge=0.5, le=1.5)],
     "multiple_of": Annotated[int, Field(multiple_of=7)],
@@ -264,7 +281,6 @@ ASKS_FOR_MORE: dict[str, tuple[Any, str, str]] = {
         '"1999-01-01T00:00:00Z"',
     ),
     "timedelta": (datetime.timedelta, "at most 999999999 days", '"P1000000000D"'),
-    "UUID4": (pydantic.UUID4, "the format uuid4 is not a registered one", '"a"'),
     "Decimal": (decimal.Decimal, "the text of a number; the schema admits any text", '"a"'),
     "Decimal with bounds": (Annotated[decimal.Decimal, Field(ge=0)], "bounds of texts", '"-1"'),
     "Decimal with places": (
@@ -273,7 +289,6 @@ ASKS_FOR_MORE: dict[str, tuple[Any, str, str]] = {
         "1.2345",
     ),
     "complex": (complex, "the text of a complex number; the schema admits any text", '"a"'),
-    "Fraction": (Fraction, "the text of a fraction; the schema admits any text", '"a"'),
     "conbytes": (pydantic.conbytes(max_length=3), "a length in bytes, not characters", '"éé"'),
     "StrictInt": (pydantic.StrictInt, "no 1.0, which is an integer for JSON Schema", "1.0"),
     "dict by pattern": (
@@ -281,12 +296,11 @@ ASKS_FOR_MORE: dict[str, tuple[Any, str, str]] = {
         "names by the pattern; the schema leaves other names free",
         '{"c": null}',
     ),
-    "IPvAnyAddress": (pydantic.IPvAnyAddress, "the format is not a registered one", '"a"'),
-    "IPv4Network": (ipaddress.IPv4Network, "the format is not a registered one", '"a"'),
-    "IPv6Interface": (ipaddress.IPv6Interface, "the format is not a registered one", '"a"'),
-    "IPvAnyNetwork": (pydantic.IPvAnyNetwork, "the format is not a registered one", '"a"'),
-    "Base64Bytes": (pydantic.Base64Bytes, "the format is not a registered one", '"a"'),
-    "Base64UrlStr": (pydantic.Base64UrlStr, "the format is not a registered one", '"a"'),
+    "Base64Str": (pydantic.Base64Str, "bytes that are UTF-8", '"gICA"'),
+    "Base64UrlStr": (pydantic.Base64UrlStr, "bytes that are UTF-8", '"gICA"'),
+    "time": (datetime.time, "no leap second", '"23:59:60Z"'),
+    "ZoneInfo": (zoneinfo.ZoneInfo, "a time zone that is known", '"a"'),
+    "MongoDsn": (pydantic.MongoDsn, "a scheme; the format is not a registered one", '"a"'),
     "Json": (pydantic.Json, "text that is JSON; contentSchema is an annotation", '"a"'),
     "Json of int": (pydantic.Json[int], "text that is an integer", '"null"'),
     "FilePath": (pydantic.FilePath, "a file that exists", '"a/b/c"'),

@@ -4,7 +4,8 @@ Reading order: :mod:`~state_machines.json_schema.formats.calendar` (dates and ti
 :mod:`~state_machines.json_schema.formats.addresses` (hosts and mail),
 :mod:`~state_machines.json_schema.formats.international` (host names beyond ASCII),
 :mod:`~state_machines.json_schema.formats.resources` (URIs, UUIDs, pointers),
-:mod:`~state_machines.json_schema.formats.expressions` (regular expressions). Each says in its
+:mod:`~state_machines.json_schema.formats.expressions` (regular expressions),
+:mod:`~state_machines.json_schema.formats.pydantic_types` (what pydantic writes). Each says in its
 docstring which document it follows, and what of it is no regular property.
 """
 
@@ -21,6 +22,7 @@ from state_machines.json_schema.formats import (
     international,
     resources,
 )
+from state_machines.json_schema.formats.pydantic_types import PYDANTIC_FORMATS
 
 __all__ = ["FORMATS", "LEGACY_FORMATS", "format_language"]
 
@@ -44,6 +46,7 @@ FORMATS: Mapping[str, Callable[[], Node]] = {
     "json-pointer": resources.json_pointer,
     "relative-json-pointer": resources.relative_json_pointer,
     "regex": expressions.ecma_regex,
+    **PYDANTIC_FORMATS,
 }
 """The formats by name; each function makes the language."""
 

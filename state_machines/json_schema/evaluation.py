@@ -1,0 +1,108 @@
+"""Working out terms from other terms, each once, on a stack that Python's does not bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Generic, TypeVar
+
+from state_machines.errors import GrammarBudgetError, SchemaError
+from state_machines.json_schema.terms import Term
+
+__all__ = ["Evaluation", "Steps", "finished"]
+
+T = TypeVar("T")
+
+Steps = Generator[Term, T, T]
+"""What works a term out: yields the terms that it needs, is sent what they come to, returns."""
+
+
+class Evaluation(Generic[T]):
+    """What terms come to. A schema may be nested deeper than Python's stack goes.
+
+    ``begin`` gives the steps of a term, and ``loop`` the error for a term that is needed for
+    itself, given how many :attr:`questions` were open when its evaluation began.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[Term], Steps[T]],
+        loop: Callable[[Term, int], Exception],
+        known: dict[Term, T],
+    ) -> None:
+        self._begin = begin
+        self._loop = loop
+        self._known = known
+        self._running: dict[Term, int] = {}
+
+    def of(self, term: Term, questions: int) -> T:
+        """Return what a term comes to; ``questions`` are open."""
+        known = self._known.get(term)
+        return self._work_out(term, questions) if known is None else known
+
+    def knows(self, term: Term) -> bool:
+        """Whether a term has been worked out."""
+        return term in self._known
+
+    def running(self) -> Iterator[Term]:
+        """Yield the terms being worked out, innermost first."""
+        return reversed(self._running)
+
+    def _work_out(self, term: Term, questions: int) -> T:
+        stack = [(term, self._enter(term, questions))]
+        result: T | None = None
+        error: Exception | None = None
+        try:
+            while True:
+                term, steps = stack[-1]
+                try:
+                    needed = steps.throw(error) if error else _resume(steps, result)
+                    error = result = None
+                except StopIteration as stop:
+                    error, result = None, stop.value
+                    self._known[term] = stop.value
+                    self._leave(stack)
+                    if not stack:
+                        known: T = stop.value
+                        return known
+                    continue
+                except (SchemaError, GrammarBudgetError, RecursionError) as raised:
+                    self._leave(stack)
+                    # Whose place is still to be found is told to the terms that needed it.
+                    if not stack or (isinstance(raised, SchemaError) and raised.is_located):
+                        raise
+                    error = raised
+                    continue
+                result = self._known.get(needed)
+                if result is None:
+                    try:
+                        stack.append((needed, self._enter(needed, questions)))
+                    except SchemaError as raised:
+                        error = raised
+        finally:
+            while stack:
+                self._leave(stack)
+
+    def _enter(self, term: Term, questions: int) -> Steps[T]:
+        if term in self._running:
+            raise self._loop(term, self._running[term])
+        self._running[term] = questions
+        return self._begin(term)
+
+    def _leave(self, stack: list[tuple[Term, Steps[T]]]) -> None:
+        term, steps = stack.pop()
+        del self._running[term]
+        steps.close()
+
+
+def _resume(steps: Steps[T], result: T | None) -> Term:
+    return next(steps) if result is None else steps.send(result)
+
+
+def finished(steps: Steps[T]) -> T:
+    """Return what steps that need no other term come to."""
+    try:
+        next(steps)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    raise AssertionError("another term was needed")

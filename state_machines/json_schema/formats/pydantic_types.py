@@ -1,0 +1,125 @@
+r"""Formats that pydantic writes into the schemas of its models, and no specification registers.
+
+Every text of these languages loads with the field's type; not every text that loads is in them,
+since those types also take spellings that their documentation does not speak of.
+
+* ``uuid1``, ``uuid3`` to ``uuid8``: RFC 9562, sections 4.1 (variant 10) and 4.2 (versions);
+* ``ipvanyaddress``, ``ipv4interface``, ``ipv6interface``, ``ipvanyinterface``, ``ipv4network``,
+  ``ipv6network``, ``ipvanynetwork``: an address as of ``ipv4`` or ``ipv6``, and behind it, where it
+  is not an address alone, ``/`` and a prefix length, which may be left out (RFC 4632, section 3.1,
+  RFC 4291, section 2.3). In a network all bits beyond the prefix are zero, as in Python's
+  ``ipaddress``; ``::`` stands at the end there, if it is not the network of one address;
+* ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding;
+* ``fraction``: the text of Python's ``fractions.Fraction``, a sign, digits, and a denominator or
+  decimals. Exponents are left out, since their zeros would all be written out.
+
+``password``, ``binary``, ``path``, ``file-path`` and ``directory-path`` say nothing of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from state_machines.grammar.node import Node
+from state_machines.json_schema.formats.addresses import IPV4, IPV6
+from state_machines.regex import compile_pattern
+
+__all__ = ["PYDANTIC_FORMATS"]
+
+_HEX = "[0-9A-Fa-f]"
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_PREFIX_4 = r"(?:/(?:[12]?[0-9]|3[0-2]))?"
+_PREFIX_6 = r"(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"
+_INTERFACE_4 = rf"{IPV4}{_PREFIX_4}"
+_INTERFACE_6 = rf"{IPV6}{_PREFIX_6}"
+_MAX_DIGITS = 4300
+"""Digits that Python reads as an integer (``sys.int_info.default_max_str_digits``)."""
+
+
+def _any_of(patterns: Iterable[str]) -> str:
+    return f"(?:{'|'.join(patterns)})"
+
+
+def _uuid(version: int) -> str:
+    return rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89ABab]{_HEX}{{3}}-{_HEX}{{12}}"
+
+
+def _network_4() -> str:
+    ways = [rf"{IPV4}(?:/32)?"]
+    for length in range(32):
+        whole, bits = divmod(length, 8)
+        partial = _any_of(str(value) for value in range(0, 256, 1 << (8 - bits)))
+        octets = r"\.".join((*[_OCTET] * whole, partial, *["0"] * (3 - whole)))
+        ways.append(f"{octets}/{length}")
+    return _any_of(ways)
+
+
+def _network_6() -> str:
+    return _any_of((rf"{IPV6}(?:/128)?", f"::/{_from(0)}", _beyond(0)))
+
+
+def _beyond(groups: int) -> str:
+    """Return what may follow that many groups (and a colon) that are all in the prefix."""
+    left = 7 - groups
+    ways = [rf"0{{1,4}}{_zeros(left)}/{16 * groups}"]
+    ways.extend(f"{_group(bits)}{_zeros(left)}/{16 * groups + bits}" for bits in range(1, 16))
+    if left:
+        shortened = f"::/{_from(16 * (groups + 1))}"
+        ways.append(rf"{_HEX}{{1,4}}(?:{shortened}|:{_beyond(groups + 1)})")
+    return _any_of(ways)
+
+
+def _zeros(groups: int) -> str:
+    """Return the spellings of as many groups of zeros at the end."""
+    if groups == 0:
+        return ""
+    return rf"(?:(?::0{{1,4}}){{{groups}}}|(?::0{{1,4}}){{0,{groups - 1}}}::)"
+
+
+def _from(length: int) -> str:
+    return _any_of(str(longer) for longer in range(length, 129))
+
+
+def _group(bits: int) -> str:
+    """Return the spellings of 16 bits of which only the first ``bits`` may be ones."""
+    whole, part = divmod(bits, 4)
+    digit = f"[{''.join(f'{value:x}' for value in range(0, 16, 1 << (4 - part)))}]"
+    digit = _any_of((digit, digit.upper()))
+    if part:
+        return rf"(?:{_HEX}{{0,{whole}}}{digit}0{{{3 - whole}}}|0{{1,4}})"
+    return rf"(?:{_HEX}{{1,{whole}}}0{{{4 - whole}}}|0{{1,4}})"
+
+
+def _base64(alphabet: str) -> str:
+    symbol = f"[{alphabet}]"
+    return rf"(?:{symbol}{{4}})*(?:{symbol}{{2}}==|{symbol}{{3}}=)?"
+
+
+def _fraction() -> str:
+    digits = rf"[0-9]{{1,{_MAX_DIGITS}}}"
+    denominator = rf"0{{0,{_MAX_DIGITS // 2}}}[1-9][0-9]{{0,{_MAX_DIGITS // 2 - 1}}}"
+    return rf"[+\-]?{digits}(?:/{denominator}|\.{digits})?"
+
+
+def _language(make: Callable[[], str]) -> Callable[[], Node]:
+    return lambda: compile_pattern(make(), search=False)
+
+
+def _uuid_language(version: int) -> Callable[[], Node]:
+    return _language(lambda: _uuid(version))
+
+
+PYDANTIC_FORMATS: Mapping[str, Callable[[], Node]] = {
+    **{f"uuid{version}": _uuid_language(version) for version in (1, 3, 4, 5, 6, 7, 8)},
+    "ipvanyaddress": _language(lambda: _any_of((IPV4, IPV6))),
+    "ipv4interface": _language(lambda: _INTERFACE_4),
+    "ipv6interface": _language(lambda: _INTERFACE_6),
+    "ipvanyinterface": _language(lambda: _any_of((_INTERFACE_4, _INTERFACE_6))),
+    "ipv4network": _language(_network_4),
+    "ipv6network": _language(_network_6),
+    "ipvanynetwork": _language(lambda: _any_of((_network_4(), _network_6()))),
+    "base64": _language(lambda: _base64(r"A-Za-z0-9+/")),
+    "base64url": _language(lambda: _base64(r"A-Za-z0-9\-_")),
+    "fraction": _language(_fraction),
+}
+"""The formats by name; each function makes the language."""
