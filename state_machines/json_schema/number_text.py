@@ -53,7 +53,7 @@ def number_language(numbers: NumberSet) -> Node:
     ways = [_interval_language(interval, holes) for interval in numbers.intervals]
     ways.append(
         trie(
-            (_written(number, number in numbers.plain) for number in sorted(numbers.points)),
+            (_written(number, number in numbers.plain) for number in numbers.points),
             code_points,
         )
     )

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from state_machines.effort import spend
-from state_machines.json_schema.intervals import LIMIT, Interval
+from state_machines.json_schema.intervals import MAX_INTEGER_DIGITS, Interval
 
 __all__ = [
     "ALL_NUMBERS",
@@ -170,4 +170,7 @@ PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 def points(numbers: Iterable[Fraction]) -> NumberSet:
     """Return the set of the given numbers, those left out that have too many digits."""
-    return NumberSet(points=frozenset(n for n in numbers if -LIMIT < n < LIMIT))
+    limit = 10**MAX_INTEGER_DIGITS
+    return NumberSet(
+        points=frozenset(n for n in numbers if abs(n.numerator) < limit * n.denominator)
+    )
