@@ -11,7 +11,7 @@ All numbers are scaled by a power of ten (``places``) that makes bounds and step
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Container, Iterable
 from fractions import Fraction
 from math import gcd
 from typing import NamedTuple
@@ -96,7 +96,7 @@ class _Grid:
         high: int | None,
         room: int,
         *,
-        taken: Collection[int],
+        taken: Container[int],
         most: int,
     ) -> int | None:
         """Return the fewest digits behind the point that lead to a number, at most ``most``.
@@ -258,7 +258,7 @@ def _whole(grid: _Grid, rest: int, ahead: _Ahead) -> Node:
             ahead.low if count == ahead.least else None,
             ahead.high if count == ahead.most else None,
             room,
-            taken=[rest for length, rest in ahead.holes if length == count],
+            taken={hole for length, hole in ahead.holes if length == count},
             most=grid.places + 1 if best is None else max(best - count - 2, 0),
         )
         if fewest is not None:
@@ -339,7 +339,9 @@ def _part(
     base %= grid.modulus
     if places == 0:
         return _beyond(grid, base, low, high, holes, begun=begun)
-    fewest = grid.fewest(base, places, low, high, 10**places, taken=holes, most=places + 1)
+    fewest = grid.fewest(
+        base, places, low, high, 10**places, taken=frozenset(holes), most=places + 1
+    )
     if fewest is None:
         return EMPTY
     nearest = fewest if begun else max(fewest, 1)

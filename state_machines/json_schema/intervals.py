@@ -101,9 +101,9 @@ class Interval:
         return list(self._ascending())
 
     def _on_lattice(self, number: Fraction) -> bool:
-        if self.step is not None and (number / self.step).denominator != 1:
+        if self.step is not None and not _is_multiple(number, self.step):
             return False
-        return all((number / avoided).denominator != 1 for avoided in self.avoided)
+        return not any(_is_multiple(number, avoided) for avoided in self.avoided)
 
     def __contains__(self, number: Fraction) -> bool:
         if self.low is not None and (number < self.low or (self.low_open and number == self.low)):
@@ -152,6 +152,10 @@ class Interval:
             parts.append(replace(bounds, avoided=frozenset({self.step})))
         parts.extend(replace(bounds, step=avoided) for avoided in self.avoided)
         return parts
+
+
+def _is_multiple(number: Fraction, step: Fraction) -> bool:
+    return number.numerator * step.denominator % (number.denominator * step.numerator) == 0
 
 
 def _tighter(

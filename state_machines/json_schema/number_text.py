@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import choice, optional, sequence, symbols
 from state_machines.grammar.symbols import CodePointSet, code_points
@@ -46,6 +47,8 @@ _POINT_ZERO = optional(sequence(symbols(code_points(".")), symbols(code_points("
 
 _Holes = tuple[Fraction, ...]
 
+_LANGUAGES = NodeMemo(keep=16)
+
 
 def number_language(numbers: NumberSet) -> Node:
     """Return the spellings of a set's numbers, as a language of code points."""
@@ -71,10 +74,14 @@ def every_spelling(number: Fraction) -> Node:
 
 def _interval_language(interval: Interval, holes: _Holes) -> Node:
     within = tuple(hole for hole in holes if hole in interval)
-    plain = _plain(interval, within)
-    if interval.step is not None or interval.avoided:
-        return plain
-    return choice((plain, _scientific(interval, within)))
+
+    def make() -> Node:
+        plain = _plain(interval, within)
+        if interval.step is not None or interval.avoided:
+            return plain
+        return choice((plain, _scientific(interval, within)))
+
+    return _LANGUAGES.get((interval, within), make)
 
 
 def _plain(interval: Interval, holes: _Holes) -> Node:
