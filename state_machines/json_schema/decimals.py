@@ -11,15 +11,14 @@ All numbers are scaled by a power of ten (``places``) that makes bounds and step
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
-from math import gcd
 from typing import NamedTuple
-from weakref import WeakValueDictionary
 
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, collect, intern_node
+from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
 from state_machines.grammar.nodes import branch, optional, repetition, sequence, symbols
 from state_machines.grammar.symbols import code_points
+from state_machines.json_schema.decimal_grid import Grid, grid_of
 from state_machines.json_schema.intervals import MAX_INTEGER_DIGITS, Interval
 from state_machines.json_schema.lattices import Lattice, decimal_places, least_common_multiple
 
@@ -34,113 +33,6 @@ _POSITIVE = symbols(code_points(ord("1"), ord("9")))
 DIGIT = symbols(code_points(ord("0"), ord("9")))
 FRACTION = sequence(_POINT, repetition(DIGIT, 1, None))
 ZEROS = repetition(_ZERO, 0, None)
-
-_TAILS = {
-    "none": EPSILON,
-    "one zero": optional(sequence(_POINT, _ZERO)),
-    "zeros": optional(sequence(_POINT, repetition(_ZERO, 1, None))),
-}
-"""What may follow the digits of a number of a lattice without decimal places."""
-
-
-class _Grid:
-    """What the states of one language have in common; equal ones are one object.
-
-    ``dense``: digits beyond ``places`` are free, so that a number is on the lattice, which then
-    only leaves numbers out, as soon as one of these is not zero. Otherwise they are all zero.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "dense",
-        "high_open",
-        "is_trivial",
-        "lattice",
-        "low_open",
-        "modulus",
-        "places",
-        "scale",
-        "tail",
-        "unbounded",
-        "whole_modulus",
-    )
-
-    def __init__(
-        self,
-        lattice: Lattice,
-        places: int,
-        dense: bool,
-        tail: str,
-        low_open: bool,
-        high_open: bool,
-    ) -> None:
-        self.lattice = lattice
-        self.places = places
-        self.dense = dense
-        self.low_open = low_open
-        self.high_open = high_open
-        self.tail = _TAILS[tail]
-        self.scale = 10**places
-        self.modulus = lattice.modulus
-        self.whole_modulus = self.modulus // gcd(self.modulus, self.scale)
-        # Then every number with a whole part of the right length is in, but for bounds.
-        self.is_trivial = lattice == Lattice() and (dense or not places)
-        is_open = low_open or high_open
-        self.unbounded = _grid(lattice, places, dense, tail) if is_open else self
-
-    def fewest(
-        self,
-        base: int,
-        places: int,
-        low: int | None,
-        high: int | None,
-        room: int,
-        *,
-        taken: Container[int],
-        most: int,
-    ) -> int | None:
-        """Return the fewest digits behind the point that lead to a number, at most ``most``.
-
-        The number is ``base`` and some more, less than ``room`` and within the bounds and not
-        ``taken``, of which the last ``places`` digits are to come behind the point. ``None``: no
-        number is reached.
-        """
-        first = 0 if low is None else low + self.low_open
-        last = room - 1 if high is None else high - self.high_open
-
-        def reachable(count: int) -> bool:
-            unit = 10 ** (places - count)
-            return self.lattice.has_member(base, first, last, unit=unit, taken=taken)
-
-        found = min(places, most)
-        if not reachable(found):
-            inside = self.dense and (low or 0) < (room if high is None else high)
-            return places + 1 if inside and most > places else None
-        if reachable(0):
-            return 0
-        below = 0
-        while found - below > 1:
-            middle = (below + found) // 2
-            below, found = (below, middle) if reachable(middle) else (middle, found)
-        return found
-
-
-_GRIDS: WeakValueDictionary[tuple[object, ...], _Grid] = WeakValueDictionary()
-
-
-def _grid(
-    lattice: Lattice,
-    places: int,
-    dense: bool,
-    tail: str,
-    low_open: bool = False,
-    high_open: bool = False,
-) -> _Grid:
-    key = (lattice, places, dense, tail, low_open, high_open)
-    grid = _GRIDS.get(key)
-    if grid is None:
-        grid = _GRIDS[key] = _Grid(*key)
-    return grid
 
 
 class _Ahead(NamedTuple):
@@ -157,7 +49,7 @@ class _Ahead(NamedTuple):
     high: int | None
     holes: tuple[tuple[int, int], ...] = ()
 
-    def after(self, digit: int, grid: _Grid) -> _Ahead | None:
+    def after(self, digit: int, grid: Grid) -> _Ahead | None:
         """Return what may come after a digit; ``None``: nothing."""
         least, most, low, high = self.least, self.most - 1, self.low, self.high
         if least == 0:
@@ -187,7 +79,7 @@ class _Ahead(NamedTuple):
                 holes.append((count - 1, rest))
         return _Ahead(least, most, low, high, tuple(holes))
 
-    def after_leading_zero(self, grid: _Grid) -> _Ahead | None:
+    def after_leading_zero(self, grid: Grid) -> _Ahead | None:
         """Return what may come after a first digit 0: the point and no digit before it."""
         ahead = self.after(0, grid)
         if ahead is None or ahead.least > 0:
@@ -201,7 +93,7 @@ class Whole(Node):
 
     __slots__ = ("ahead", "grid", "rest")
 
-    def __init__(self, grid: _Grid, rest: int, ahead: _Ahead, min_length: int) -> None:
+    def __init__(self, grid: Grid, rest: int, ahead: _Ahead, min_length: int) -> None:
         self.grid = grid
         self.rest = rest
         self.ahead = ahead
@@ -240,7 +132,7 @@ class Whole(Node):
         )
 
 
-def _whole(grid: _Grid, rest: int, ahead: _Ahead) -> Node:
+def _whole(grid: Grid, rest: int, ahead: _Ahead) -> Node:
     if ahead.low is None and ahead.high is None and not ahead.holes:
         grid = grid.unbounded
         if grid.is_trivial:
@@ -280,7 +172,7 @@ class Part(Node):
 
     def __init__(
         self,
-        grid: _Grid,
+        grid: Grid,
         base: int,
         places: int,
         low: int | None,
@@ -322,7 +214,7 @@ class Part(Node):
 
 
 def _part(
-    grid: _Grid,
+    grid: Grid,
     base: int,
     places: int,
     low: int | None,
@@ -352,7 +244,7 @@ def _part(
 
 
 def _beyond(
-    grid: _Grid,
+    grid: Grid,
     base: int,
     low: int | None,
     high: int | None,
@@ -382,7 +274,7 @@ def magnitudes(interval: Interval, holes: Iterable[Fraction] = ()) -> Node:
         scale = 10**places
         lattice = Lattice(1, tuple(sorted(int(a * scale) for a in interval.avoided)))
         low_open = interval.low_open and low is not None and low >= 0
-        grid = _grid(lattice, places, True, "none", low_open, interval.high_open)
+        grid = grid_of(lattice, places, True, "none", low_open, interval.high_open)
         low = max(low or Fraction(0), Fraction(0))
     else:
         places = decimal_places(step)
@@ -390,7 +282,7 @@ def magnitudes(interval: Interval, holes: Iterable[Fraction] = ()) -> Node:
         multiples = {least_common_multiple(step, avoided) for avoided in interval.avoided}
         lattice = Lattice(int(step * scale), tuple(sorted(int(a * scale) for a in multiples)))
         tail = "none" if interval.is_plain else "one zero" if step == 1 else "zeros"
-        grid = _grid(lattice, places, False, tail)
+        grid = grid_of(lattice, places, False, tail)
         first, last = interval.multiples()
         low = step * max(first or 0, 0)
         high = None if last is None else step * last
@@ -399,7 +291,7 @@ def magnitudes(interval: Interval, holes: Iterable[Fraction] = ()) -> Node:
     return _start(grid, int(low * scale), None if high is None else int(high * scale), excepted)
 
 
-def _start(grid: _Grid, low: int, high: int | None, holes: list[Fraction]) -> Node:
+def _start(grid: Grid, low: int, high: int | None, holes: list[Fraction]) -> Node:
     scale = 10**grid.places
     least, most = _digits(low // scale), MAX_INTEGER_DIGITS
     if high is not None and high < scale * 10**MAX_INTEGER_DIGITS:
