@@ -62,6 +62,15 @@ class Node:
         self._steps: dict[int, Node] | None = None
 
     @property
+    def family(self) -> Hashable | None:
+        """Names the nodes with which :meth:`holds` can compare this one, if there are any."""
+        return None
+
+    def holds(self, other: Node) -> bool:
+        """Whether every word of another node of the family is surely a word of this one."""
+        return self is other
+
+    @property
     def row(self) -> Row:
         """The derivatives: disjoint symbol sets, each with the live node it leads to."""
         row = self._row

@@ -15,7 +15,7 @@ constructor                 language
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from state_machines.grammar.node import (
     EMPTY,
@@ -264,13 +264,16 @@ def choice(members: Iterable[Node]) -> Node:
 
 
 def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
-    """Unite symbol sets and counters of one body; a universal member swallows all others."""
+    """Unite symbol sets and counters of one body; drop what another member holds."""
     sets: list[Node] = []
     counters: dict[Node, list[Repetition]] = {}
+    families: dict[Hashable, list[Node]] = {}
     nullable = 0
     for node in flat:
         nullable += node.nullable
-        if isinstance(node, SymbolNode):
+        if node.family is not None:
+            families.setdefault(node.family, []).append(node)
+        elif isinstance(node, SymbolNode):
             sets.append(node)
         elif isinstance(node, Repetition):
             if node.is_universal:
@@ -284,6 +287,10 @@ def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
             united = united | node.symbols  # type: ignore[attr-defined]
         flat = {node: None for node in flat if not isinstance(node, SymbolNode)}
         flat[symbols(united)] = None
+    for kin in families.values():
+        for node in kin if len(kin) > 1 else ():
+            if any(other.holds(node) for other in kin if other is not node and other in flat):
+                flat = {member: None for member in flat if member is not node}
     for body, group in counters.items():
         if len(group) > 1:
             flat = {node: None for node in flat if node not in group}

@@ -1,16 +1,28 @@
 """Choices among many literals, as one trie.
 
-Tries are built bottom-up out of hash-consed branches, so common suffixes are shared as well.
+Small tries are built bottom-up out of hash-consed branches, so common suffixes are shared as well.
+Large ones are a sorted list, of which a state is a stretch: they cost what is used of them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import itemgetter
 
-from state_machines.grammar.node import EPSILON, Node, Symbols
+from state_machines.effort import spend
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
 from state_machines.grammar.nodes import branch, choice
 
 __all__ = ["literals", "trie"]
+
+
+MANY_WORDS = 2000
+"""Words from which on a trie is unfolded as it is met."""
+
+FEW_WORDS = 16
+"""Words of such a trie that are built at once."""
 
 
 def literals(texts: Iterable[bytes]) -> Node:
@@ -24,11 +36,15 @@ def trie(
 ) -> Node:
     """Return the choice of *word, then node* over all entries, as one trie.
 
-    ``singleton`` makes a symbol set of one symbol; the default is that of bytes. Built bottom-up
-    without recursion, so words may be of any length.
+    ``singleton`` makes a symbol set of one symbol; the default is that of bytes. Built without
+    recursion, so words may be of any length.
     """
+    listed = [(tuple(word), then) for word, then in entries]
+    if len(listed) > MANY_WORDS:
+        words = _WordList(listed, singleton)
+        return _stretch(words, 0, len(words.texts), 0)
     root: dict[int | None, object] = {}
-    for word, then in entries:
+    for word, then in listed:
         vertex = root
         for symbol in word:
             vertex = vertex.setdefault(symbol, {})  # type: ignore[assignment]
@@ -55,3 +71,78 @@ def _fold_trie(root: dict[int | None, object], singleton: Callable[[int], Symbol
         others = [end for end in ends if end is not EPSILON]
         folded[id(vertex)] = choice([plain, *others]) if others else plain
     return folded[id(root)]
+
+
+class _WordList:
+    """Different words in order, and what follows each."""
+
+    __slots__ = ("different_ends", "ends", "lengths", "singleton", "texts")
+
+    def __init__(
+        self, entries: list[tuple[tuple[int, ...], Node]], singleton: Callable[[int], Symbols]
+    ) -> None:
+        spend(len(entries) // 8)
+        entries.sort(key=itemgetter(0))
+        self.singleton = singleton
+        self.texts: list[tuple[int, ...]] = []
+        self.ends: list[Node] = []
+        for text, group in groupby(entries, key=itemgetter(0)):
+            self.texts.append(text)
+            ends = [end for _, end in group]
+            self.ends.append(ends[0] if len(ends) == 1 else choice(ends))
+        self.lengths = list(map(len, self.texts))
+        self.different_ends = frozenset(self.ends)
+
+
+class Stretch(Node):
+    """What follows ``depth`` symbols of the words ``first`` up to ``last``, which share these.
+
+    All of these words are longer; with ``nullable`` there is one more, which ends here.
+    """
+
+    __slots__ = ("depth", "first", "last", "words")
+
+    def __init__(
+        self, words: _WordList, first: int, last: int, depth: int, *, nullable: bool
+    ) -> None:
+        lengths = words.lengths[first:last]
+        bounds = {end.max_length for end in words.different_ends}
+        longest = None if None in bounds else max(filter(None, bounds), default=0)
+        least = min(end.min_length for end in words.different_ends)
+        super().__init__(
+            nullable=nullable,
+            min_length=0 if nullable else min(lengths) - depth + least,
+            max_length=None if longest is None else max(lengths) - depth + longest,
+        )
+        self.words = words
+        self.first = first
+        self.last = last
+        self.depth = depth
+
+    def _make_row(self) -> Row:
+        words, depth = self.words, self.depth
+        row = []
+        start = self.first
+        while start < self.last:
+            symbol = words.texts[start][depth]
+            stop = bisect_right(words.texts, symbol, start, self.last, key=itemgetter(depth))
+            row.append((words.singleton(symbol), _stretch(words, start, stop, depth + 1)))
+            start = stop
+        return collect(row)
+
+
+def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
+    spend(1 + (last - first) // 64)
+    if last - first <= FEW_WORDS:
+        few = zip(words.texts[first:last], words.ends[first:last], strict=True)
+        return trie([(text[depth:], end) for text, end in few], words.singleton)
+    then = EMPTY
+    if words.lengths[first] == depth:
+        then = words.ends[first]
+        first += 1
+    is_end = then is EPSILON
+    longer = intern_node(
+        (Stretch, id(words), first, last, depth, is_end),
+        lambda: Stretch(words, first, last, depth, nullable=is_end),
+    )
+    return longer if is_end or then is EMPTY else choice((longer, then))

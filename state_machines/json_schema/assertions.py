@@ -14,8 +14,9 @@ from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.constants import constant, constants
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.formats import format_language
+from state_machines.json_schema.intervals import Interval
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.numbers import INTEGERS, PLAIN_INTEGERS, Interval, NumberSet, exact
+from state_machines.json_schema.numbers import INTEGERS, PLAIN_INTEGERS, NumberSet, exact
 from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import FALSE, Term
 from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, disjoin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import prod
 
 from state_machines.errors import UnsupportedSchemaError
@@ -46,12 +45,12 @@ class Cardinality:
         return total
 
     def _numbers(self, numbers: NumberSet) -> int:
-        members: set[Fraction] = set()
+        members = set(numbers.points)
         for interval in numbers.intervals:
             few = interval.members(most=self._most)
             if few is None:
                 return self._most
-            members.update(few)
+            members.update(number for number in few if number not in numbers.holes)
         return len(members)
 
     def _arrays(self, shape: ArrayShape) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 from state_machines.effort import spend
 from state_machines.errors import UnsupportedSchemaError
@@ -70,12 +68,13 @@ class Claims:
         return self._is_empty(self._table.all_of((known, term)))
 
     def _implies(self, known: Term, term: Term) -> bool:
-        """Whether the values of a term are surely among those of another.
+        """Whether the values of a term are surely among those of another."""
+        return self._is_surely_empty(self._table.all_of((known, self._table.negation(term))))
 
-        Not knowing it costs determinism alone.
-        """
+    def _is_surely_empty(self, term: Term) -> bool:
+        """Whether a term is empty; where that cannot be told, more ways are tried than needed."""
         try:
-            return self._excludes(known, self._table.negation(term))
+            return self._is_empty(term)
         except UnsupportedSchemaError:
             return False
 
@@ -109,27 +108,29 @@ class Claims:
     def values(self, known: Term, claims: MemberClaims, met: int) -> Iterator[tuple[Term, int]]:
         """Yield the sets of values that a member may be given: (term, clauses met then).
 
-        The first is all of its values; then come those in some of the terms that answer more.
+        Values are told apart by which of the open terms they are in. A set is given by those alone,
+        not by those they are not in, so that it may hold another, which answers more.
         """
         met |= claims.always
-        terms = [(term, bits) for term, bits in claims.by_value if bits & ~met]
-        taken: set[frozenset[Term]] = {frozenset()}
-        queue: list[tuple[Term, int, frozenset[Term]]] = [(known, met, frozenset())]
-        while queue:
-            value, answered, within = queue.pop()
-            yield value, answered
-            for term, bits in terms:
-                if term in within or not bits & ~answered:
+        cells: list[tuple[Term, tuple[Term, ...], int]] = [(known, (), met)]
+        for term, bits in claims.by_value:
+            split = []
+            for cell, claimed, answered in cells:
+                if not bits & ~answered:
+                    split.append((cell, claimed, answered))
                     continue
                 spend()
-                both = self._table.all_of((value, term))
-                if self._is_empty(both):
-                    continue
-                now = within | {other for other, _ in terms if self._implies(both, other)}
-                if now not in taken:
-                    taken.add(now)
-                    more = reduce(or_, (bits for other, bits in terms if other in now))
-                    queue.append((both, answered | more, now))
+                inside = self._table.all_of((cell, term))
+                if not self._is_empty(inside):
+                    split.append((inside, (*claimed, term), answered | bits))
+                    outside = self._table.all_of((cell, self._table.negation(term)))
+                    if self._is_surely_empty(outside):
+                        continue
+                    cell = outside
+                split.append((cell, claimed, answered))
+            cells = split
+        for _, claimed, answered in cells:
+            yield self._table.all_of((known, *claimed)), answered
 
 
 def _asks_of(condition: Condition, name: str) -> bool:

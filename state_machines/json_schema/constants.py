@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.numbers import exact, point
+from state_machines.json_schema.numbers import exact, points
 from state_machines.json_schema.object_shape import NameRule, ObjectShape, names_language
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.values import ANY_TEXT, Values, disjoin
@@ -18,13 +19,16 @@ __all__ = ["constant", "constants"]
 def constants(values: Iterable[Any], table: TermTable) -> Values:
     """Return the set of the given JSON values, by JSON equality: ``1`` and ``1.0`` are one."""
     strings: list[str] = []
+    numbers: list[Fraction] = []
     others: list[Values] = []
     for value in values:
         if isinstance(value, str):
             strings.append(value)
+        elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            numbers.append(exact(value))
         else:
             others.append(constant(value, table))
-    return disjoin((Values(strings=names_language(strings)), *others))
+    return disjoin((Values(strings=names_language(strings), numbers=points(numbers)), *others))
 
 
 def constant(value: Any, table: TermTable) -> Values:
@@ -35,7 +39,7 @@ def constant(value: Any, table: TermTable) -> Values:
         case bool():
             return Values(booleans=frozenset({value}))
         case int() | float() | Decimal():
-            return Values(numbers=point(exact(value)))
+            return Values(numbers=points((exact(value),)))
         case str():
             return Values(strings=names_language((value,)))
         case list():

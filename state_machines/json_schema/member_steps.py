@@ -79,6 +79,11 @@ class MemberSteps:
             missing=sum(1 << i for i, name in enumerate(self.names) if name in shape.required),
         )
 
+    @property
+    def has_clauses(self) -> bool:
+        """Whether there is something that members may answer or not."""
+        return bool(self._claims.clauses)
+
     def may_end(self, state: MemberState) -> bool:
         """Whether the object may be closed."""
         return (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from state_machines.grammar.capture import captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
@@ -103,6 +103,17 @@ class Members(Lazy):
         super().__init__(min_length=1)
         self.plan = plan
         self.state = state
+
+    @property
+    def family(self) -> Hashable | None:
+        """Objects that differ in which clauses are met."""
+        if not self.plan.steps.has_clauses:
+            return None
+        return (Members, id(self.plan), replace(self.state, met=0))
+
+    def holds(self, other: Node) -> bool:
+        """Whether every clause that the other has met is met."""
+        return isinstance(other, Members) and not other.state.met & ~self.state.met
 
     def expand(self) -> Node:
         """Return the choice of the next member and the end."""

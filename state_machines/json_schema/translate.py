@@ -133,6 +133,6 @@ def _scalars(values: Values, *, any_spelling: bool) -> Node:
 
 
 def _numbers(numbers: NumberSet, any_spelling: bool) -> Node:
-    if any_spelling and all(i.low is not None and i.low == i.high for i in numbers.intervals):
-        return choice(every_spelling(i.low) for i in numbers.intervals if i.low is not None)
+    if any_spelling and not numbers.intervals:
+        return choice(map(every_spelling, sorted(numbers.points)))
     return number_language(numbers)

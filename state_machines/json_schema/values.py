@@ -20,7 +20,7 @@ from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.clause_form import as_one_shape
-from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS, Interval, NumberSet
+from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS, NumberSet
 from state_machines.json_schema.object_shape import ObjectShape
 from state_machines.json_schema.terms import TermTable
 
@@ -103,19 +103,25 @@ def disjoin(parts: Iterable[Values]) -> Values:
     """Return the values of any of the sets."""
     null = False
     booleans: frozenset[bool] = frozenset()
-    intervals: list[Interval] = []
+    numbers: list[NumberSet] = []
     strings: list[Node] = []
     arrays: dict[ArrayShape, None] = {}
     objects: dict[ObjectShape, None] = {}
     for part in parts:
         null = null or part.null
         booleans |= part.booleans
-        intervals.extend(part.numbers.intervals)
+        numbers.append(part.numbers)
         strings.append(part.strings)
         arrays.update(dict.fromkeys(part.arrays))
         objects.update(dict.fromkeys(part.objects))
-    numbers = NumberSet.union(intervals)
-    return Values(null, booleans, numbers, choice(strings), _united(arrays), _united(objects))
+    return Values(
+        null,
+        booleans,
+        NumberSet.union(numbers),
+        choice(strings),
+        _united(arrays),
+        _united(objects),
+    )
 
 
 def _united(shapes: dict[_Shape, None]) -> tuple[_Shape, ...]:

@@ -129,9 +129,11 @@ def states_at_vertices(lexeme: Node, trie: TokenTrie) -> tuple[Ids, list[Node]]:
     expanded[0] = True
     states = np.zeros(trie.size, np.int32)
     states[0] = 1
-    for start, end, below in zip(trie.levels, trie.levels[1:], trie.levels[2:], strict=False):
+    for end, below in zip(trie.levels[1:], trie.levels[2:], strict=False):
+        above = states[trie.parent[end:below]]
+        # Not those where no token goes on: their rows would be for nothing.
         present = np.zeros(len(nodes), np.bool_)
-        present[states[start:end]] = True
+        present[above] = True
         if not present[1:].any():
             break
         for number in np.flatnonzero(present & ~expanded[: len(nodes)]).tolist():
@@ -146,5 +148,5 @@ def states_at_vertices(lexeme: Node, trie: TokenTrie) -> tuple[Ids, list[Node]]:
                 room = 2 * len(nodes)
                 table = np.concatenate((table, np.zeros((room, 256), np.int32)))
                 expanded = np.concatenate((expanded, np.zeros(room, np.bool_)))
-        states[end:below] = table[states[trie.parent[end:below]], trie.byte[end:below]]
+        states[end:below] = table[above, trie.byte[end:below]]
     return states, nodes

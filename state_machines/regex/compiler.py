@@ -24,11 +24,11 @@ anything else is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 from state_machines.errors import GrammarBudgetError, UnsupportedPatternError
 from state_machines.grammar.boolean import complement, everything, intersection
+from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import (
     Repetition,
@@ -77,8 +77,9 @@ _ANYTHING = everything(ANY_CODE_POINT)
 Continuation: TypeAlias = tuple[Node, ...]
 """What may follow, by context; see the module's docstring."""
 
+_PATTERNS = NodeMemo(keep=64)
 
-@lru_cache(maxsize=2048)
+
 def compile_pattern(pattern: str, *, search: bool) -> Node:
     """Return the language, over code points, of the texts that match the pattern.
 
@@ -91,6 +92,10 @@ def compile_pattern(pattern: str, *, search: bool) -> Node:
     cannot be given exactly: back-references, look-behind of more than one character, most
     assertions inside unbounded repetitions.
     """
+    return _PATTERNS.get((pattern, search), lambda: _compile(pattern, search))
+
+
+def _compile(pattern: str, search: bool) -> Node:
     tree = parse(pattern)
     compiler = _Compiler(pattern, tree)
     try:

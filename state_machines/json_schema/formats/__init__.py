@@ -12,8 +12,8 @@ docstring which document it follows, and what of it is no regular property.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 
+from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import Node
 from state_machines.json_schema.formats import (
     addresses,
@@ -59,9 +59,7 @@ def format_language(name: str, draft: str) -> Node | None:
     make = FORMATS.get(name)
     if draft in ("4", "6"):
         make = LEGACY_FORMATS.get(name, make)
-    return None if make is None else _made(make)
+    return None if make is None else _LANGUAGES.get(make, make)
 
 
-@cache
-def _made(make: Callable[[], Node]) -> Node:
-    return make()
+_LANGUAGES = NodeMemo(keep=8)

@@ -1,0 +1,244 @@
+"""Numbers under many demands at once: multiples, what is no multiple, bounds, single numbers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from judging import Judge
+from schema_checks import assert_texts
+from schema_strategies import examples
+from small_vocabulary import small_vocabulary
+
+from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+from state_machines.effort import bounded_effort
+from state_machines.grammar.node import EMPTY, live_bytes
+from state_machines.grammar.shortest import shortest_word
+from state_machines.json_schema.numbers import exact
+
+VOCABULARY = small_vocabulary()
+
+STEPS = [1, 2, 3, 7, 11, 0.5, 0.1, 0.7, 1.3, 2.5, 0.01, 12, 100, 1000000007, 12.34]
+BOUNDS = [0, 1, -1, 7, 9.99, 10, -10, 10.01, 0.05, -0.5, 99, 100, 105, 1e30, -1e30, 123456789]
+
+_step = st.sampled_from(STEPS).map(lambda step: {"multipleOf": step})
+_bound = st.tuples(
+    st.sampled_from(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]),
+    st.sampled_from(BOUNDS),
+).map(lambda pair: {pair[0]: pair[1]})
+_few = st.lists(st.sampled_from([*BOUNDS, *STEPS, 3, 4, 14, 7.7]), min_size=1, max_size=4).map(
+    lambda numbers: {"enum": numbers}
+)
+_either = st.one_of(_step, _bound, st.just({"type": "integer"}))
+_demand = st.one_of(
+    _either,
+    _step.map(lambda schema: {"not": schema}),
+    st.one_of(_few, _bound).map(lambda schema: {"not": schema}),
+    st.tuples(_either, _few).map(lambda pair: {"anyOf": list(pair)}),
+    st.tuples(_either, _either).map(lambda pair: {"oneOf": list(pair)}),
+)
+schemas = st.lists(_demand, min_size=1, max_size=4).map(
+    lambda demands: {"type": "number", "allOf": demands}
+)
+
+TEXTS = [
+    *(f"{'-' if n < 0 else ''}{abs(n) // 10}.{abs(n) % 10}" for n in range(-130, 131, 3) if n % 10),
+    *map(str, (*range(-30, 50), *range(95, 130))),
+    "10.01",
+    "10.02",
+    "9.98",
+    "0.04",
+    "0.06",
+    "-0.49",
+    "0.05",
+    "123456789",
+    "123456790",
+    "1000000007",
+    "2000000014",
+    str(10**30),
+    str(-(10**30)),
+    str(10**30 + 1),
+    str(10**300 + 2),
+]
+
+
+def holds(schema: Any, number: Fraction) -> bool:
+    """Whether a number satisfies a schema of numbers; the few keywords used here."""
+    tests = {
+        "type": lambda name: name == "number" or number.denominator == 1,
+        "multipleOf": lambda step: (number / exact(step)).denominator == 1,
+        "minimum": lambda bound: number >= exact(bound),
+        "maximum": lambda bound: number <= exact(bound),
+        "exclusiveMinimum": lambda bound: number > exact(bound),
+        "exclusiveMaximum": lambda bound: number < exact(bound),
+        "enum": lambda numbers: number in map(exact, numbers),
+        "not": lambda inner: not holds(inner, number),
+        "allOf": lambda parts: all(holds(part, number) for part in parts),
+        "anyOf": lambda parts: any(holds(part, number) for part in parts),
+        "oneOf": lambda parts: sum(holds(part, number) for part in parts) == 1,
+    }
+    return all(tests[keyword](value) for keyword, value in schema.items())
+
+
+def compiled(schema: Any) -> JsonSchemaStateMachine | None:
+    try:
+        return JsonSchemaStateMachine(schema)
+    except UnsatisfiableSchemaError:
+        return None
+
+
+@examples(60)
+@given(schemas, st.data())
+def test_demands_together_agree_with_fractions(schema: Any, data: st.DataObject) -> None:
+    machine = compiled(schema)
+    for text in TEXTS:
+        assert (machine is not None and machine.matches(text)) == holds(schema, Fraction(text)), (
+            text
+        )
+    judge = Judge(schema)
+    for text in data.draw(st.lists(st.sampled_from(TEXTS), min_size=5, max_size=5)):
+        assert judge.admits_text(text) == holds(schema, Fraction(text)), text
+
+
+@examples(120)
+@given(schemas, st.randoms(use_true_random=False))
+def test_every_way_leads_to_a_number(schema: Any, random: Random) -> None:
+    """No dead ends; what is written is admitted; nothing ends sooner than ``min_length`` says."""
+    machine = compiled(schema)
+    if machine is None:
+        return
+    for _ in range(4):
+        state, text = machine.start, b""
+        for _ in range(random.randrange(12)):
+            ways = live_bytes(state)
+            assert ways or state.nullable, text
+            if not ways:
+                break
+            byte = random.choice(ways)
+            text += bytes((byte,))
+            state = state.derivative(byte)
+            assert state is not EMPTY, text
+        rest = shortest_word(state)
+        assert rest is not None, text
+        assert len(rest) >= state.min_length, text
+        assert holds(schema, Fraction((text + rest).decode())), text + rest
+
+
+@examples(60)
+@given(st.lists(st.one_of(_bound, _few.map(lambda s: {"not": s})), max_size=3), st.data())
+def test_exponents_agree_with_fractions(demands: list[Any], data: st.DataObject) -> None:
+    schema = {"type": "number", "allOf": demands} if demands else {"type": "number"}
+    machine = compiled(schema)
+    for _ in range(20):
+        mantissa = data.draw(
+            st.sampled_from(["1", "1.0", "9.99", "1.05", "5", "5.0", "-1", "-9.9"])
+        )
+        exponent = data.draw(
+            st.sampled_from(["e0", "E+00", "e1", "e2", "e-2", "e-1", "e30", "e+29"])
+        )
+        number, near = Fraction(mantissa + exponent), Fraction(1, 10**9)
+        if not any(holds(schema, number + beside) for beside in (near, -near)):
+            # One number by itself is written without an exponent.
+            continue
+        expected = holds(schema, number)
+        assert (machine is not None and machine.matches(mantissa + exponent)) == expected
+
+
+MANY_NOTS = {
+    "three": [0.7, 1.3, 11],
+    "primes": [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47],
+    "decimals": [0.123, 4.567, 8.9, 12.34, 0.0007],
+    "great ones": [10**18 + 9, 10**17 + 3, 123456789.123456789],
+}
+
+
+@pytest.mark.parametrize("steps", MANY_NOTS.values(), ids=MANY_NOTS)
+@pytest.mark.parametrize("kind", ["number", "integer"])
+def test_many_multiples_that_are_excluded(steps: list[Any], kind: str) -> None:
+    schema = {"type": kind, "allOf": [{"not": {"multipleOf": step}} for step in steps]}
+    machine = JsonSchemaStateMachine(schema)
+    for text in TEXTS:
+        assert machine.matches(text) == holds(schema, Fraction(text)) or (
+            kind == "integer" and "." in text
+        )
+    with bounded_effort(60_000):
+        matcher = machine.matcher(VOCABULARY)
+        for byte in b"-123":
+            assert matcher.allowed_tokens()[byte]
+            matcher.advance(byte)
+
+
+@pytest.mark.parametrize(
+    ("schema", "admitted", "refused"),
+    [
+        (
+            {"multipleOf": 10**18 + 9, "minimum": 10**200},
+            [str((10**18 + 9) * 10**183), str((10**18 + 9) * 10**182 * 123) + ".0"],
+            [str(10**200), str((10**18 + 9) * 10**180)],
+        ),
+        (
+            {"multipleOf": 123456789.125},
+            ["123456789.125", "0", "987654313", "-246913578.250"],
+            ["123456789", "1", "123456789.1"],
+        ),
+        (
+            {"type": "integer", "minimum": 10**300, "maximum": 10**300 + 5, "multipleOf": 4},
+            [str(10**300), str(10**300 + 4)],
+            [str(10**300 + 2), str(10**300 + 8), "4"],
+        ),
+        (
+            {"type": "integer", "minimum": 3, "maximum": 8, "not": {"enum": [3, 4, 5.0, 8]}},
+            ["6", "7", "7.0"],
+            ["3", "4", "5", "5.0", "8", "9", "66"],
+        ),
+        (
+            {"type": "number", "not": {"enum": [0, 1.5, -20]}},
+            ["1", "1.51", "1.5001", "-2", "-200", "2e1", "0.1", "-0.1"],
+            ["0", "-0", "0.0", "1.5", "1.50", "15e-1", "1.5e0", "-20", "-20.0", "-2e1"],
+        ),
+        ({"multipleOf": 7, "minimum": 10, "maximum": 30}, ["14.00", "21"], ["7", "14.01"]),
+    ],
+    ids=lambda value: None,
+)
+def test_great_numbers_and_holes(schema: Any, admitted: list[str], refused: list[str]) -> None:
+    assert_texts(schema, admitted, refused, judged=False)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 0, "maximum": 3, "not": {"enum": [0, 1, 2, 3]}},
+        {"type": "integer", "not": {"multipleOf": 0.5}},
+        {"type": "number", "multipleOf": 0.4, "allOf": [{"not": {"multipleOf": 0.2}}]},
+        {"multipleOf": 6, "type": "number", "minimum": 1, "maximum": 17, "not": {"multipleOf": 4}}
+        | {"allOf": [{"not": {"const": 6}}]},
+        {"type": "number", "minimum": 10**308 - 1, "multipleOf": 7, "not": {"const": 1}},
+    ],
+    ids=lambda value: None,
+)
+def test_what_is_left_out_can_be_all(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine(schema)
+
+
+def test_multiples_that_are_integers_of_draft_4_have_no_fraction() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}
+    assert_texts(schema | {"multipleOf": 2}, ["4", "-2"], ["4.0", "3"], judged=False)
+    assert_texts(schema | {"minimum": 2, "maximum": 5}, ["4"], ["4.0", "6"], judged=False)
+    assert_texts(schema | {"enum": [4, 4.5]}, ["4"], ["4.0", "4.5"], judged=False)
+
+
+def test_a_hundred_thousand_constants() -> None:
+    numbers = list(range(100_000))
+    texts = [f"w{number:x}" for number in numbers]
+    both = {"enum": [*numbers, *texts, None, [1], 0.5]}
+    assert_texts(
+        both, ["0", "99999", "99999.0", '"w0"', '"w1869f"', "null", "[1]", "0.50"],
+        ["100000", "-1", '"w"', '"w186a0"', "1.5"], judged=False,
+    )  # fmt: skip
+    left = {"type": "integer", "enum": numbers, "not": {"enum": numbers[1000:]}}
+    assert_texts(left, ["0", "999"], ["1000", "99999"], judged=False)

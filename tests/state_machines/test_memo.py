@@ -1,0 +1,29 @@
+"""Caches of nodes hold on to few of them."""
+
+import gc
+from weakref import ref
+
+from state_machines.grammar.memo import NodeMemo
+from state_machines.grammar.nodes import literal
+from state_machines.regex import compile_pattern
+
+
+def test_what_nobody_holds_is_forgotten_but_for_the_last() -> None:
+    memo = NodeMemo(keep=2)
+    nodes = [
+        memo.get(number, lambda number=number: literal(b"x%d" % number)) for number in range(5)
+    ]
+    assert [memo.get(n, lambda: literal(b"other")) for n in range(5)] == nodes
+    dying = [ref(node) for node in nodes]
+    del nodes
+    gc.collect()
+    assert [held() is not None for held in dying] == [False, False, False, True, True]
+    assert memo.get(0, lambda: literal(b"anew")).matches(b"anew")
+
+
+def test_patterns_do_not_pile_up() -> None:
+    first = ref(compile_pattern("^first of many$", search=True))
+    for number in range(100):
+        compile_pattern(f"^pattern {number}$", search=True)
+    gc.collect()
+    assert first() is None
