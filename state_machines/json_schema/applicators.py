@@ -11,7 +11,7 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape, Counted
-from state_machines.json_schema.assertions import but, count, having, required
+from state_machines.json_schema.assertions import but, count, objects_with, required
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.object_shape import NameRule, ObjectShape
@@ -169,7 +169,7 @@ def dependent_schemas(place: Place, value: Any, normaliser: Normaliser) -> Term:
     """``dependentSchemas``: who has this property is in that schema too (core, 10.2.2.4)."""
     table = normaliser.table
     return table.all_of(
-        table.either(table.given(having(name)), table.located(child), TRUE)
+        table.either(table.given(objects_with(name)), table.located(child), TRUE)
         for name, child in _named_subschemas(place, "dependentSchemas", value)
     )
 
@@ -185,7 +185,7 @@ def dependencies(place: Place, value: Any, normaliser: Normaliser) -> Term:
             then = table.given(required(place, needed, normaliser))
         else:
             then = table.located(place.child(needed, "dependencies", name))
-        parts.append(table.either(table.given(having(name)), then, TRUE))
+        parts.append(table.either(table.given(objects_with(name)), then, TRUE))
     return table.all_of(parts)
 
 

@@ -31,7 +31,6 @@ __all__ = [
     "exclusive_maximum",
     "exclusive_minimum",
     "format_",
-    "having",
     "lacking",
     "max_items",
     "max_length",
@@ -42,6 +41,7 @@ __all__ = [
     "min_properties",
     "minimum",
     "multiple_of",
+    "objects_with",
     "pattern",
     "required",
     "type_",
@@ -255,6 +255,6 @@ def lacking(name: str) -> Values:
     return but(shape=ObjectShape(properties={name: FALSE}))
 
 
-def having(name: str) -> Values:
-    """Return the values that are no object without a property of that name."""
-    return but(shape=ObjectShape(required=(name,)))
+def objects_with(name: str) -> Values:
+    """Return the objects that have a property of that name."""
+    return Values(objects=(ObjectShape(required=(name,)),))

@@ -18,7 +18,7 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.assertions import but, having, lacking
+from state_machines.json_schema.assertions import but, lacking, objects_with
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.object_shape import NameRule, ObjectShape
@@ -191,7 +191,7 @@ class _Cases:
     def _dependent(self, place: Place) -> Iterator[list[_Case]]:
         for name, schema in place.schema.get("dependentSchemas", {}).items():
             absent = _Case(condition=self._table.given(lacking(name)))
-            present = _Case(condition=self._table.given(having(name)))
+            present = _Case(condition=self._table.given(objects_with(name)))
             holding = self._holding(place.child(schema, "dependentSchemas", name))
             yield [absent, *(present.and_(case, self._normaliser) for case in holding)]
 

@@ -57,3 +57,12 @@ def test_an_array_with_an_item_that_fails_is_admitted(instance: str) -> None:
     assert not machine.matches('{"x": []}')
     assert not machine.matches('{"x": [{"a": 1, "b": 2}]}')
     assert machine.matches('{"x": [{"a": 1, "b": 2, "c": 3, "d": 4}]}')
+
+
+@pytest.mark.parametrize("keyword", ["dependentSchemas", "dependencies"])
+def test_what_depends_on_a_property_leaves_other_types_alone(keyword: str) -> None:
+    drafts = {"dependencies": {"$schema": "http://json-schema.org/draft-07/schema#"}}
+    machine = JsonSchemaStateMachine({**drafts.get(keyword, {}), keyword: {"a": False}})
+    for text in ('"a"', "1", "[]", "{}", '{"b": 1}'):
+        assert machine.matches(text)
+    assert not machine.matches('{"a": 1}')
