@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import combinations
 from typing import Any
 
 from state_machines.grammar.boolean import complement
@@ -13,6 +12,7 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.array_shape import ArrayShape, Counted
 from state_machines.json_schema.assertions import but, count, objects_with, required
 from state_machines.json_schema.document import Place
+from state_machines.json_schema.exactly_one import in_exactly_one
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, TRUE, Term
@@ -93,12 +93,7 @@ def any_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
 def one_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
     """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3)."""
     terms = _terms(_subschemas(place, "oneOf", value), normaliser)
-    overlapping = [
-        (i, j)
-        for i, j in combinations(range(len(terms)), 2)
-        if not normaliser.are_disjoint(terms[i], terms[j])
-    ]
-    return normaliser.table.exactly_one(terms, overlapping)
+    return in_exactly_one(terms, normaliser)
 
 
 def not_(place: Place, value: Any, normaliser: Normaliser) -> Term:

@@ -45,6 +45,9 @@ MAX_QUESTIONS = 50
 """Questions about emptiness that evaluating the terms of another one may lead to."""
 
 
+_Answer = TypeVar("_Answer")
+
+
 class KeywordReader(Protocol):
     """What turns the schema at a place into what its keywords come to together."""
 
@@ -194,13 +197,21 @@ class Normaliser:
         ``False`` also where that depends on a term whose evaluation has led to this question, and
         where too many questions have led to this one.
         """
+        both = self.table.all_of((left, right))
+        return bool(self._asked(lambda: self.is_empty(both)))
+
+    def values_unless_running(self, term: Term) -> Values | None:
+        """Return the head normal form of a term, if that does not depend on this question."""
+        return self._asked(lambda: self.values(term))
+
+    def _asked(self, question: Callable[[], _Answer]) -> _Answer | None:
         if self._questions >= MAX_QUESTIONS:
-            return False
+            return None
         self._questions += 1
         try:
-            return self.is_empty(self.table.all_of((left, right)))
+            return question()
         except TermEvaluationError:
-            return False
+            return None
         finally:
             self._questions -= 1
 

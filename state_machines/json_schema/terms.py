@@ -8,7 +8,7 @@ interned in a :class:`TermTable`, one to a compilation: equal terms are one obje
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -109,9 +109,9 @@ class TermTable:
         self._located: dict[object, Term] = {}
         self._conjunctions: dict[frozenset[Term], Conjunction] = {}
         self._disjunctions: dict[frozenset[Term], Disjunction] = {}
-        self._negations: dict[Term, Negation] = {}
+        self._negations: dict[Term, Term] = {}
         self._given: dict[Hashable, Given] = {}
-        self._complements: dict[Term, Term] = {}
+        self._complements: dict[Term, Callable[[], Term]] = {}
 
     def located(self, place: Place) -> Term:
         """Return the term of a place; the Boolean schemas are the constants."""
@@ -193,10 +193,11 @@ class TermTable:
             return TRUE
         if isinstance(part, Negation):
             return part.part
-        known = self._complements.get(part)
-        if known is not None:
-            return known
-        return self._negations.get(part) or self._negations.setdefault(part, Negation(part))
+        known = self._negations.get(part)
+        if known is None:
+            make = self._complements.get(part)
+            known = self._negations[part] = Negation(part) if make is None else make()
+        return known
 
     def exactly_one(self, parts: Sequence[Term], overlapping: Iterable[tuple[int, int]]) -> Term:
         """Return the values that exactly one part admits; other pairs share no value.
@@ -205,28 +206,31 @@ class TermTable:
         or two do.
         """
         others: list[list[Term]] = [[] for _ in parts]
-        pairs = []
-        for i, j in overlapping:
+        pairs = list(overlapping)
+        for i, j in pairs:
             others[i].append(self.negation(parts[j]))
             others[j].append(self.negation(parts[i]))
-            pairs.append(self.all_of((parts[i], parts[j])))
         one = self.any_of(
             self.all_of((part, *less)) for part, less in zip(parts, others, strict=True)
         )
-        return self._complementary(
-            one, self.any_of((self.all_of(map(self.negation, parts)), *pairs))
-        )
+
+        def none_or_two() -> Term:
+            none = self.all_of(map(self.negation, parts))
+            return self.any_of((none, *(self.all_of((parts[i], parts[j])) for i, j in pairs)))
+
+        return self._complementary(one, none_or_two)
 
     def either(self, condition: Term, then: Term, otherwise: Term) -> Term:
         """Return ``then`` where the condition holds, and ``otherwise`` where it does not."""
-        fails = self.negation(condition)
-        ways = ((condition, then), (fails, otherwise))
-        complement = self.any_of(self.all_of((case, self.negation(t))) for case, t in ways)
-        return self._complementary(self.any_of(map(self.all_of, ways)), complement)
+        ways = ((condition, then), (self.negation(condition), otherwise))
+        return self._complementary(
+            self.any_of(map(self.all_of, ways)),
+            lambda: self.any_of(self.all_of((case, self.negation(t))) for case, t in ways),
+        )
 
-    def _complementary(self, term: Term, complement: Term) -> Term:
-        """Note down the negation of a term, which is smaller than one made from the term."""
-        if isinstance(term, Disjunction) and not isinstance(complement, Negation):
+    def _complementary(self, term: Term, complement: Callable[[], Term]) -> Term:
+        """Note down how to make the negation of a term, smaller than one made from the term."""
+        if isinstance(term, Disjunction):
             self._complements[term] = complement
         return term
 

@@ -113,3 +113,28 @@ def test_alternatives_with_tags_are_told_apart_by_the_tag() -> None:
         after_tag.after(b', "value": "').first_bytes
         == machine.start.after(b'{"kind": "a", "value": "').first_bytes
     )
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_hundreds_of_alternatives_with_tags(typed: bool) -> None:
+    kinds = [
+        {
+            **({"type": "object"} if typed else {}),
+            "properties": {"kind": {"const": f"k{index}"}, "n": {"multipleOf": index + 1}},
+            "required": ["kind", "n"],
+        }
+        for index in range(300)
+    ]
+    machine = JsonSchemaStateMachine({"oneOf": kinds})
+    assert machine.matches('{"kind": "k6", "n": 14}')
+    assert not machine.matches('{"kind": "k6", "n": 15}')
+    assert not machine.matches('{"kind": "k300", "n": 15}')
+    for text in ("7", "null", "[]", '"k6"', "true"):
+        assert not machine.matches(text)
+
+
+def test_types_that_only_one_alternative_admits_whole() -> None:
+    schema = {"oneOf": [{"type": "object", "required": ["a"]}, {"minimum": 3}, {"type": "number"}]}
+    machine, judge = JsonSchemaStateMachine(schema), Judge(schema)
+    for value in (1, 3, "x", None, True, [], {}, {"a": 1}, {"b": 1}):
+        assert machine.matches(json.dumps(value)) == judge.admits(value), value

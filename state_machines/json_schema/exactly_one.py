@@ -1,0 +1,153 @@
+"""Values in exactly one of many alternatives, without asking of every pair whether it overlaps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Protocol, TypeVar
+
+from state_machines.grammar.node import EMPTY
+from state_machines.json_schema.names import few_words
+from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS
+from state_machines.json_schema.terms import Given, Term, TermTable
+from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjoin
+
+__all__ = ["in_exactly_one"]
+
+FEW = 8
+"""Alternatives of which every pair is asked about."""
+
+MAX_TAGS = 64
+"""Values of a kind beyond which they are not told apart."""
+
+_ANY = object()
+"""Stands for every value of a kind."""
+
+_Tag = tuple[str, Hashable]
+_Kind = TypeVar("_Kind")
+
+
+class Questions(Protocol):
+    """What is asked about terms."""
+
+    @property
+    def table(self) -> TermTable:
+        """Where terms are made."""
+        ...
+
+    def are_disjoint(self, left: Term, right: Term) -> bool:
+        """Whether two terms surely share no value."""
+        ...
+
+    def values_unless_running(self, term: Term) -> Values | None:
+        """Return the head normal form of a term, if that does not depend on this question."""
+        ...
+
+
+def in_exactly_one(terms: Sequence[Term], questions: Questions) -> Term:
+    """Return the values that exactly one of the terms admits."""
+    values = [questions.values_unless_running(term) for term in terms]
+    known = [one for one in values if one is not None]
+    rest = _not_wholly_in_two(known)
+    table = questions.table
+    if rest != ANY_VALUE:
+        terms = [table.all_of((table.given(rest), term)) for term in terms]
+    pairs: Iterable[tuple[int, int]] = combinations(range(len(terms)), 2)
+    if len(terms) > FEW:
+        name = _telling_name(known, table)
+        tags = [
+            None if one is None else set(_tags_of(conjoin(one, rest, table), name, table))
+            for one in values
+        ]
+        pairs = sorted(_sharing_a_tag(tags))
+    overlapping = [(i, j) for i, j in pairs if not questions.are_disjoint(terms[i], terms[j])]
+    return table.exactly_one(terms, overlapping)
+
+
+def _not_wholly_in_two(known: Sequence[Values]) -> Values:
+    """Return the values of the types that are not wholly in two of the sets.
+
+    Alternatives that do not say which type they are about all admit the other types.
+    """
+    return Values(
+        null=sum(values.null for values in known) < 2,
+        booleans=frozenset(
+            flag for flag in (True, False) if sum(flag in values.booleans for values in known) < 2
+        ),
+        numbers=_unless_shared(ALL_NUMBERS, NO_NUMBERS, [values.numbers for values in known]),
+        strings=_unless_shared(ANY_TEXT, EMPTY, [values.strings for values in known]),
+        arrays=_unless_shared(ANY_VALUE.arrays, (), [values.arrays for values in known]),
+        objects=_unless_shared(ANY_VALUE.objects, (), [values.objects for values in known]),
+    )
+
+
+def _unless_shared(every: _Kind, none: _Kind, sets: Sequence[_Kind]) -> _Kind:
+    return none if sum(one == every for one in sets) > 1 else every
+
+
+def _tags_of(values: Values, name: str | None, table: TermTable) -> Iterator[_Tag]:
+    if values.null:
+        yield "null", _ANY
+    for value in values.booleans:
+        yield "boolean", value
+    if values.arrays:
+        yield "array", _ANY
+    for kind, few in (("number", _few_numbers(values)), ("string", _few_strings(values))):
+        yield from ((kind, value) for value in ((_ANY,) if few is None else few))
+    for shape in values.objects:
+        tags = None
+        if name is not None and name in shape.required:
+            tags = _few_values(shape.value_of(name, table))
+        yield from (("object", value) for value in ((_ANY,) if tags is None else tags))
+
+
+def _few_numbers(values: Values) -> Iterable[Hashable] | None:
+    return None if values.numbers.intervals else values.numbers.points
+
+
+def _few_strings(values: Values) -> Iterable[Hashable] | None:
+    if values.strings.max_length is None:
+        return None
+    return few_words(values.strings, MAX_TAGS)
+
+
+def _few_values(term: Term) -> list[Hashable] | None:
+    """Return the values of a term that holds only few numbers and strings."""
+    if not isinstance(term, Given) or not isinstance(term.values, Values):
+        return None
+    values = term.values
+    numbers, strings = _few_numbers(values), _few_strings(values)
+    if numbers is None or strings is None or values.arrays or values.objects:
+        return None
+    flags = (None,) if values.null else ()
+    return [*flags, *values.booleans, *numbers, *strings]
+
+
+def _telling_name(known: Sequence[Values], table: TermTable) -> str | None:
+    """Return the name that most shapes require with few values."""
+    names = Counter(
+        name
+        for values in known
+        for shape in values.objects
+        for name in shape.required
+        if _few_values(shape.value_of(name, table)) is not None
+    )
+    return max(names, key=names.__getitem__, default=None)
+
+
+def _sharing_a_tag(tags: Sequence[set[_Tag] | None]) -> set[tuple[int, int]]:
+    """Return the pairs of those that have a tag in common, or of which nothing is known."""
+    holders: dict[_Tag, list[int]] = {}
+    of_kind: dict[str, list[int]] = {}
+    unknown = [index for index, found in enumerate(tags) if found is None]
+    for index, found in enumerate(tags):
+        for tag in found or ():
+            holders.setdefault(tag, []).append(index)
+        for kind in {kind for kind, _ in found or ()}:
+            of_kind.setdefault(kind, []).append(index)
+    pairs = {(i, j) for i in unknown for j in range(len(tags))}
+    for (kind, value), indices in holders.items():
+        others = of_kind[kind] if value is _ANY else indices
+        pairs.update((i, j) for i in indices for j in others)
+    return {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}
