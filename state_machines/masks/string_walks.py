@@ -141,10 +141,13 @@ class DifferenceWalk(LexemeWalk):
     def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
         """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
         yield from self._own.accepted(rest)
+        if not len(self._refused):
+            yield from self._base.beyond(rest)
+            return
+        is_kept = np.ones(len(self.inside), np.bool_)
+        is_kept[self._refused] = False
         for suffix, token_ids in self._base.beyond(rest):
-            kept = token_ids
-            if len(self._refused):
-                kept = token_ids[~np.isin(token_ids, self._refused)]
+            kept = token_ids[is_kept[token_ids]]
             if len(kept):
                 yield suffix, kept
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -131,9 +130,7 @@ class TokenTrie:
 
 
 def joined(parts: list[Ids]) -> Ids:
-    """Return several arrays of ids as one, sorted and without repetition."""
+    """Return several arrays of ids as one; some may be in it more than once."""
     if not parts:
         return np.zeros(0, np.int32)
-    if sum(map(len, parts)) <= 64:
-        return np.array(sorted(set(chain.from_iterable(map(np.ndarray.tolist, parts)))), np.int32)
-    return np.unique(np.concatenate(parts))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
