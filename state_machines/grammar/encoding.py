@@ -24,7 +24,16 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import branch, choice, literal, sequence
 from state_machines.grammar.symbols import CodePointSet, byte_set, code_points
 
-__all__ = ["JSON_STRING", "RAW", "EncodedText", "Spelling", "encode_set", "encoded"]
+__all__ = [
+    "BY_HEXADECIMAL",
+    "JSON_STRING",
+    "RAW",
+    "SHORT_ESCAPES",
+    "EncodedText",
+    "Spelling",
+    "encode_set",
+    "encoded",
+]
 
 
 @dataclass(frozen=True)
@@ -38,10 +47,14 @@ class Spelling:
 RAW = Spelling("raw", escapes=False)
 JSON_STRING = Spelling("json string", escapes=True)
 
-_SHORT_ESCAPES = {0x22: b'"', 0x5C: b"\\", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
+SHORT_ESCAPES = {0x22: b'"', 0x5C: b"\\", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
+"""Characters with an escape of two bytes, and its second byte."""
+
 _NEEDS_ESCAPE = CodePointSet([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
 _CONTROLS_WITHOUT_SHORT_FORM = CodePointSet([(0, 7), (11, 11), (14, 0x1F)])
-_BEYOND_PRINTABLE_ASCII = code_points(0x7F, 0x10FFFF)
+
+BY_HEXADECIMAL = _CONTROLS_WITHOUT_SHORT_FORM | code_points(0x7F, 0x10FFFF)
+"""The characters that may be written as ``\\uXXXX``."""
 
 _Cell = tuple[int, int, Node]
 
@@ -95,7 +108,7 @@ def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
         return choice(_utf8(characters))
     members = _utf8(characters & ~_NEEDS_ESCAPE)
     escapes: list[tuple[int, Node]] = [
-        (1 << mark[0], EPSILON) for point, mark in _SHORT_ESCAPES.items() if point in characters
+        (1 << mark[0], EPSILON) for point, mark in SHORT_ESCAPES.items() if point in characters
     ]
     long_form = choice(_hexadecimal(characters))
     if long_form is not EMPTY:
@@ -124,7 +137,7 @@ def _utf8_digit(mark: int) -> Callable[[int, bool], int]:
 
 def _hexadecimal(characters: CodePointSet) -> list[Node]:
     """Return the ``XXXX`` of ``\\uXXXX`` for all characters that may be written so."""
-    written = characters & (_BEYOND_PRINTABLE_ASCII | _CONTROLS_WITHOUT_SHORT_FORM)
+    written = characters & BY_HEXADECIMAL
     basic = _positional(_cells(written & code_points(0, 0xFFFF)), 4, 16, _hex_digit)
     cells: list[_Cell] = []
     for low, high in _by_high_surrogate(written & code_points(0x10000, 0x10FFFF)):

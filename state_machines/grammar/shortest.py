@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import count
+from weakref import WeakKeyDictionary
 
+from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, Node, live_bytes
 
-__all__ = ["shortest_word"]
+__all__ = ["shortest_length", "shortest_word"]
 
 
 def shortest_word(node: Node, *, budget: int = 100_000) -> bytes | None:
@@ -41,6 +44,39 @@ def shortest_word(node: Node, *, budget: int = 100_000) -> bytes | None:
                 hope = length + target.min_length
                 heappush(queue, (hope, -length, len(came_from), target))
     return None
+
+
+def shortest_length(node: Node) -> int:
+    """Return the length, in symbols, of a shortest word of a language that has one.
+
+    Over any alphabet; remembered with the node. Best first, as :func:`shortest_word`.
+    """
+    known = _LENGTHS.get(node)
+    if known is None:
+        known = _LENGTHS[node] = _search_length(node)
+    return known
+
+
+_LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+
+
+def _search_length(node: Node) -> int:
+    written = {node: 0}
+    order = count()
+    queue: list[tuple[int, int, Node]] = [(node.min_length, next(order), node)]
+    while queue:
+        hope, _, state = heappop(queue)
+        if state.nullable:
+            return written[state]
+        if hope > written[state] + state.min_length:
+            continue
+        spend()
+        for _, target in state.row:
+            length = written[state] + 1
+            if length < written.get(target, length + 1):
+                written[target] = length
+                heappush(queue, (length + target.min_length, next(order), target))
+    raise ValueError("the language has no word")
 
 
 def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> bytes:

@@ -8,16 +8,17 @@ accepts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-__all__ = ["FullWalk", "LexemeWalk", "SuffixTrie", "states_at_vertices"]
+__all__ = ["Beyond", "FullWalk", "LexemeWalk", "Suffixes", "gathered", "states_at_vertices"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -62,6 +63,55 @@ class SuffixTrie:
             stack.extend(vertex.children.values())
 
 
+class Suffixes:
+    """Texts that tokens write beyond the end of a lexeme, by number."""
+
+    __slots__ = ("_ends_another", "_trie", "texts")
+
+    def __init__(self, texts: Sequence[bytes]) -> None:
+        self.texts = texts
+        self._ends_another: dict[type[Continuation], Mask] = {}
+        self._trie: SuffixTrie | None = None
+
+    def accepted(self, rest: Node) -> list[int]:
+        """Return the numbers of the texts that a node can begin with."""
+        if self._trie is None:
+            self._trie = SuffixTrie()
+            for number, text in enumerate(self.texts):
+                self._trie.insert(text, np.array([number], np.int32))
+        return [int(numbers[0]) for _, numbers in self._trie.accepted(rest)]
+
+    def ending_another(self, then: Continuation) -> Mask:
+        """Return which of the texts may hold the end of another captured text."""
+        known = self._ends_another.get(type(then))
+        if known is None:
+            flags = [then.may_end_another(text) for text in self.texts]
+            known = self._ends_another[type(then)] = np.array(flags, np.bool_)
+        return known
+
+
+class Beyond:
+    """Tokens that go on beyond a lexeme: ``ids``, and for each the number of its suffix."""
+
+    __slots__ = ("ids", "suffix", "suffixes")
+
+    def __init__(self, ids: Ids, suffix: Ids, suffixes: Suffixes) -> None:
+        self.ids = ids
+        self.suffix = suffix
+        self.suffixes = suffixes
+
+
+def gathered(found: Iterable[tuple[bytes, Ids]]) -> list[Beyond]:
+    """Return (suffix, token ids) as one."""
+    pairs = list(found)
+    if not pairs:
+        return []
+    ids = np.concatenate([token_ids for _, token_ids in pairs])
+    counts = [len(token_ids) for _, token_ids in pairs]
+    suffix = np.repeat(np.arange(len(pairs), dtype=np.int32), counts)
+    return [Beyond(ids, suffix, Suffixes([text for text, _ in pairs]))]
+
+
 class LexemeWalk:
     """What a lexeme makes of every token of a vocabulary.
 
@@ -75,8 +125,8 @@ class LexemeWalk:
         inside.flags.writeable = False
         self.inside = inside
 
-    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
-        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
+    def beyond(self, rest: Node) -> list[Beyond]:
+        """Return the tokens whose suffix ``rest`` can begin with."""
         raise NotImplementedError  # pragma: no cover - abstract
 
 
@@ -100,13 +150,13 @@ class FullWalk(LexemeWalk):
         self._trie = trie
         self._suffixes: SuffixTrie | None = None
 
-    def beyond(self, rest: Node) -> Iterable[tuple[bytes, Ids]]:
-        """Return (suffix, token ids) for the tokens whose suffix ``rest`` can begin with."""
+    def beyond(self, rest: Node) -> list[Beyond]:
+        """Return the tokens whose suffix ``rest`` can begin with."""
         if rest is EPSILON:
-            return ()
+            return []
         if self._suffixes is None:
             self._suffixes = self._collect_suffixes()
-        return self._suffixes.accepted(rest)
+        return gathered(self._suffixes.accepted(rest))
 
     def _collect_suffixes(self) -> SuffixTrie:
         suffixes = SuffixTrie()

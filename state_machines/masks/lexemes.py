@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from contextlib import suppress
 
-from state_machines.grammar.boolean import everything
-from state_machines.grammar.encoding import JSON_STRING, EncodedText, encoded
-from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import Repetition, Sequence, SymbolNode, sequence
-from state_machines.grammar.symbols import ANY_CODE_POINT, is_whole_alphabet
-from state_machines.masks.lexeme_walk import FullWalk, LexemeWalk, states_at_vertices
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.grammar.encoding import JSON_STRING, EncodedText
+from state_machines.grammar.node import Node, live_bytes
+from state_machines.grammar.nodes import Sequence, sequence
+from state_machines.masks.lexeme_walk import Beyond, FullWalk, LexemeWalk, states_at_vertices
+from state_machines.masks.narrow_walk import MAX_VISITS, NarrowWalk
 from state_machines.masks.recent import Recent
-from state_machines.masks.string_walks import (
-    MAX_VISITS,
-    BaseWalk,
-    DifferenceWalk,
-    FreeText,
-    LengthWalk,
-    NarrowWalk,
-)
+from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import TokenTrie
 
 __all__ = ["Lexemes"]
 
 MAX_WALKS = 256
-MAX_BASES = 16
+MAX_TEXTS = 128
+MAX_STARTS = 64
+MAX_LEADS = 16
+"""Byte strings that may stand before a JSON string's text."""
 
 
 class Lexemes:
@@ -34,8 +31,9 @@ class Lexemes:
     def __init__(self, trie: TokenTrie, vocabulary_size: int) -> None:
         self._trie = trie
         self._size = vocabulary_size
-        self._walks: Recent[Hashable, LexemeWalk] = Recent(MAX_WALKS)
-        self._bases: Recent[Node, BaseWalk] = Recent(MAX_BASES)
+        self._walks: Recent[Node, LexemeWalk] = Recent(MAX_WALKS)
+        self._texts: Recent[tuple[int, Node], TextWalk] = Recent(MAX_TEXTS)
+        self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
 
     def walk(self, lexeme: Node) -> LexemeWalk:
         """Return the walk of a lexeme."""
@@ -45,55 +43,80 @@ class Lexemes:
         return walk
 
     def _make(self, lexeme: Node) -> LexemeWalk:
-        text, free = _freed(lexeme)
-        if text is not None and self._is_wide(text):
-            with suppress(OverflowError):
-                return self._string(lexeme, text, free)
-        if not self._is_wide(lexeme):
+        text, before = _text_at_the_end(lexeme)
+        if text is not None:
+            leads = [b""] if before is None else _words(before)
+            if leads is not None:
+                return self._string(text, leads)
+        if self._trie.count_from_root(lexeme.first_bytes) <= MAX_VISITS:
             with suppress(OverflowError):
                 return NarrowWalk(lexeme, self._trie, self._size)
         return FullWalk(*states_at_vertices(lexeme, self._trie), self._trie, self._size)
 
-    def _is_wide(self, node: Node) -> bool:
-        return self._trie.count_from_root(node.first_bytes) > MAX_VISITS
+    def _string(self, text: Node, leads: list[bytes]) -> LexemeWalk:
+        if leads == [b""]:
+            return self._text(0, text)
+        trie = self._trie
+        inside = np.zeros(self._size, np.bool_)
+        walks = []
+        for lead in leads:
+            path = trie.path(lead)
+            for vertex in path:
+                inside[trie.tokens_at(vertex)] = True
+            if len(path) == len(lead) and trie.has_children(path[-1]):
+                walks.append(self._text(path[-1], text))
+        for walk in walks:
+            inside |= walk.inside
+        return _LedWalk(inside, walks)
 
-    def _string(self, lexeme: Node, text: EncodedText, free: Node) -> LexemeWalk:
-        base = self._base(free, FreeText if lexeme is text else BaseWalk)
-        if lexeme is free:
-            return base
-        counter = text.text
-        if not (
-            isinstance(base, FreeText)
-            and isinstance(counter, Repetition)
-            and isinstance(counter.body, SymbolNode)
-            and is_whole_alphabet(counter.body.symbols)
-        ):
-            return DifferenceWalk(lexeme, base, self._trie)
-        # Beyond the longest token all counts are alike.
-        least = min(counter.least, base.longest + 1)
-        most = counter.most if counter.most is None or counter.most <= base.longest else None
-        if least == 0 and most is None:
-            return base
-        walk = self._walks.get((least, most))
+    def _text(self, start: int, text: Node) -> TextWalk:
+        walk = self._texts.get((start, text))
         if walk is None:
-            walk = self._walks.put((least, most), LengthWalk(base, least, most))
+            tokens = self._strings.get(start)
+            if tokens is None:
+                made = StringTokens(self._trie, start, self._size)
+                tokens = self._strings.put(start, made)
+            walk = self._texts.put((start, text), tokens.walk(text))
         return walk
 
-    def _base(self, free: Node, kind: type[BaseWalk]) -> BaseWalk:
-        base = self._bases.get(free)
-        if base is None:
-            base = self._bases.put(free, kind(free, self._trie, self._size))
-        return base
+
+class _LedWalk(LexemeWalk):
+    """A text with one of several byte strings before it."""
+
+    __slots__ = ("_walks",)
+
+    def __init__(self, inside: npt.NDArray[np.bool_], walks: list[TextWalk]) -> None:
+        super().__init__(inside)
+        self._walks = walks
+
+    def beyond(self, rest: Node) -> list[Beyond]:
+        """Return the tokens whose suffix ``rest`` can begin with."""
+        return [found for walk in self._walks for found in walk.beyond(rest)]
 
 
-def _freed(lexeme: Node) -> tuple[EncodedText | None, Node]:
-    """Return the JSON string a lexeme ends with, and the lexeme with any string in its place."""
+def _text_at_the_end(lexeme: Node) -> tuple[Node | None, Node | None]:
+    """Return the text of the JSON string that a lexeme ends with, and what stands before it."""
     before: list[Node] = []
     node = lexeme
     while isinstance(node, Sequence):
         before.append(node.head)
         node = node.tail
     if isinstance(node, EncodedText) and node.spelling is JSON_STRING and node.terminator == b'"':
-        free = encoded(everything(ANY_CODE_POINT), node.spelling, node.terminator)
-        return node, sequence(*before, free)
-    return None, lexeme
+        return node.text, sequence(*before) if before else None
+    return None, None
+
+
+def _words(node: Node) -> list[bytes] | None:
+    """Return the words of a language that has few."""
+    words: list[bytes] = []
+    layer = [(b"", node)]
+    while layer:
+        words.extend(prefix for prefix, state in layer if state.nullable)
+        layer = [
+            (prefix + bytes((byte,)), state.derivative(byte))
+            for prefix, state in layer
+            for byte in live_bytes(state)
+        ]
+        if len(words) + len(layer) > MAX_LEADS:
+            return None
+    return words

@@ -117,10 +117,14 @@ class MaskStore:
             return
         walk = self._lexemes.walk(split.lexeme)
         yield walk
-        for suffix, token_ids in walk.beyond(split.rest):
-            if split.then is not None and split.then.may_end_another(suffix):
-                token_ids = self._exactly(state, token_ids)
-            parts.append(token_ids)
+        for found in walk.beyond(split.rest):
+            if split.then is None:
+                parts.append(found.ids)
+                continue
+            unsure = found.suffixes.ending_another(split.then)[found.suffix]
+            parts.append(found.ids[~unsure])
+            if unsure.any():
+                parts.append(self._exactly(state, found.ids[unsure]))
         if split.lexeme.nullable:
             yield from self._ways(split.rest, parts)
 

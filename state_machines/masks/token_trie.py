@@ -87,6 +87,24 @@ class TokenTrie:
         """Return the children of a vertex."""
         return range(self._first_child[vertex], self._first_child[vertex + 1])
 
+    def path(self, text: bytes) -> list[int]:
+        """Return the vertices that a text leads through, as far as tokens go."""
+        path: list[int] = []
+        vertex = 0
+        for byte in text:
+            child = self._child(vertex, byte)
+            if child is None:
+                break
+            path.append(child)
+            vertex = child
+        return path
+
+    def _child(self, vertex: int, byte: int) -> int | None:
+        if vertex == 0:
+            return self._root.get(byte)
+        marks = self._marks
+        return next((child for child in self.children(vertex) if marks[child] == byte), None)
+
     def children_in(self, vertex: int, first: int) -> Iterator[tuple[int, int]]:
         """Yield (byte, child) for the children of a vertex whose byte is in the set ``first``."""
         if vertex == 0:

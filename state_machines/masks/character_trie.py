@@ -1,0 +1,269 @@
+"""The tokens that can stand inside a JSON string, as a trie over the characters they write.
+
+Patterns, lengths and names speak of characters. Walking their languages over characters instead
+of bytes needs no byte-level states: no UTF-8, no escapes. What a token adds to its last whole
+character is kept beside: the beginning of another one, or the closing quote and what follows it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.masks.escapes import begun_escape, written_escape
+from state_machines.masks.recent import Recent
+from state_machines.masks.token_trie import Ids, TokenTrie
+
+__all__ = ["CharacterTrie", "Letters"]
+
+_DEAD, _WHOLE, _UTF8, _ESCAPE, _BEYOND = range(5)
+_QUOTE, _BACKSLASH = 0x22, 0x5C
+_LEADS = ((2, 0xC2, 0xDF, 0x1F), (3, 0xE0, 0xEF, 0x0F), (4, 0xF0, 0xF4, 0x07))
+_LEAST = np.array([0, 0, 0x80, 0x800, 0x10000])
+_MOST = np.array([0, 0, 0x7FF, 0xFFFF, 0x10FFFF])
+MAX_SETS = 1024
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Letters:
+    """A character set as seen by a trie: its ``letters``, and which begun characters may be in."""
+
+    __slots__ = ("begun", "letters")
+
+    def __init__(self, letters: npt.NDArray[Any] | slice, begun: Flags) -> None:
+        self.letters = letters
+        self.begun = begun
+
+
+class CharacterTrie:
+    """The tokens below a vertex of a byte trie, read as the inside of a JSON string from there on.
+
+    Vertices are texts of whole characters, numbered level by level, so that level *d* holds those
+    of *d* characters and the children of a vertex are neighbours; the root is 0. A text that can
+    be spelled in two ways has two vertices. With *n* vertices:
+
+    * ``levels``: offsets of the levels; ``depth``: int32, shape (n,);
+    * ``parent``: int32, shape (n,); the children of *v* are ``first_child[v]`` to
+      ``first_child[v + 1]``;
+    * ``letter``: int32, shape (n,), the last character as an index of ``alphabet``, the characters
+      that occur, ascending.
+
+    Tokens, by the vertex of their last whole character (all int32, one entry a token):
+
+    * ``whole_ids``, ``whole_at``: those that end there;
+    * ``begun_ids``, ``begun_at``, ``begun_set``: those that begin another character, and the number
+      of the set of characters that it may become;
+    * ``leaving_ids``, ``leaving_at``, ``suffix``: those that close the string, and the number of
+      the text they write beyond the quote, out of ``suffixes``; sorted by vertex.
+    """
+
+    def __init__(self, trie: TokenTrie, start: int) -> None:
+        reader = _Reader(trie, start)
+        order = reader.by_level()
+        self.size = len(order)
+        number = np.full(trie.size, -1, np.int32)
+        number[order] = np.arange(self.size, dtype=np.int32)
+        above = reader.owner[trie.parent[order[1:]]]
+        self.parent: Ids = np.concatenate((np.full(1, -1), number[above])).astype(np.int32)
+        self.depth: Ids = reader.depth[order]
+        self.levels = np.searchsorted(self.depth, np.arange(self.depth[-1] + 2)).tolist()
+        vertices = np.arange(self.size + 1)
+        self.first_child: Ids = (np.searchsorted(self.parent[1:], vertices) + 1).astype(np.int32)
+        codes = reader.code[order[1:]]
+        self.alphabet: Ids = np.unique(codes)
+        letters = np.searchsorted(self.alphabet, codes)
+        self.letter: Ids = np.concatenate((np.full(1, -1), letters)).astype(np.int32)
+        self._place_tokens(trie, reader, number)
+        self._letters: Recent[CodePointSet, Letters] = Recent(MAX_SETS)
+
+    def _place_tokens(self, trie: TokenTrie, reader: _Reader, number: Ids) -> None:
+        status = reader.status[trie.vertex_of]
+        at = number[reader.owner[trie.vertex_of]]
+        whole = status == _WHOLE
+        self.whole_ids: Ids = trie.ids[whole]
+        self.whole_at: Ids = at[whole]
+
+        begun = np.flatnonzero((status == _UTF8) | (status == _ESCAPE))
+        sets: dict[CodePointSet, int] = {}
+        which = [
+            sets.setdefault(reader.may_become(int(trie.vertex_of[rank])), len(sets))
+            for rank in begun
+        ]
+        self.begun_ids: Ids = trie.ids[begun]
+        self.begun_at: Ids = at[begun]
+        self.begun_set: Ids = np.array(which, np.int32)
+        ranges = [(a, b, k) for members, k in sets.items() for a, b in members.ranges]
+        self._begun_ranges: Ids = np.array(ranges, np.int32).reshape(-1, 3)
+        self.begun_sets = len(sets)
+
+        leaving = np.flatnonzero(status == _BEYOND)
+        leaving = leaving[np.argsort(at[leaving], kind="stable")]
+        texts: dict[bytes, int] = {}
+        suffix = [
+            texts.setdefault(reader.text(int(trie.vertex_of[rank]))[1:], len(texts))
+            for rank in leaving
+        ]
+        self.leaving_ids: Ids = trie.ids[leaving]
+        self.leaving_at: Ids = at[leaving]
+        self.suffix: Ids = np.array(suffix, np.int32)
+        self.suffixes = list(texts)
+
+    def letters(self, members: CodePointSet) -> Letters:
+        """Return what a character set means here."""
+        known = self._letters.get(members)
+        return known or self._letters.put(members, self._find_letters(members))
+
+    def _find_letters(self, members: CodePointSet) -> Letters:
+        bounds = np.array(members.ranges, np.int64).reshape(-1, 2)
+        first = np.searchsorted(self.alphabet, bounds[:, 0])
+        last = np.searchsorted(self.alphabet, bounds[:, 1], side="right")
+        letters: npt.NDArray[Any] | slice
+        if len(bounds) == 1:
+            letters = slice(int(first[0]), int(last[0]))
+        else:
+            letters = _stretches(first, last)
+        low, high, which = self._begun_ranges.T
+        nearest = np.searchsorted(bounds[:, 1], low)
+        starts = np.append(bounds[:, 0], np.iinfo(np.int64).max)
+        begun = np.zeros(self.begun_sets, np.bool_)
+        begun[which[starts[nearest] <= high]] = True
+        return Letters(letters, begun)
+
+    def children_of(self, vertices: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the children of vertices, and for each its parent's position among them."""
+        first, last = self.first_child[vertices], self.first_child[vertices + 1]
+        return _stretches(first, last), np.repeat(np.arange(len(vertices)), last - first)
+
+    def spelling(self, vertex: int, letter: int) -> list[int]:
+        """Return the children of a vertex that write a letter."""
+        if vertex == 0:
+            return self._at_root.get(letter, [])
+        children = range(self.first_child[vertex], self.first_child[vertex + 1])
+        return [child for child in children if self.letter[child] == letter]
+
+    @cached_property
+    def _at_root(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for child in range(self.first_child[0], self.first_child[1]):
+            found.setdefault(int(self.letter[child]), []).append(child)
+        return found
+
+
+def _stretches(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return all numbers of the stretches from ``first`` to before ``last``, in order."""
+    counts = last - first
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    found: npt.NDArray[Any] = np.arange(total) + np.repeat(first - ends + counts, counts)
+    return found
+
+
+class _Reader:
+    """What each vertex of a byte trie is, read as the inside of a JSON string.
+
+    ``status`` says whether its bytes are whole characters, begin another one, or have closed the
+    string; ``owner`` is the vertex of the last whole character, ``code`` that character, and
+    ``depth`` the number of characters.
+    """
+
+    def __init__(self, trie: TokenTrie, start: int) -> None:
+        self._trie = trie
+        self.status = np.zeros(trie.size, np.int8)
+        self.owner: Ids = np.zeros(trie.size, np.int32)
+        self.code: Ids = np.full(trie.size, -1, np.int32)
+        self.depth: Ids = np.zeros(trie.size, np.int32)
+        self._width = np.zeros(trie.size, np.int8)
+        self._left = np.zeros(trie.size, np.int8)
+        self.status[start] = _WHOLE
+        self.owner[start] = start
+        for first, last in zip(trie.levels[1:], trie.levels[2:], strict=False):
+            if first > start:
+                self._read_level(first, last)
+
+    def _read_level(self, first: int, last: int) -> None:
+        trie, status = self._trie, self.status
+        live = np.flatnonzero(status[trie.parent[first:last]])
+        vertices = first + live
+        above = trie.parent[vertices]
+        byte = trie.byte[vertices].astype(np.int32)
+        before = status[above]
+        now = np.zeros(len(vertices), np.int8)
+        self.owner[vertices] = self.owner[above]
+
+        whole = before == _WHOLE
+        now[(before == _BEYOND) | (whole & (byte == _QUOTE))] = _BEYOND
+        now[whole & (byte == _BACKSLASH)] = _ESCAPE
+        plain = whole & (byte >= 0x20) & (byte < 0x80) & (now == _DEAD)
+        now[plain] = _WHOLE
+        self.code[vertices[plain]] = byte[plain]
+        for width, low, high, bits in _LEADS:
+            lead = whole & (byte >= low) & (byte <= high)
+            now[lead] = _UTF8
+            self.code[vertices[lead]] = byte[lead] & bits
+            self._width[vertices[lead]] = width
+            self._left[vertices[lead]] = width - 1
+        goes_on = np.flatnonzero((before == _UTF8) & (byte >> 6 == 2))
+        now[goes_on] = self._read_utf8(vertices[goes_on], above[goes_on], byte[goes_on])
+        for index in np.flatnonzero(before == _ESCAPE).tolist():
+            text = self.text(int(vertices[index]))
+            written = written_escape(text)
+            if written is not None:
+                now[index] = _WHOLE
+                self.code[vertices[index]] = written
+            elif begun_escape(text) is not None:
+                now[index] = _ESCAPE
+        status[vertices] = now
+        ended = vertices[now == _WHOLE]
+        self.depth[ended] = self.depth[self.owner[ended]] + 1
+        self.owner[ended] = ended
+
+    def _read_utf8(self, vertices: npt.NDArray[Any], above: Ids, byte: Ids) -> npt.NDArray[np.int8]:
+        code = self.code[above] << 6 | (byte & 0x3F)
+        width, left = self._width[above], self._left[above] - 1
+        self.code[vertices], self._width[vertices], self._left[vertices] = code, width, left
+        room = 6 * left.astype(np.int32)
+        low, high = code << room, (code + 1 << room) - 1
+        possible = (high >= _LEAST[width]) & (low <= _MOST[width])
+        possible &= (low < 0xD800) | (high > 0xDFFF)
+        status = np.where(left == 0, _WHOLE, _UTF8)
+        return np.where(possible, status, _DEAD).astype(np.int8)
+
+    def text(self, vertex: int) -> bytes:
+        """Return the bytes between the last whole character and a vertex."""
+        text = bytearray()
+        owner = int(self.owner[vertex])
+        while vertex != owner:
+            text.append(self._trie.byte[vertex])
+            vertex = int(self._trie.parent[vertex])
+        return bytes(reversed(text))
+
+    def may_become(self, vertex: int) -> CodePointSet:
+        """Return the characters that one begun at a vertex may become."""
+        if self.status[vertex] == _ESCAPE:
+            return begun_escape(self.text(vertex)) or CodePointSet([])
+        room, width = 6 * int(self._left[vertex]), int(self._width[vertex])
+        low = int(self.code[vertex]) << room
+        whole = code_points(int(_LEAST[width]), int(_MOST[width]))
+        return whole & code_points(low, low + (1 << room) - 1)
+
+    def by_level(self) -> Ids:
+        """Return the vertices of whole characters by depth, children of a vertex together."""
+        found = np.flatnonzero(self.status == _WHOLE)
+        number = np.zeros(self._trie.size, np.int32)
+        parts: list[Ids] = []
+        count = 0
+        depth = self.depth[found]
+        for level in range(int(depth.max()) + 1):
+            vertices = found[depth == level]
+            if level:
+                above = number[self.owner[self._trie.parent[vertices]]]
+                vertices = vertices[np.argsort(above, kind="stable")]
+            number[vertices] = count + np.arange(len(vertices))
+            count += len(vertices)
+            parts.append(vertices)
+        return np.concatenate(parts)
