@@ -69,7 +69,7 @@ class Matcher:
         form = self.vocabulary.token_bytes[token_id] if in_range else None
         if form is None:
             raise TokenRejectedError(f"token {token_id} is no text", token_id=token_id)
-        state = self._state.after(form)
+        state = self._state.follow(form)
         if state is EMPTY:
             raise TokenRejectedError(
                 f"token {token_id} ({form!r}) cannot come here", token_id=token_id

@@ -59,7 +59,7 @@ class Node:
         self.boolean = boolean
         self._row: Row | None = None
         self._first: int | None = None
-        self._steps: dict[int, Node] | None = None
+        self._steps: dict[int | bytes, Node] | None = None
 
     @property
     def family(self) -> Hashable | None:
@@ -120,14 +120,27 @@ class Node:
                 return target
         return EMPTY
 
+    def follow(self, text: bytes) -> Node:
+        """Return the derivative by a byte string that is likely to come again; it is kept."""
+        steps = self._steps
+        if steps is None:
+            steps = self._steps = {}
+        step = steps.get(text)
+        if step is None:
+            step = steps[text] = self.after(text)
+        return step
+
     def after(self, text: bytes) -> Node:
         """Return the derivative by a whole byte string."""
         node = self
-        for byte in text:
-            node = node.derivative(byte)
-            if node is EMPTY:
-                break
+        position = 0
+        while position < len(text) and node is not EMPTY:
+            position, node = node.leap(text, position)
         return node
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        """Match a byte of a text, or more if that is no dearer: (where it stands then, node)."""
+        return position + 1, self.derivative(text[position])
 
     def matches(self, text: bytes) -> bool:
         """Whether the byte string is a word of the language."""

@@ -32,11 +32,13 @@ from state_machines.grammar.symbols import is_whole_alphabet
 __all__ = [
     "Branch",
     "Choice",
+    "Literal",
     "Repetition",
     "Sequence",
     "SymbolNode",
     "branch",
     "choice",
+    "leading_literal",
     "literal",
     "optional",
     "repetition",
@@ -104,12 +106,44 @@ def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> No
     )
 
 
+class Literal(Node):
+    """Exactly one byte string, of two bytes or more."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(nullable=False, min_length=len(text), max_length=len(text))
+        self.text = text
+
+    def _make_row(self) -> Row:
+        return ((1 << self.text[0], literal(self.text[1:])),)
+
+    def _make_first_bytes(self) -> int:
+        return 1 << self.text[0]
+
+    def step(self, byte: int) -> Node:
+        return literal(self.text[1:]) if self.text[0] == byte else EMPTY
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        own = self.text
+        if text.startswith(own, position):
+            return position + len(own), EPSILON
+        rest = text[position:]
+        return len(text), literal(own[len(rest) :]) if own.startswith(rest) else EMPTY
+
+
 def literal(text: bytes) -> Node:
     """Return the language of exactly one byte string."""
-    node = EPSILON
-    for byte in reversed(text):
-        node = branch(((1 << byte, node),))
-    return node
+    if len(text) > 1:
+        return intern_node((Literal, text), lambda: Literal(text))
+    return branch(((1 << text[0], EPSILON),)) if text else EPSILON
+
+
+def leading_literal(node: Node) -> tuple[bytes, Node] | None:
+    """Return the literal that a node begins with, and the rest."""
+    if isinstance(node, Sequence) and isinstance(node.head, Literal):
+        return node.head.text, node.tail
+    return (node.text, EPSILON) if isinstance(node, Literal) else None
 
 
 class Sequence(Node):
@@ -157,6 +191,12 @@ class Sequence(Node):
                 return first
             node = node.tail
         return first | node.first_bytes
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        if not isinstance(self.head, Literal):
+            return position + 1, self.derivative(text[position])
+        position, head = self.head.leap(text, position)
+        return position, sequence(head, self.tail)
 
     def step(self, byte: int) -> Node:
         if not self.head.nullable:

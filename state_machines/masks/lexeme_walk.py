@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import leading_literal
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.token_trie import Ids, TokenTrie
 
@@ -44,6 +45,17 @@ class SuffixTrie:
         stack: list[tuple[SuffixTrie, Node, bytes]] = [(self, rest, b"")]
         while stack:
             vertex, node, text = stack.pop()
+            lead = leading_literal(node)
+            if lead is not None:
+                below: SuffixTrie | None = vertex
+                for byte in lead[0]:
+                    below = below.children.get(byte) if below is not None else None
+                    text += bytes((byte,))
+                    if below is not None and below.token_ids:
+                        yield text, below.token_ids[0]
+                if below is not None and below.children:
+                    stack.append((below, lead[1], text))
+                continue
             first = node.first_bytes
             for byte, child in vertex.children.items():
                 if first >> byte & 1:

@@ -20,7 +20,7 @@ from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import Choice, Sequence, sequence
+from state_machines.grammar.nodes import Choice, Sequence, leading_literal, sequence
 from state_machines.masks.lexeme_walk import LexemeWalk
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.recent import Recent, RecentWeak
@@ -134,6 +134,13 @@ class MaskStore:
         stack = [(state, 0)]
         while stack:
             node, vertex = stack.pop()
+            lead = leading_literal(node)
+            if lead is not None:
+                path = trie.path(lead[0], vertex)
+                parts.extend(trie.tokens_at(at) for at in path if trie.has_tokens(at))
+                if len(path) == len(lead[0]) and trie.has_children(path[-1]):
+                    stack.append((lead[1], path[-1]))
+                continue
             for byte, child in trie.children_in(vertex, node.first_bytes):
                 token_ids = trie.tokens_at(child)
                 if len(token_ids):

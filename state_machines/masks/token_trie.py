@@ -87,10 +87,9 @@ class TokenTrie:
         """Return the children of a vertex."""
         return range(self._first_child[vertex], self._first_child[vertex + 1])
 
-    def path(self, text: bytes) -> list[int]:
-        """Return the vertices that a text leads through, as far as tokens go."""
+    def path(self, text: bytes, vertex: int = 0) -> list[int]:
+        """Return the vertices below one that a text leads through, as far as tokens go."""
         path: list[int] = []
-        vertex = 0
         for byte in text:
             child = self._child(vertex, byte)
             if child is None:
