@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from state_machines.effort import spend
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
-from state_machines.grammar.nodes import Repetition, SymbolNode, repetition, symbols
+from state_machines.grammar.nodes import Repetition, SymbolNode, choice, repetition, symbols
 from state_machines.grammar.symbols import is_whole_alphabet
 
 __all__ = ["Complement", "Intersection", "complement", "difference", "everything", "intersection"]
@@ -127,9 +127,17 @@ def complement(body: Node, alphabet: Symbols) -> Node:
         return body.body
     if body is EMPTY:
         return everything(alphabet)
-    if isinstance(body, Repetition) and body.is_universal:
-        return EMPTY
+    if isinstance(body, Repetition) and _counts_any_symbol(body):
+        return choice(_lengths_beside(body))
     return intern_node((Complement, id(body), alphabet), lambda: Complement(body, alphabet))
+
+
+def _lengths_beside(counter: Repetition) -> Iterable[Node]:
+    """Return the words that are too short or too long for a bound on the length alone."""
+    if counter.least > 0:
+        yield repetition(counter.body, 0, counter.least - 1)
+    if counter.most is not None:
+        yield repetition(counter.body, counter.most + 1, None)
 
 
 def difference(body: Node, minus: Node, alphabet: Symbols) -> Node:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from state_machines.grammar.boolean import difference
 from state_machines.grammar.capture import captured
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
-from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.item_steps import ItemState, ItemSteps
 from state_machines.json_schema.layout import Layout
@@ -25,8 +23,8 @@ __all__ = ["ArrayPlan"]
 class ArrayPlan:
     """One array shape, prepared.
 
-    ``constant_node`` gives the node of a JSON value in any spelling and order of its members,
-    given its depth; ``has_values_to_spare`` tells whether a term has more than n values.
+    ``value_without`` gives the node of a term's values less some JSON values, given its depth;
+    ``has_values_to_spare`` tells whether a term has more than n values.
     """
 
     def __init__(
@@ -38,7 +36,7 @@ class ArrayPlan:
         depth: int,
         is_empty: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
-        constant_node: Callable[[Any, int], Node],
+        value_without: Callable[[Term, Sequence[Any], int], Node],
         has_values_to_spare: Callable[[Term, int], bool],
     ) -> None:
         self.layout = layout
@@ -46,7 +44,7 @@ class ArrayPlan:
         self.steps = ItemSteps(shape, table)
         self._is_empty = is_empty
         self._value_node = value_node
-        self._constant_node = constant_node
+        self._value_without = value_without
         self._has_values_to_spare = has_values_to_spare
 
     def node(self) -> Node:
@@ -69,12 +67,10 @@ class ArrayPlan:
 
     def member(self, term: Term, target: ItemState, taken: frozenset[str]) -> Node:
         """Return the node of one item and everything after it."""
-        item = self._value_node(term, self.depth + 1)
         if not self.steps.shape.unique:
-            return sequence(item, self.items(target, taken))
-        for text in taken:
-            value = json.loads(text, parse_float=Decimal)
-            item = difference(item, self._constant_node(value, self.depth + 1), ANY_BYTE)
+            return sequence(self._value_node(term, self.depth + 1), self.items(target, taken))
+        values = [json.loads(text, parse_float=Decimal) for text in sorted(taken)]
+        item = self._value_without(term, values, self.depth + 1)
         if item.is_empty:
             return EMPTY
         return captured(item, DistinctItem(self, term, target, taken))

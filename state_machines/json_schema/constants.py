@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.numbers import exact, points
-from state_machines.json_schema.object_shape import NameRule, ObjectShape, names_language
+from state_machines.json_schema.object_shape import (
+    NameRule,
+    ObjectShape,
+    names_language,
+    without_names,
+)
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.values import ANY_TEXT, Values, disjoin
 
-__all__ = ["constant", "constants"]
+__all__ = ["constant", "constants", "without_scalars"]
 
 
 def constants(values: Iterable[Any], table: TermTable) -> Values:
@@ -53,6 +59,25 @@ def constant(value: Any, table: TermTable) -> Values:
                 objects=(ObjectShape(properties, nothing_else, required=tuple(properties)),)
             )
     raise TypeError(f"not a JSON value: {value!r}")
+
+
+def without_scalars(values: Values, taken: Iterable[Any]) -> Values:
+    """Return a set of values less the scalars among some JSON values."""
+    known = list(taken)
+    strings = [value for value in known if isinstance(value, str)]
+    flags = [value for value in known if isinstance(value, bool)]
+    numbers = [
+        exact(value)
+        for value in known
+        if isinstance(value, int | Decimal) and not isinstance(value, bool)
+    ]
+    return replace(
+        values,
+        null=values.null and None not in known,
+        booleans=values.booleans.difference(flags),
+        numbers=values.numbers & ~points(numbers) if numbers else values.numbers,
+        strings=without_names(values.strings, strings) if strings else values.strings,
+    )
 
 
 def _term(value: Any, table: TermTable) -> Term:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.array_grammar import ArrayPlan
 from state_machines.json_schema.array_shape import ArrayShape
 from state_machines.json_schema.cardinality import Cardinality
-from state_machines.json_schema.constants import constant
+from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.number_text import every_spelling, number_language
@@ -54,14 +57,30 @@ class Translator:
         return node
 
     def _value(self, values: Values, depth: int) -> Node:
-        ways = [_scalars(values, any_spelling=self._any_spelling)]
+        return choice(
+            (_scalars(values, any_spelling=self._any_spelling), self._containers(values, depth))
+        )
+
+    def _containers(self, values: Values, depth: int) -> Node:
         shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
-        ways.extend(
+        return choice(
             self._container(shape, depth)
             for shape in shapes
             if self._normaliser.shape_is_inhabited(shape)
         )
-        return choice(ways)
+
+    def value_without(self, term: Term, taken: Sequence[Any], depth: int) -> Node:
+        """Return the node of a term's values, less some JSON values.
+
+        Scalars are left out as values, arrays and objects as texts.
+        """
+        values = self._normaliser.values(term)
+        containers = self._containers(values, depth)
+        for value in taken:
+            if isinstance(value, list | dict):
+                containers = difference(containers, self._constant(value, depth), ANY_BYTE)
+        left = without_scalars(values, taken)
+        return choice((_scalars(left, any_spelling=self._any_spelling), containers))
 
     def _constant(self, value: Any, depth: int) -> Node:
         """Return the node of one JSON value, in any spelling and order of its members."""
@@ -88,7 +107,7 @@ class Translator:
                 depth=depth,
                 is_empty=is_empty,
                 value_node=self.value,
-                constant_node=self._constant,
+                value_without=self.value_without,
                 has_values_to_spare=lambda term, count: (
                     Cardinality(self._normaliser, count).count(term) >= count
                 ),

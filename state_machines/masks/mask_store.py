@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.effort import MASK_STEPS, bounded_effort
-from state_machines.grammar.capture import Captured, Continuation
+from state_machines.grammar.boolean import Complement, Intersection, everything, intersection
+from state_machines.grammar.capture import Captured, Continuation, captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Choice, Sequence, leading_literal, sequence
+from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.masks.lexeme_walk import LexemeWalk
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.recent import Recent, RecentWeak
@@ -111,6 +113,10 @@ class MaskStore:
             yield from self._way(way, parts)
 
     def _way(self, state: Node, parts: list[Ids]) -> Iterator[LexemeWalk]:
+        wider = _without_taken(state)
+        if wider is not None:
+            parts.append(self._less_taken(state, *wider))
+            return
         split = _split(state)
         if split is None or self._trie.count_from_root(split.lexeme.first_bytes) < WIDE:
             self._walk(state, parts)
@@ -118,11 +124,10 @@ class MaskStore:
         walk = self._lexemes.walk(split.lexeme)
         yield walk
         for found in walk.beyond(split.rest):
-            if split.then is None:
-                parts.append(found.ids)
-                continue
-            unsure = found.suffixes.ending_another(split.then)[found.suffix]
-            parts.append(found.ids[~unsure])
+            unsure = np.zeros(len(found.ids), np.bool_)
+            for then in split.captures:
+                unsure |= found.suffixes.ending_another(then)[found.suffix]
+            parts.append(found.ids[~unsure] if split.captures else found.ids)
             if unsure.any():
                 parts.append(self._exactly(state, found.ids[unsure]))
         if split.lexeme.nullable:
@@ -148,6 +153,18 @@ class MaskStore:
                 if trie.has_children(child):
                     stack.append((node.step(byte), child))
 
+    def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> Ids:
+        """Return the tokens of a wider state, less those that lead into what is taken."""
+        allowed = self._compute(wider).dense(self._size).copy()
+        parts: list[Ids] = []
+        for text in taken:
+            self._walk(sequence(text, everything(ANY_BYTE)), parts)
+        doubtful = joined(parts)
+        doubtful = doubtful[allowed[doubtful]]
+        allowed[doubtful] = False
+        allowed[self._exactly(state, doubtful)] = True
+        return np.flatnonzero(allowed).astype(np.int32)
+
     def _exactly(self, state: Node, token_ids: Ids) -> Ids:
         forms = self._forms
         kept = [i for i in token_ids.tolist() if state.after(forms[i] or b"") is not EMPTY]
@@ -158,13 +175,13 @@ class MaskStore:
 class _Split:
     """A state as a lexeme and the rest.
 
-    ``then``: where the lexeme is captured, what goes on after it; the rest is exact then only up
-    to the end of the next captured text.
+    ``captures`` are what goes on after captured texts around the lexeme; where there are such, the
+    rest is exact only up to the end of the next captured text.
     """
 
     lexeme: Node
     rest: Node
-    then: Continuation | None = None
+    captures: tuple[Continuation, ...] = ()
 
 
 def _alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
@@ -176,6 +193,9 @@ def _alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
     if isinstance(head, Choice):
         for member in head.members:
             yield from _alternatives(sequence(member, tail), room)
+    elif isinstance(head, Captured):
+        for rest in _alternatives(head.rest, room):
+            yield sequence(captured(rest, head.then, head.text), tail)
     elif isinstance(head, Lazy) and not isinstance(head, EncodedText) and room == SHORT:
         yield from _alternatives(sequence(head.expansion, tail), room - 1)
     elif head.max_length is not None and head.max_length <= room and tail is not EPSILON:
@@ -185,18 +205,37 @@ def _alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
         yield state
 
 
+def _without_taken(state: Node) -> tuple[Node, list[Node]] | None:
+    """Return a state with texts in it that are taken, and these; ``None`` if it has none.
+
+    They differ from other texts in few tokens, which are looked at one by one.
+    """
+    head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+    if not isinstance(head, Captured) or not isinstance(head.rest, Intersection):
+        return None
+    members = head.rest.members
+    taken = [member.body for member in members if isinstance(member, Complement)]
+    others = [member for member in members if not isinstance(member, Complement)]
+    if not taken or not others:
+        return None
+    return sequence(captured(intersection(others), head.then, head.text), tail), taken
+
+
 def _split(state: Node) -> _Split | None:
     """Split a state after the first text in it; ``None`` where there is none at the front."""
     before: list[Node] = []
+    captures: list[Continuation] = []
     while True:
         head, rest = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
         if isinstance(head, EncodedText):
-            return _Split(sequence(*before, head), rest)
+            return _Split(sequence(*before, head), rest, tuple(captures))
         if isinstance(head, Captured):
             after = head.then.after_any()
             if after is None:
                 return None
-            return _Split(sequence(*before, head.rest), sequence(after, rest), head.then)
+            captures.append(head.then)
+            state = sequence(head.rest, after, rest)
+            continue
         if rest is EPSILON or isinstance(head, Lazy):
             return None
         before.append(head)

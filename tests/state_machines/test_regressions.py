@@ -66,3 +66,12 @@ def test_what_depends_on_a_property_leaves_other_types_alone(keyword: str) -> No
     for text in ('"a"', "1", "[]", "{}", '{"b": 1}'):
         assert machine.matches(text)
     assert not machine.matches('{"a": 1}')
+
+
+def test_more_than_a_great_length_is_a_length() -> None:
+    machine = JsonSchemaStateMachine({"type": "string", "not": {"maxLength": 65536}})
+    assert machine.matches('"' + 65537 * "a" + '"')
+    assert not machine.matches('"' + 65536 * "a" + '"')
+    short = {"type": "string", "not": {"minLength": 3, "maxLength": 100_000}}
+    assert JsonSchemaStateMachine(short).matches('"ab"')
+    assert not JsonSchemaStateMachine(short).matches('"abc"')
