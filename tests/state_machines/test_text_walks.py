@@ -1,0 +1,148 @@
+"""Walks of text languages over the characters of tokens agree with what each token's bytes do."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_machines import Vocabulary
+from state_machines.grammar.boolean import everything, intersection
+from state_machines.grammar.encoding import JSON_STRING, encode_set, encoded
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import literal, repetition, sequence, symbols
+from state_machines.grammar.shortest import shortest_length
+from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
+from state_machines.json_schema.object_shape import without_names
+from state_machines.masks.escapes import begun_escape, written_escape
+from state_machines.masks.lexemes import Lexemes
+from state_machines.masks.text_walks import StringTokens
+from state_machines.masks.token_trie import TokenTrie
+from state_machines.regex import compile_pattern
+
+POINTS = st.one_of(
+    st.sampled_from('a"\\/\n\x00\x1f\x7f é€😀\ud7ff\ue000\uffff\U0010ffff').map(ord),
+    st.integers(0, 0x10FFFF).filter(lambda point: not 0xD800 <= point <= 0xDFFF),
+)
+
+
+def spellings(point: int) -> set[bytes]:
+    """Return how ``json.dumps`` writes a character, with hexadecimal digits in either case."""
+    text = chr(point)
+    plain = json.dumps(text)[1:-1].encode()
+    first, *units = plain.split(b"\\u")
+    upper = b"\\u".join((first, *(unit.upper() for unit in units)))
+    return {plain, upper, json.dumps(text, ensure_ascii=False)[1:-1].encode()}
+
+
+@given(POINTS, POINTS)
+def test_escapes_and_what_they_begin(point: int, other: int) -> None:
+    for text in spellings(point):
+        if not text.startswith(b"\\"):
+            continue
+        assert written_escape(text) == point
+        for length in range(1, len(text)):
+            begun = begun_escape(text[:length])
+            assert begun is not None
+            assert point in begun
+            leads_there = encode_set(code_points(other), JSON_STRING).after(text[:length])
+            assert (other in begun) == (leads_there is not EMPTY)
+
+
+@pytest.mark.parametrize("text", [b"\\x", b"\\/", b"\\uz", b"\\udc00", b"\\ud800\\n", b"\\u0041"])
+def test_what_is_no_escape(text: bytes) -> None:
+    assert written_escape(text) is None
+    assert begun_escape(text) is None
+
+
+def vocabulary(seed: int) -> Vocabulary:
+    """Return all bytes, and tokens cut out of texts as strings are written."""
+    random = Random(seed)
+    forms = {bytes((byte,)) for byte in range(256)}
+    letters = 'abcxyz012 -_.é€😀\n"\\\x01'
+    for _ in range(1500):
+        text = "".join(random.choices(letters, k=random.randint(1, 8)))
+        written = json.dumps(text, ensure_ascii=random.random() < 0.4).encode()
+        written += random.choice([b"", b",", b', "', b"}", b": ", b"]}"])
+        start = random.randrange(len(written))
+        forms.add(written[start : start + random.randint(1, 9)])
+    return Vocabulary([*sorted(forms), b"\xffend"], end_token_ids=[len(forms)])
+
+
+VOCABULARY = vocabulary(3)
+TRIE = TokenTrie(VOCABULARY)
+STRINGS = StringTokens(TRIE, 0, VOCABULARY.size)
+ANY = symbols(ANY_CODE_POINT)
+
+PATTERNS = ("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$")
+PATTERN_TEXTS = st.sampled_from(PATTERNS).map(lambda p: compile_pattern(p, search=True))
+NAMES = st.lists(st.sampled_from(("a", "ab", "é", "", 'x"', "b\n", "😀a")), max_size=4)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> Node:
+    parts = [draw(st.one_of(PATTERN_TEXTS, st.just(everything(ANY_CODE_POINT))))]
+    if draw(st.booleans()):
+        least = draw(st.integers(0, 4))
+        parts.append(repetition(ANY, least, draw(st.sampled_from((None, least, least + 3, 40)))))
+    if draw(st.booleans()):
+        parts = [without_names(part, draw(NAMES)) for part in parts[:1]] + parts[1:]
+    node = intersection(parts)
+    for character in draw(st.text("ab1é", max_size=2)):
+        node = next((t for s, t in node.row if ord(character) in s), node)
+    return node
+
+
+RESTS = st.sampled_from((EPSILON, literal(b"}"), literal(b', "a": 1}'), literal(b": ")))
+
+
+def brute_force(state: Node) -> set[int]:
+    return {
+        token_id
+        for token_id, form in enumerate(VOCABULARY.token_bytes)
+        if form is not None
+        and token_id not in VOCABULARY.end_token_ids
+        and state.after(form) is not EMPTY
+    }
+
+
+@settings(max_examples=150)
+@given(texts(), RESTS)
+def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
+    if text.is_empty:
+        return
+    walk = STRINGS.walk(text)
+    found = set(np.flatnonzero(walk.inside).tolist())
+    for beyond in walk.beyond(rest):
+        found.update(beyond.ids.tolist())
+        texts_beyond = {beyond.suffixes.texts[number] for number in beyond.suffix.tolist()}
+        assert all(rest.after(suffix) is not EMPTY for suffix in texts_beyond)
+    assert found == brute_force(sequence(encoded(text, JSON_STRING, b'"'), rest))
+
+
+@settings(max_examples=60)
+@given(texts(), RESTS, st.sampled_from((b'"', b' "', b', "')))
+def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: bytes) -> None:
+    if text.is_empty:
+        return
+    lexeme = sequence(literal(lead), encoded(text, JSON_STRING, b'"'))
+    walk = Lexemes(TRIE, VOCABULARY.size).walk(lexeme)
+    found = set(np.flatnonzero(walk.inside).tolist())
+    for beyond in walk.beyond(rest):
+        found.update(beyond.ids.tolist())
+    assert found == brute_force(sequence(lexeme, rest))
+
+
+@given(texts())
+def test_shortest_lengths(text: Node) -> None:
+    if text.is_empty:
+        return
+    layer, length = {text}, 0
+    while not any(node.nullable for node in layer):
+        layer = {target for node in layer for _, target in node.row}
+        length += 1
+    assert shortest_length(text) == length
