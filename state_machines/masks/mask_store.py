@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -47,11 +47,13 @@ STATE_OVERHEAD = 1500
 class TokenMask:
     """A set of token ids: the tokens inside a lexeme (if there is one) and ``others``."""
 
-    __slots__ = ("lexeme", "others")
+    __slots__ = ("lexeme", "others", "shared")
 
     def __init__(self, lexeme: LexemeWalk | None, others: Ids) -> None:
         self.lexeme = lexeme
         self.others = others
+        self.shared: ref[npt.NDArray[np.bool_]] | None = None
+        """The array that was last handed out for it, while it lives."""
 
     def dense(self, size: int) -> npt.NDArray[np.bool_]:
         """Return the set as a read-only bool array of shape (size,)."""
@@ -91,10 +93,14 @@ class MaskStore:
                 with bounded_effort(MASK_STEPS):
                     mask = self._compute(state)
                 self._states.put(state, mask, STATE_OVERHEAD + mask.others.nbytes)
+            shared = None if mask.shared is None else mask.shared()
+            if shared is not None:
+                return shared
             key = (mask.lexeme, mask.others.tobytes())
             dense = self._dense.get(key)
             if dense is None:
                 dense = self._dense.put(key, mask.dense(self._size), self._size)
+            mask.shared = ref(dense)
             return dense
 
     def _compute(self, state: Node) -> TokenMask:

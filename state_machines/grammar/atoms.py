@@ -1,0 +1,109 @@
+"""The smallest expressions: symbol sets, nodes given by their row, byte strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Node,
+    Row,
+    Symbols,
+    collect,
+    intern_node,
+)
+
+__all__ = ["Branch", "Literal", "SymbolNode", "branch", "literal", "symbols"]
+
+
+class SymbolNode(Node):
+    """One symbol out of a set."""
+
+    __slots__ = ("symbols",)
+
+    def __init__(self, members: Symbols) -> None:
+        super().__init__(nullable=False, min_length=1, max_length=1)
+        self.symbols = members
+
+    def _make_row(self) -> Row:
+        return ((self.symbols, EPSILON),)
+
+
+def symbols(members: Symbols) -> Node:
+    """Return the language of one symbol of the set; :data:`EMPTY` for the empty set."""
+    if not members:
+        return EMPTY
+    return intern_node((SymbolNode, members), lambda: SymbolNode(members))
+
+
+class Branch(Node):
+    """A node given by its row: the vertex of a trie."""
+
+    __slots__ = ()
+
+    def __init__(self, row: Row, nullable: bool) -> None:
+        longest: int | None = 0
+        for _, target in row:
+            if target.max_length is None or longest is None:
+                longest = None
+            else:
+                longest = max(longest, 1 + target.max_length)
+        super().__init__(
+            nullable=nullable,
+            min_length=0 if nullable else 1 + min(target.min_length for _, target in row),
+            max_length=longest,
+            boolean=any(target.boolean for _, target in row),
+        )
+        self._row = row
+
+    def step(self, byte: int) -> Node:
+        bit = 1 << byte
+        for members, target in self.row:
+            if members & bit:
+                return target
+        return EMPTY
+
+
+def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> Node:
+    """Return the node with the given derivatives; the symbol sets must be disjoint."""
+    kept = collect(row)
+    if not kept:
+        return EPSILON if nullable else EMPTY
+    return intern_node(
+        (Branch, tuple((members, id(target)) for members, target in kept), nullable),
+        lambda: Branch(kept, nullable),
+    )
+
+
+class Literal(Node):
+    """Exactly one byte string, of two bytes or more."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(nullable=False, min_length=len(text), max_length=len(text))
+        self.text = text
+
+    def _make_row(self) -> Row:
+        return ((1 << self.text[0], literal(self.text[1:])),)
+
+    def _make_first_bytes(self) -> int:
+        return 1 << self.text[0]
+
+    def step(self, byte: int) -> Node:
+        return literal(self.text[1:]) if self.text[0] == byte else EMPTY
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        own = self.text
+        if text.startswith(own, position):
+            return position + len(own), EPSILON
+        rest = text[position:]
+        return len(text), literal(own[len(rest) :]) if own.startswith(rest) else EMPTY
+
+
+def literal(text: bytes) -> Node:
+    """Return the language of exactly one byte string."""
+    if len(text) > 1:
+        return intern_node((Literal, text), lambda: Literal(text))
+    return branch(((1 << text[0], EPSILON),)) if text else EPSILON
