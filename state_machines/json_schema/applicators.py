@@ -9,12 +9,12 @@ from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.array_shape import ArrayShape, Counted
+from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.assertions import but, count, objects_with, required
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.exactly_one import in_exactly_one
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, TRUE, Term
 from state_machines.json_schema.values import ANY_TEXT, Values
 from state_machines.regex import compile_pattern

@@ -10,14 +10,19 @@ from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.constants import constant, constants
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.formats import format_language
-from state_machines.json_schema.intervals import Interval
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.numbers import INTEGERS, PLAIN_INTEGERS, NumberSet, exact
-from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.numbers.intervals import Interval
+from state_machines.json_schema.numbers.number_sets import (
+    INTEGERS,
+    PLAIN_INTEGERS,
+    NumberSet,
+    exact,
+)
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import FALSE, Term
 from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, disjoin
 from state_machines.regex import compile_pattern

@@ -8,9 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.numbers import exact, points
-from state_machines.json_schema.object_shape import (
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.numbers.number_sets import exact, points
+from state_machines.json_schema.objects.object_shape import (
     NameRule,
     ObjectShape,
     names_language,

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Protocol, TypeVar
 
 from state_machines.grammar.node import EMPTY
-from state_machines.json_schema.names import few_words
-from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS
+from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
+from state_machines.json_schema.objects.names import few_words
 from state_machines.json_schema.terms import Given, Term, TermTable
 from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjoin
 

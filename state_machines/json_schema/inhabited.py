@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.demands import Offer, can_all_be_met
-from state_machines.json_schema.item_steps import ItemSteps
-from state_machines.json_schema.names import listed_names, name_cells
-from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.arrays.item_steps import ItemSteps
+from state_machines.json_schema.objects.demands import Offer, can_all_be_met
+from state_machines.json_schema.objects.names import listed_names, name_cells
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["array_is_inhabited", "object_is_inhabited"]

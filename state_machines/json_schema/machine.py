@@ -39,7 +39,7 @@ class JsonSchemaStateMachine(StateMachine):
     * ``strict`` refuses keywords that the draft does not know instead of ignoring them.
     * ``registry`` holds documents that references lead to; nothing is fetched.
 
-    Numbers are spelled as :mod:`state_machines.json_schema.number_text` says, strings as
+    Numbers are spelled as :mod:`state_machines.json_schema.numbers.number_text` says, strings as
     :mod:`state_machines.grammar.encoding` says; names are written as ``json.dumps`` does.
 
     Raises :class:`~state_machines.errors.InvalidSchemaError`,

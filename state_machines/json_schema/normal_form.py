@@ -10,11 +10,11 @@ from state_machines.grammar.boolean import complement, intersection
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.evaluation import Evaluation, Steps, finished
 from state_machines.json_schema.inhabited import array_is_inhabited, object_is_inhabited
-from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import (
     FALSE,
     TRUE,

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
-from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.cardinality import check_distinct
-from state_machines.json_schema.conditions import Condition, Matching, Present
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.arrays.cardinality import check_distinct
+from state_machines.json_schema.arrays.item_steps import ItemSteps
 from state_machines.json_schema.document import Place
-from state_machines.json_schema.item_steps import ItemSteps
-from state_machines.json_schema.names import listed_names, name_cells
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.object_shape import ObjectShape, word_in
+from state_machines.json_schema.objects.conditions import Condition, Matching, Present
+from state_machines.json_schema.objects.names import listed_names, name_cells
+from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
 from state_machines.json_schema.terms import (
     Conjunction,
     Disjunction,

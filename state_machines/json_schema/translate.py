@@ -11,16 +11,16 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
-from state_machines.json_schema.array_grammar import ArrayPlan
-from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.cardinality import Cardinality
+from state_machines.json_schema.arrays.array_grammar import ArrayPlan
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.arrays.cardinality import Cardinality
 from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.number_text import every_spelling, number_language
-from state_machines.json_schema.numbers import NumberSet
-from state_machines.json_schema.object_grammar import ObjectPlan
-from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.numbers.number_sets import NumberSet
+from state_machines.json_schema.numbers.number_text import every_spelling, number_language
+from state_machines.json_schema.objects.object_grammar import ObjectPlan
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
 

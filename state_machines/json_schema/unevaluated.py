@@ -17,11 +17,11 @@ from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.array_shape import ArrayShape
+from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.assertions import but, lacking, objects_with
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import TRUE, Term
 from state_machines.regex import compile_pattern
 

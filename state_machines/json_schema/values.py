@@ -18,10 +18,10 @@ from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.clause_form import as_one_shape
-from state_machines.json_schema.numbers import ALL_NUMBERS, NO_NUMBERS, NumberSet
-from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS, NumberSet
+from state_machines.json_schema.objects.clause_form import as_one_shape
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import TermTable
 
 __all__ = [

@@ -24,7 +24,7 @@ from state_machines.errors import InvalidPatternError, UnsupportedPatternError
 from state_machines.grammar.node import Node
 from state_machines.json_schema.formats import FORMATS, format_language
 from state_machines.json_schema.formats.unicode_labels import pvalid
-from state_machines.json_schema.object_shape import word_in
+from state_machines.json_schema.objects.object_shape import word_in
 from state_machines.regex.parser import parse
 
 SUITE = Path(__file__).parents[3] / "shared" / "data" / "json-schema-test-suite.jsonl.gz"

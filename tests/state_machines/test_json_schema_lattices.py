@@ -18,7 +18,7 @@ from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.effort import bounded_effort
 from state_machines.grammar.node import EMPTY, live_bytes
 from state_machines.grammar.shortest import shortest_word
-from state_machines.json_schema.numbers import exact
+from state_machines.json_schema.numbers.number_sets import exact
 
 VOCABULARY = small_vocabulary()
 

@@ -16,12 +16,12 @@ from schema_strategies import examples
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import RAW, encoded
-from state_machines.json_schema.intervals import Interval
-from state_machines.json_schema.number_text import (
+from state_machines.json_schema.numbers.intervals import Interval
+from state_machines.json_schema.numbers.number_sets import NumberSet, exact, points
+from state_machines.json_schema.numbers.number_text import (
     MAX_INTEGER_DIGITS,
     number_language,
 )
-from state_machines.json_schema.numbers import NumberSet, exact, points
 
 CASES = [
     ({"type": "integer"}, ["0", "-1", "12345678901234567890", "1.0", "-3.0"], ["1.5", "true"]),

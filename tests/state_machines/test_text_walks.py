@@ -17,7 +17,7 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import literal, repetition, sequence, symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
-from state_machines.json_schema.object_shape import without_names
+from state_machines.json_schema.objects.object_shape import without_names
 from state_machines.masks.escapes import begun_escape, written_escape
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.text_walks import StringTokens

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from state_machines.effort import spend
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.json_schema.conditions import Absent, Clause, Condition, Matching, Present
-from state_machines.json_schema.names import count_words, few_words
-from state_machines.json_schema.object_shape import word_in
+from state_machines.json_schema.objects.conditions import (
+    Absent,
+    Clause,
+    Condition,
+    Matching,
+    Present,
+)
+from state_machines.json_schema.objects.names import count_words, few_words
+from state_machines.json_schema.objects.object_shape import word_in
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["Members", "Offer", "can_all_be_met", "members_that_meet"]

@@ -17,11 +17,11 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node, intern_node
 from state_machines.grammar.nodes import branch, choice, literal, sequence
 from state_machines.json_schema.layout import Layout
-from state_machines.json_schema.member_steps import MemberState, MemberSteps
-from state_machines.json_schema.names import (
+from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
+from state_machines.json_schema.objects.names import (
     NameCell,
 )
-from state_machines.json_schema.object_shape import ObjectShape
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["ObjectPlan"]

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from state_machines.grammar.node import EPSILON
 from state_machines.grammar.nodes import optional, repetition, sequence, symbols
 from state_machines.grammar.symbols import code_points
-from state_machines.json_schema.lattices import Lattice
+from state_machines.json_schema.numbers.lattices import Lattice
 
 __all__ = ["Grid", "grid_of"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 
-from state_machines.json_schema.conditions import Absent, Clause, Condition, Present
-from state_machines.json_schema.object_shape import ObjectShape, shape_of_clauses
+from state_machines.json_schema.objects.conditions import Absent, Clause, Condition, Present
+from state_machines.json_schema.objects.object_shape import ObjectShape, shape_of_clauses
 from state_machines.json_schema.terms import TRUE, TermTable
 
 __all__ = ["as_one_shape"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from state_machines.effort import spend
-from state_machines.json_schema.lattices import least_common_multiple
+from state_machines.json_schema.numbers.lattices import least_common_multiple
 
 __all__ = ["MAX_INTEGER_DIGITS", "Interval"]
 

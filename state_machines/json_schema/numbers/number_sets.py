@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from state_machines.effort import spend
-from state_machines.json_schema.intervals import MAX_INTEGER_DIGITS, Interval
+from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
 
 __all__ = [
     "ALL_NUMBERS",

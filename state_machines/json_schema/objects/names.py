@@ -5,7 +5,7 @@ from __future__ import annotations
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.object_shape import ObjectShape, without_names
+from state_machines.json_schema.objects.object_shape import ObjectShape, without_names
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["NameCell", "a_word", "count_words", "few_words", "listed_names", "name_cells"]

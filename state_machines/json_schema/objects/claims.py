@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 from state_machines.effort import spend
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.json_schema.conditions import Absent, Clause, Condition, Matching, Present
-from state_machines.json_schema.object_shape import ObjectShape, word_in
+from state_machines.json_schema.objects.conditions import (
+    Absent,
+    Clause,
+    Condition,
+    Matching,
+    Present,
+)
+from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["Claims", "MemberClaims"]

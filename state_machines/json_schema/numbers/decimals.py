@@ -18,9 +18,13 @@ from typing import NamedTuple
 from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
 from state_machines.grammar.nodes import branch, optional, repetition, sequence, symbols
 from state_machines.grammar.symbols import code_points
-from state_machines.json_schema.decimal_grid import Grid, grid_of
-from state_machines.json_schema.intervals import MAX_INTEGER_DIGITS, Interval
-from state_machines.json_schema.lattices import Lattice, decimal_places, least_common_multiple
+from state_machines.json_schema.numbers.decimal_grid import Grid, grid_of
+from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
+from state_machines.json_schema.numbers.lattices import (
+    Lattice,
+    decimal_places,
+    least_common_multiple,
+)
 
 __all__ = ["DIGIT", "FRACTION", "ZEROS", "magnitudes"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.json_schema.array_shape import ArrayShape, Counted
+from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["ItemState", "ItemSteps"]

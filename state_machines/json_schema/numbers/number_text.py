@@ -23,9 +23,9 @@ from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import choice, optional, sequence, symbols
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.tries import trie
-from state_machines.json_schema.decimals import FRACTION, ZEROS, magnitudes
-from state_machines.json_schema.intervals import MAX_INTEGER_DIGITS, Interval
-from state_machines.json_schema.numbers import NumberSet
+from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
+from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
+from state_machines.json_schema.numbers.number_sets import NumberSet
 
 __all__ = [
     "MAX_EXPONENT",

@@ -12,8 +12,8 @@ from state_machines.grammar.capture import captured
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
-from state_machines.json_schema.array_shape import ArrayShape
-from state_machines.json_schema.item_steps import ItemState, ItemSteps
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.terms import Term, TermTable
 

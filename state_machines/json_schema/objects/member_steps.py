@@ -9,10 +9,10 @@ from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.claims import Claims, MemberClaims
-from state_machines.json_schema.conditions import Matching
-from state_machines.json_schema.demands import Members, Offer, members_that_meet
-from state_machines.json_schema.names import (
+from state_machines.json_schema.objects.claims import Claims, MemberClaims
+from state_machines.json_schema.objects.conditions import Matching
+from state_machines.json_schema.objects.demands import Members, Offer, members_that_meet
+from state_machines.json_schema.objects.names import (
     NameCell,
     a_word,
     count_words,
@@ -20,7 +20,11 @@ from state_machines.json_schema.names import (
     listed_names,
     name_cells,
 )
-from state_machines.json_schema.object_shape import ObjectShape, names_language, without_names
+from state_machines.json_schema.objects.object_shape import (
+    ObjectShape,
+    names_language,
+    without_names,
+)
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["MemberState", "MemberSteps"]

@@ -10,7 +10,13 @@ from state_machines.grammar.boolean import difference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
-from state_machines.json_schema.conditions import Absent, Clause, Condition, Matching, Present
+from state_machines.json_schema.objects.conditions import (
+    Absent,
+    Clause,
+    Condition,
+    Matching,
+    Present,
+)
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""Arrays: shapes, and how an array goes on."""

@@ -1,0 +1,1 @@
+"""Sets of numbers, and how they are written."""

@@ -1,0 +1,1 @@
+"""Objects: shapes, clauses, and how an object goes on."""
