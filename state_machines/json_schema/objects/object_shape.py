@@ -241,15 +241,21 @@ def without_names(language: Node, names: Iterable[str]) -> Node:
     return difference(language, excluded, ANY_CODE_POINT)
 
 
+MAX_WORDS = 4096
+"""Answers that are remembered with one language."""
+
+_WORDS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
+
+
 def word_in(language: Node, word: str) -> bool:
     """Whether a string is a word of a language of code points; remembered with the language."""
     known = _WORDS.setdefault(language, {})
-    if word not in known:
-        known[word] = _is_word(language, word)
-    return known[word]
-
-
-_WORDS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
+    answer = known.get(word)
+    if answer is None:
+        if len(known) >= MAX_WORDS:
+            known.clear()
+        answer = known[word] = _is_word(language, word)
+    return answer
 
 
 def _is_word(language: Node, word: str) -> bool:
