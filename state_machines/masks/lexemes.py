@@ -34,6 +34,8 @@ class Lexemes:
         self._walks: Recent[Node, LexemeWalk] = Recent(MAX_WALKS)
         self._texts: Recent[tuple[int, Node], TextWalk] = Recent(MAX_TEXTS)
         self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
+        # Every schema has strings: what takes long about them is done before the first mask.
+        self._strings.put(0, StringTokens(trie, 0, vocabulary_size))
 
     def walk(self, lexeme: Node) -> LexemeWalk:
         """Return the walk of a lexeme."""
