@@ -32,8 +32,14 @@ class Continuation(Protocol):
     def after_any(self) -> Node | None:
         """Return a node that stands for ``after(text)`` whatever the text, if there is one.
 
-        The two may differ only beyond the end of another captured text.
+        The two may differ only beyond the end of another captured text; where the continuation
+        ``is_unsure``, it may hold more than ``after(text)`` from the beginning.
         """
+        ...
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether what follows must be looked at with the text known."""
         ...
 
     def may_end_another(self, suffix: bytes) -> bool:

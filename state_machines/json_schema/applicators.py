@@ -116,7 +116,7 @@ def properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
     terms = {
         name: table.located(child) for name, child in _named_subschemas(place, "properties", value)
     }
-    return but(shape=ObjectShape(properties=terms))
+    return but(shape=ObjectShape(properties=terms, order=tuple(terms)))
 
 
 def _name_patterns(place: Place) -> dict[str, Node]:

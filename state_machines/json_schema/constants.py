@@ -50,14 +50,14 @@ def constant(value: Any, table: TermTable) -> Values:
             return Values(strings=names_language((value,)))
         case list():
             items = tuple(_term(item, table) for item in value)
-            shape = ArrayShape(items, FALSE, least=len(items), most=len(items))
-            return Values(arrays=(shape,))
+            length = len(items)
+            return Values(arrays=(ArrayShape(items, FALSE, least=length, most=length),))
         case dict():
             properties = {name: _term(item, table) for name, item in value.items()}
             nothing_else = (NameRule(ANY_TEXT, FALSE),)
-            return Values(
-                objects=(ObjectShape(properties, nothing_else, required=tuple(properties)),)
-            )
+            names = tuple(properties)
+            shape = ObjectShape(properties, nothing_else, required=names, order=names)
+            return Values(objects=(shape,))
     raise TypeError(f"not a JSON value: {value!r}")
 
 

@@ -152,7 +152,8 @@ class SchemaDocument:
         if not self._is_dynamic:
             return ()
         uris = [uri for uri, _ in resolver.dynamic_scope()]
-        return tuple(dict.fromkeys((resolver._base_uri, *uris)))
+        # Of a document entered twice, the outermost time counts for what is dynamic.
+        return (resolver._base_uri, *dict.fromkeys(reversed(uris)))
 
     def resolve_recursive(self, place: Place) -> Place:
         """Return the place that a ``$recursiveRef`` at a place leads to."""

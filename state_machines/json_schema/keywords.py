@@ -134,6 +134,15 @@ _OF_STRINGS = frozenset(
 """Keywords that may say something of strings."""
 
 
+_CONDITIONAL = frozenset(
+    {
+        *("anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies", "dependentRequired"),
+        *("unevaluatedItems", "unevaluatedProperties"),
+    }
+)
+"""Keywords that apply schemas that may fail."""
+
+
 class KeywordTable:
     """Reads the schema at a place by its draft's table.
 
@@ -192,7 +201,8 @@ class KeywordTable:
             schema = {"$ref": schema["$ref"]}
         for keyword in place.ignored:
             self._refuse_unknown(place, keyword)
-        for keyword, value in schema.items():
+        # Names that conditions and alternatives list come after the schema's own.
+        for keyword, value in sorted(schema.items(), key=lambda member: member[0] in _CONDITIONAL):
             if self._is_annotation(place, keyword) or (among is not None and keyword not in among):
                 continue
             read = KEYWORDS[place.dialect.name].get(keyword)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 from typing import Any, Literal, get_args
 
 from referencing import Registry
@@ -84,7 +84,7 @@ class JsonSchemaStateMachine(StateMachine):
     @property
     def schema(self) -> Any:
         """A copy of the schema, as parsed JSON."""
-        return copy.deepcopy(self._schema)
+        return json.loads(json.dumps(self._schema))
 
     @property
     def registry(self) -> Registry[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from threading import RLock
 from typing import Protocol, TypeVar
 
 from state_machines.errors import InvalidSchemaError
@@ -90,6 +91,8 @@ class Normaliser:
         self._questions = 0
         self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
         self._read_for_strings: list[Term] = []
+        # Machines are shared by threads, and what an answer did not need is evaluated later.
+        self._lock = RLock()
 
     def plain(self, place: Place) -> Values | None:
         """Return the head normal form of a schema that applies no other, else ``None``."""
@@ -110,7 +113,8 @@ class Normaliser:
         Raises :class:`~state_machines.errors.SchemaError` for what its schemas do wrong, and for
         a reference that leads back to itself without consuming anything.
         """
-        return self._values.of(term, self._questions)
+        with self._lock:
+            return self._values.of(term, self._questions)
 
     def strings(self, term: Term) -> Node:
         """Return the strings of a term, as a language of code points.
@@ -118,9 +122,10 @@ class Normaliser:
         What is said of other types is not looked at, so it may be the very thing being
         evaluated; :meth:`take_read_for_strings` tells whose rest is unread.
         """
-        if not self._strings.knows(term):
-            self._read_for_strings.append(term)
-        return self._strings.of(term, self._questions)
+        with self._lock:
+            if not self._strings.knows(term):
+                self._read_for_strings.append(term)
+            return self._strings.of(term, self._questions)
 
     def take_read_for_strings(self) -> list[Term]:
         """Return the terms whose strings were asked for since this was last called."""
@@ -222,7 +227,10 @@ class Normaliser:
         of whose necessary parts are inhabited.
         """
         known = self._empty.get(term)
-        return self._settle(term) if known is None else known
+        if known is None:
+            with self._lock:
+                known = self._settle(term)
+        return known
 
     def _settle(self, start: Term) -> bool:
         """Return whether a term is empty, having settled what that depends on first.

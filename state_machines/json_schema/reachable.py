@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import combinations
 
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
@@ -25,6 +26,9 @@ from state_machines.json_schema.terms import (
 )
 
 __all__ = ["check_reachable", "located_at"]
+
+FEW_CLAIMS = 4
+"""Terms of which every two are looked at together."""
 
 MAX_TERMS = 50_000
 """Different sets of values that a schema may come to."""
@@ -152,5 +156,8 @@ def _claimed(term: Term, asked: Iterable[Term], table: TermTable) -> Iterator[Te
     claims = dict.fromkeys(asked)
     for claim in claims:
         yield table.all_of((term, claim))
+    if len(claims) <= FEW_CLAIMS:
+        for pair in combinations(claims, 2):
+            yield table.all_of((term, *pair))
     if claims:
         yield table.all_of((term, *claims))

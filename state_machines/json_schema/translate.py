@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.lazy import Lazy
@@ -13,7 +14,7 @@ from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.cardinality import Cardinality
+from state_machines.json_schema.arrays.cardinality import Cardinality, check_distinct
 from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.normal_form import Normaliser
@@ -119,8 +120,20 @@ class Translator:
             depth=depth,
             any_order=self._any_order,
             is_empty=is_empty,
+            is_barred=self._is_barred,
             value_node=self.value,
         ).node()
+
+    def _is_barred(self, term: Term) -> bool:
+        """Whether no value of a term is offered: it is empty, or cannot be enforced."""
+        try:
+            if self._normaliser.is_empty(term):
+                return True
+            for array in self._normaliser.values(term).arrays:
+                check_distinct(array, self._normaliser)
+        except UnsupportedSchemaError:
+            return True
+        return False
 
 
 class Container(Lazy):

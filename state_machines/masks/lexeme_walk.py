@@ -94,7 +94,9 @@ class Suffixes:
         return [int(numbers[0]) for _, numbers in self._trie.accepted(rest)]
 
     def ending_another(self, then: Continuation) -> Mask:
-        """Return which of the texts may hold the end of another captured text."""
+        """Return which of the texts must be looked at with what was captured known."""
+        if then.is_unsure:
+            return np.ones(len(self.texts), np.bool_)
         known = self._ends_another.get(type(then))
         if known is None:
             flags = [then.may_end_another(text) for text in self.texts]

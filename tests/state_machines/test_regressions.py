@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
 from small_vocabulary import small_vocabulary
 
-from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError
+from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError, Vocabulary
+from state_machines.grammar.node import EMPTY
 
 VOCABULARY = small_vocabulary()
 
@@ -75,3 +78,127 @@ def test_more_than_a_great_length_is_a_length() -> None:
     short = {"type": "string", "not": {"minLength": 3, "maxLength": 100_000}}
     assert JsonSchemaStateMachine(short).matches('"ab"')
     assert not JsonSchemaStateMachine(short).matches('"abc"')
+
+
+ORDERS: list[Any] = [
+    ({"not": {"required": ["c", "a"]}}, '{"b": 1, "c": 1}'),
+    ({"required": ["c"], "not": {"required": ["c", "a"]}}, '{"b": 1, "c": 1}'),
+    ({"not": {"anyOf": [{"required": ["c", "b"]}, {"required": ["b"]}]}}, '{"a": 1, "c": 1}'),
+    (
+        {
+            "required": ["c"],
+            "if": {"properties": {"c": {"const": "x"}}},
+            "then": {"required": ["b"]},
+        },
+        '{"a": 1, "b": 1, "c": "x"}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "text"), ORDERS)
+def test_names_in_conditions_do_not_set_the_order(before: Any, text: str) -> None:
+    schema = {"type": "object", **before, "properties": {"a": {}, "b": {}, "c": {}}}
+    assert JsonSchemaStateMachine(schema).matches(text)
+
+
+def test_threads_that_meet_in_a_term_that_is_being_worked_out() -> None:
+    depending = {
+        f"d{i}": {
+            "properties": {
+                "tags": {"type": "array", "items": {"minimum": i}, "maxItems": 20 + i},
+                f"p{i}": {"type": "integer"},
+            }
+        }
+        for i in range(7)
+    }
+    schema = {"type": "object", "dependentSchemas": depending}
+    for _ in range(8):
+        machine = JsonSchemaStateMachine(schema, property_order="any")
+        barrier = Barrier(4)
+
+        def match(machine: JsonSchemaStateMachine = machine, barrier: Barrier = barrier) -> bool:
+            barrier.wait()
+            return machine.matches('{"d0": 1, "d1": 2, "tags": [9], "p0": 2}')
+
+        with ThreadPoolExecutor(4) as pool:
+            assert all(future.result() for future in [pool.submit(match) for _ in range(4)])
+
+
+def test_a_document_entered_twice_counts_from_the_outermost_time() -> None:
+    node = {"$dynamicAnchor": "node"}
+    schema = {
+        "$id": "http://x/root",
+        "type": "object",
+        "properties": {"p": {"$ref": "A#/$defs/toB"}, "q": {"$ref": "B#/$defs/toA"}},
+        "$defs": {
+            "A": {
+                "$id": "http://x/A",
+                "$defs": {
+                    "n": {**node, "type": "string"},
+                    "toB": {"$ref": "B#/$defs/toA"},
+                    "toC": {"$ref": "C"},
+                },
+            },
+            "B": {
+                "$id": "http://x/B",
+                "$defs": {"n": {**node, "type": "integer"}, "toA": {"$ref": "A#/$defs/toC"}},
+            },
+            "C": {"$id": "http://x/C", "$dynamicRef": "#node", "$defs": {"n": node}},
+        },
+    }
+    machine = JsonSchemaStateMachine(schema)
+    for text in ('{"p": "a"}', '{"q": 1}'):
+        assert machine.matches(text)
+    for text in ('{"p": 1}', '{"q": "a"}'):
+        assert not machine.matches(text)
+
+
+def test_the_schema_of_a_machine_is_the_callers_to_change() -> None:
+    part = {"type": "string"}
+    copy = JsonSchemaStateMachine({"properties": {"a": part, "b": dict(part)}}).schema
+    copy["properties"]["a"]["x"] = 1
+    assert copy["properties"]["b"] == part
+
+
+def test_an_item_that_exhausts_what_the_next_may_be() -> None:
+    """The item just written was not remembered where a token closes it and goes on."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    forms = [bytes((byte,)) for byte in range(256)]
+    forms += [(a + b).encode() for a in letters for b in letters]
+    forms += [b'",', b'", ', b'"]', b'"}', b'", "']
+    vocabulary = Vocabulary([*forms, b"<end>"], end_token_ids=[len(forms)])
+    schema = {
+        "type": "array",
+        "uniqueItems": True,
+        "prefixItems": [{"type": "string"}, {"const": "b"}],
+        "items": False,
+    }
+    matcher = JsonSchemaStateMachine(schema).matcher(vocabulary)
+    for form in (b"[", b'"', b"b"):
+        matcher.advance(forms.index(form))
+    allowed = matcher.allowed_tokens()
+    assert not allowed[forms.index(b'",')]
+    assert allowed[forms.index(b'"]')]
+    matcher.advance(forms.index(b"c"))
+    assert matcher.allowed_tokens()[forms.index(b'",')]
+
+
+def test_demands_of_which_some_pair_cannot_be_enforced_are_no_dead_end() -> None:
+    either = [{"anyOf": [{"required": [f"f{i}"]}, {"required": [f"g{i}"]}]} for i in range(5)]
+    terms = [
+        {"type": "array", "contains": {"const": 1}, "items": {"enum": [1, 2]}, "minContains": 2},
+        {"type": "string"},
+        {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2, 3]}},
+    ]
+    claims = [
+        {"anyOf": [{"required": ["a"], "properties": {"a": term}}, {"required": [f"b{i}"]}]}
+        for i, term in enumerate(terms)
+    ]
+    schema = {"maxProperties": 8, "type": "object", "allOf": either + claims}
+    try:
+        machine = JsonSchemaStateMachine(schema, property_order="any")
+    except UnsupportedSchemaError as error:
+        assert error.keyword == "uniqueItems"
+        return
+    filled = b'{"f0": 1, "f1": 1, "f2": 1, "f3": 1, "f4": 1, "b1": 1, "z": 1, "a": ['
+    assert machine.start.after(filled) is EMPTY

@@ -15,7 +15,7 @@ from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
 from state_machines.json_schema.layout import Layout
-from state_machines.json_schema.terms import Term, TermTable
+from state_machines.json_schema.terms import FALSE, Term, TermTable
 
 __all__ = ["ArrayPlan"]
 
@@ -75,9 +75,14 @@ class ArrayPlan:
             return EMPTY
         return captured(item, DistinctItem(self, term, target, taken))
 
-    def has_items_to_spare(self, term: Term, taken: frozenset[str]) -> bool:
-        """Whether taking one more value of a term cannot change what may follow."""
-        return self._has_values_to_spare(term, len(taken) + 3)
+    def has_items_to_spare(self, taken: frozenset[str]) -> bool:
+        """Whether taking one more value cannot change what may follow."""
+        shape = self.steps.shape
+        return not shape.counted and all(
+            self._has_values_to_spare(term, len(taken) + 3)
+            for term in dict.fromkeys((*shape.prefix, shape.rest))
+            if term is not FALSE
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,13 @@ class DistinctItem:
         return self.plan.items(self.target, self.taken | {text.decode()})
 
     def after_any(self) -> Node | None:
-        """Return the node after an item that is not remembered, if that can be."""
-        if not self.plan.has_items_to_spare(self.term, self.taken):
-            return None
+        """Return the node after an item that is not remembered."""
         return self.plan.items(self.target, self.taken)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether what was written may matter at once."""
+        return not self.plan.has_items_to_spare(self.taken)
 
     def may_end_another(self, suffix: bytes) -> bool:
         """Whether another item may end in these bytes."""

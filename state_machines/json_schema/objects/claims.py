@@ -34,7 +34,8 @@ class MemberClaims:
 class Claims:
     """The clauses of a shape that its terms leave undecided, and who answers them.
 
-    ``terms`` are those of the listed names.
+    ``terms`` are those of the listed names. ``is_barred`` tells of which terms no value is offered:
+    they are empty, or cannot be enforced.
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class Claims:
         terms: Mapping[str, Term],
         table: TermTable,
         is_empty: Callable[[Term], bool],
+        is_barred: Callable[[Term], bool],
     ) -> None:
         self._table = table
         self._is_empty = is_empty
+        self._is_barred = is_barred
         self._terms = terms
         self._required = frozenset(shape.required)
         undecided = (self._undecided(clause) for clause in shape.clauses)
@@ -71,7 +74,7 @@ class Claims:
         return tuple(left)
 
     def _excludes(self, known: Term, term: Term) -> bool:
-        return self._is_empty(self._table.all_of((known, term)))
+        return self._is_barred(self._table.all_of((known, term)))
 
     def _implies(self, known: Term, term: Term) -> bool:
         """Whether the values of a term are surely among those of another."""
@@ -127,7 +130,7 @@ class Claims:
                     continue
                 spend()
                 inside = self._table.all_of((cell, term))
-                if not self._is_empty(inside):
+                if not self._is_barred(inside):
                     split.append((inside, (*claimed, term), answered | bits))
                     outside = self._table.all_of((cell, self._table.negation(term)))
                     if self._is_surely_empty(outside):

@@ -60,17 +60,18 @@ class MemberSteps:
         table: TermTable,
         any_order: bool,
         is_empty: Callable[[Term], bool],
+        is_barred: Callable[[Term], bool],
     ) -> None:
         self.shape = shape
         self.any_order = any_order
         self._table = table
-        self._is_empty = is_empty
+        self._is_barred = is_barred
         self.names = listed_names(shape)
         self.terms = [shape.value_of(name, table) for name in self.names]
         self.cells = [cell for cell in name_cells(shape, table) if not is_empty(cell.term)]
         self._index = {name: index for index, name in enumerate(self.names)}
         self._claims = Claims(
-            shape, dict(zip(self.names, self.terms, strict=True)), table, is_empty
+            shape, dict(zip(self.names, self.terms, strict=True)), table, is_empty, is_barred
         )
         self._listed_claims = list(map(self._claims.of, self.names, self.terms))
         self._lacks = [self._claims.without(name) for name in self.names]
@@ -263,7 +264,7 @@ class MemberSteps:
             most,
         )
         unmet = self._claims.unmet(state.met)
-        return members_that_meet(unmet, offer, self._table, lambda term: not self._is_empty(term))
+        return members_that_meet(unmet, offer, self._table, lambda term: not self._is_barred(term))
 
 
 def _bits(mask: int) -> Iterator[int]:

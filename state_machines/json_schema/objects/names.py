@@ -31,8 +31,8 @@ class NameCell:
 
 
 def listed_names(shape: ObjectShape) -> tuple[str, ...]:
-    """Return the names a shape speaks of: its properties in order, then what else it requires."""
-    return tuple(dict.fromkeys((*shape.properties, *shape.required)))
+    """Return the names a shape speaks of: in the schema's order, then what else it requires."""
+    return tuple(dict.fromkeys((*shape.order, *shape.required, *shape.properties)))
 
 
 def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:

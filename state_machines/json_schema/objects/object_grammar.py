@@ -50,11 +50,14 @@ class ObjectPlan:
         depth: int,
         any_order: bool,
         is_empty: Callable[[Term], bool],
+        is_barred: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
     ) -> None:
         self.layout = layout
         self.depth = depth
-        self.steps = MemberSteps(shape, table=table, any_order=any_order, is_empty=is_empty)
+        self.steps = MemberSteps(
+            shape, table=table, any_order=any_order, is_empty=is_empty, is_barred=is_barred
+        )
         self._value_node = value_node
         self.root = _Vertex()
         for index, name in enumerate(self.steps.names):
@@ -159,6 +162,11 @@ class Unlisted:
         if not self.plan.steps.has_names_to_spare(self.state, self.cell):
             return None
         return self.plan.unlisted_value(self.state, self.cell, None)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether what was written may matter at once; :meth:`after_any` is not given then."""
+        return False
 
     def may_end_another(self, suffix: bytes) -> bool:
         """Whether another name may end in these bytes."""

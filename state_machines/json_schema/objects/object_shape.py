@@ -43,8 +43,8 @@ class ObjectShape:
 
     A property in ``properties`` (which may be absent) has the value its term admits; any other
     property has a value that all matching ``others`` admit; all of ``required`` are there; every
-    one of ``clauses`` holds, whose names are listed in ``properties``. Equal shapes list the same
-    properties in the same order.
+    one of ``clauses`` holds, whose names are listed in ``properties``. ``order`` are the names in
+    the order in which the schema lists them.
     """
 
     properties: Mapping[str, Term] = field(default_factory=dict)
@@ -53,11 +53,12 @@ class ObjectShape:
     clauses: tuple[Clause, ...] = ()
     least: int = 0
     most: int | None = None
+    order: tuple[str, ...] = ()
 
     def _key(self) -> tuple[object, ...]:
-        listed = tuple(self.properties.items())
-        clauses = frozenset(self.clauses)
-        return (listed, self.others, self.required, clauses, self.least, self.most)
+        listed, clauses = frozenset(self.properties.items()), frozenset(self.clauses)
+        bounds = (self.least, self.most)
+        return (listed, self.order, self.others, self.required, clauses, bounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectShape) and self._key() == other._key()
@@ -102,6 +103,7 @@ class ObjectShape:
             required=tuple(dict.fromkeys(self.required + other.required)),
             least=max(self.least, other.least),
             most=min(bounds) if bounds else None,
+            order=tuple(dict.fromkeys(self.order + other.order)),
         )
         if not self.clauses and not other.clauses:
             return both
