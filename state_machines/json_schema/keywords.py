@@ -136,11 +136,11 @@ _OF_STRINGS = frozenset(
 
 _CONDITIONAL = frozenset(
     {
-        *("anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies", "dependentRequired"),
+        *("not", "if", "dependentSchemas", "dependencies", "dependentRequired"),
         *("unevaluatedItems", "unevaluatedProperties"),
     }
 )
-"""Keywords that apply schemas that may fail."""
+"""Keywords whose schemas speak of properties without listing what is to be written."""
 
 
 class KeywordTable:
@@ -201,7 +201,7 @@ class KeywordTable:
             schema = {"$ref": schema["$ref"]}
         for keyword in place.ignored:
             self._refuse_unknown(place, keyword)
-        # Names that conditions and alternatives list come after the schema's own.
+        # Names in conditions come after those that the schema lists.
         for keyword, value in sorted(schema.items(), key=lambda member: member[0] in _CONDITIONAL):
             if self._is_annotation(place, keyword) or (among is not None and keyword not in among):
                 continue
