@@ -16,7 +16,15 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, coll
 from state_machines.grammar.nodes import Repetition, SymbolNode, choice, repetition, symbols
 from state_machines.grammar.symbols import is_whole_alphabet
 
-__all__ = ["Complement", "Intersection", "complement", "difference", "everything", "intersection"]
+__all__ = [
+    "Complement",
+    "Intersection",
+    "complement",
+    "counts_any_symbol",
+    "difference",
+    "everything",
+    "intersection",
+]
 
 SEARCH_BUDGET = 50_000
 """States that one emptiness search may visit before it gives up."""
@@ -127,7 +135,7 @@ def complement(body: Node, alphabet: Symbols) -> Node:
         return body.body
     if body is EMPTY:
         return everything(alphabet)
-    if isinstance(body, Repetition) and _counts_any_symbol(body):
+    if isinstance(body, Repetition) and counts_any_symbol(body):
         return choice(_lengths_beside(body))
     return intern_node((Complement, id(body), alphabet), lambda: Complement(body, alphabet))
 
@@ -175,7 +183,7 @@ def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
     lengths: list[Repetition] = []
     rest: dict[Node, None] = {}
     for node in flat:
-        if isinstance(node, Repetition) and _counts_any_symbol(node):
+        if isinstance(node, Repetition) and counts_any_symbol(node):
             if not node.is_universal:
                 lengths.append(node)
         else:
@@ -195,7 +203,8 @@ def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
     return rest
 
 
-def _counts_any_symbol(node: Repetition) -> bool:
+def counts_any_symbol(node: Repetition) -> bool:
+    """Whether a repetition bounds nothing but the length of words."""
     return isinstance(node.body, SymbolNode) and is_whole_alphabet(node.body.symbols)
 
 

@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.grammar.boolean import Intersection, everything, intersection
+from state_machines.grammar.boolean import Intersection, counts_any_symbol, everything, intersection
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import Repetition, SymbolNode, repetition, symbols
+from state_machines.grammar.nodes import Repetition, repetition, symbols
 from state_machines.grammar.shortest import shortest_length
-from state_machines.grammar.symbols import ANY_CODE_POINT, is_whole_alphabet
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.masks.character_trie import CharacterTrie, Flags
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk, Suffixes
 from state_machines.masks.recent import RecentWeak
@@ -261,13 +261,9 @@ class _Automaton:
 def _without_bounds(text: Node) -> tuple[Node, int, int | None]:
     """Return a language of characters as another one and bounds on the length of its words."""
     members = text.members if isinstance(text, Intersection) else (text,)
-    bounds = [node for node in members if isinstance(node, Repetition) and _counts_any(node)]
+    bounds = [node for node in members if isinstance(node, Repetition) and counts_any_symbol(node)]
     if len(bounds) != 1 or bounds[0].is_universal:
         return text, 0, None
     others = [node for node in members if node is not bounds[0]]
     rest = intersection(others) if others else everything(ANY_CODE_POINT)
     return rest, bounds[0].least, bounds[0].most
-
-
-def _counts_any(node: Repetition) -> bool:
-    return isinstance(node.body, SymbolNode) and is_whole_alphabet(node.body.symbols)

@@ -183,22 +183,31 @@ def test_an_item_that_exhausts_what_the_next_may_be() -> None:
     assert matcher.allowed_tokens()[forms.index(b'",')]
 
 
-def test_demands_of_which_some_pair_cannot_be_enforced_are_no_dead_end() -> None:
+def demands_on_a(count: int) -> dict[str, Any]:
+    """Return objects of which ``a`` answers demands, two of which cannot be enforced together."""
     either = [{"anyOf": [{"required": [f"f{i}"]}, {"required": [f"g{i}"]}]} for i in range(5)]
-    terms = [
+    terms: list[dict[str, Any]] = [
         {"type": "array", "contains": {"const": 1}, "items": {"enum": [1, 2]}, "minContains": 2},
-        {"type": "string"},
         {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2, 3]}},
     ]
+    terms += [{"type": "string", "minLength": index} for index in range(1, count - 1)]
     claims = [
         {"anyOf": [{"required": ["a"], "properties": {"a": term}}, {"required": [f"b{i}"]}]}
         for i, term in enumerate(terms)
     ]
-    schema = {"maxProperties": 8, "type": "object", "allOf": either + claims}
-    try:
-        machine = JsonSchemaStateMachine(schema, property_order="any")
-    except UnsupportedSchemaError as error:
-        assert error.keyword == "uniqueItems"
-        return
-    filled = b'{"f0": 1, "f1": 1, "f2": 1, "f3": 1, "f4": 1, "b1": 1, "z": 1, "a": ['
-    assert machine.start.after(filled) is EMPTY
+    return {"type": "object", "maxProperties": 5 + count, "allOf": either + claims}
+
+
+def test_a_pair_of_demands_that_cannot_be_enforced_is_refused() -> None:
+    with pytest.raises(UnsupportedSchemaError) as caught:
+        JsonSchemaStateMachine(demands_on_a(3), property_order="any")
+    assert caught.value.keyword == "uniqueItems"
+
+
+def test_a_pair_among_many_demands_is_no_dead_end() -> None:
+    machine = JsonSchemaStateMachine(demands_on_a(7), property_order="any")
+    others = "".join(f'"f{i}": 1, ' for i in range(5)) + "".join(
+        f'"b{i}": 1, ' for i in range(2, 7)
+    )
+    assert machine.start.after(f'{{{others}"z": 1, "a": ['.encode()) is EMPTY
+    assert machine.matches(f'{{{others}"b0": 1, "a": [1, 2]}}')

@@ -73,7 +73,7 @@ class ArrayPlan:
         item = self._value_without(term, values, self.depth + 1)
         if item.is_empty:
             return EMPTY
-        return captured(item, DistinctItem(self, term, target, taken))
+        return captured(item, DistinctItem(self, target, taken))
 
     def has_items_to_spare(self, taken: frozenset[str]) -> bool:
         """Whether taking one more value cannot change what may follow."""
@@ -90,14 +90,13 @@ class DistinctItem:
     """What follows an item that may not come again."""
 
     plan: ArrayPlan
-    term: Term
     target: ItemState
     taken: frozenset[str]
 
     @property
     def key(self) -> Hashable:
         """What tells this continuation from others."""
-        return (DistinctItem, id(self.plan), id(self.term), self.target, self.taken)
+        return (DistinctItem, id(self.plan), self.target, self.taken)
 
     def after(self, text: bytes) -> Node:
         """Return the node after the item written as ``text``."""

@@ -40,7 +40,6 @@ class ItemSteps:
         self.start = ItemState(0, (0,) * len(shape.counted))
         starts = [part.start for part in shape.counted]
         self._last_index = max([len(shape.prefix), shape.least, *starts])
-        self._live: dict[ItemState, bool] = {}
 
     def is_final(self, state: ItemState) -> bool:
         """Whether the array may end here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -27,7 +28,8 @@ def as_one_shape(shapes: Sequence[ObjectShape], table: TermTable, most: int) -> 
     joined = (dict.fromkeys(c for clause in way for c in clause) for way in product(*forms))
     clauses = tuple(dict.fromkeys(tuple(clause) for clause in joined if not _holds(clause)))
     names = dict.fromkeys(name for shape in shapes for name in (*shape.properties, *shape.required))
-    return shape_of_clauses(names, clauses, table)
+    order = tuple(dict.fromkeys(name for shape in shapes for name in shape.order))
+    return replace(shape_of_clauses(names, clauses, table), order=order)
 
 
 def _clauses(shape: ObjectShape) -> list[Clause]:
