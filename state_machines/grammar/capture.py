@@ -7,9 +7,8 @@ matches a language and hands the text to a continuation, which gives the rest.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Protocol
-
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import bytes_in
@@ -17,34 +16,53 @@ from state_machines.grammar.symbols import bytes_in
 __all__ = ["Captured", "Continuation", "captured"]
 
 
-class Continuation(Protocol):
+class Continuation(ABC):
     """What comes after a captured text."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def key(self) -> Hashable:
         """Equal for continuations that behave equally; holds no node and no other continuation."""
-        ...
 
+    @abstractmethod
     def after(self, text: bytes) -> Node:
         """Return the node that follows the captured bytes."""
-        ...
 
+    @abstractmethod
     def after_any(self) -> Node | None:
         """Return a node that stands for ``after(text)`` whatever the text, if there is one.
 
-        The two may differ only beyond the end of another captured text; where the continuation
-        ``is_unsure``, it may hold more than ``after(text)`` from the beginning.
+        The two may differ after :meth:`exceptions`, and beyond the end of another captured text;
+        where the continuation ``is_unsure``, it may hold more than ``after(text)`` from the
+        beginning.
         """
-        ...
 
     @property
     def is_unsure(self) -> bool:
         """Whether what follows must be looked at with the text known."""
-        ...
+        return False
 
+    @abstractmethod
     def may_end_another(self, suffix: bytes) -> bool:
         """Whether the bytes after a captured text may hold the end of another one."""
-        ...
+
+    @property
+    def has_exceptions(self) -> bool:
+        """Whether there may be :meth:`exceptions`.
+
+        If so, the captured language is that of all JSON strings, closing quote included.
+        """
+        return False
+
+    def exceptions(self, prefix: str) -> Iterable[str]:
+        """Return the strings beginning with ``prefix`` after which comes something else.
+
+        What comes there is what ``after`` says and ``after_any`` does not; maybe nothing at all.
+        """
+        del prefix
+        return ()
 
 
 class Captured(Node):
@@ -66,7 +84,11 @@ class Captured(Node):
         )
 
     def _make_first_bytes(self) -> int:
-        return self.rest.first_bytes
+        first = self.rest.first_bytes
+        closing = 1 << ord('"')
+        if first & closing and self.then.has_exceptions and self.step(ord('"')) is EMPTY:
+            first ^= closing
+        return first
 
     def derivative(self, byte: int) -> Node:
         """Return what may follow ``byte``. Not kept: what is captured seldom comes again."""
@@ -76,6 +98,11 @@ class Captured(Node):
         """Compute the derivative by a byte."""
         target = self.rest.derivative(byte)
         return EMPTY if target is EMPTY else self._step(byte, target)
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        start = position
+        position, target = self.rest.leap(text, position)
+        return position, captured(target, self.then, self.text + text[start:position])
 
     def _step(self, byte: int, target: Node) -> Node:
         return captured(target, self.then, self.text + bytes((byte,)))

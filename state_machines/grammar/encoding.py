@@ -21,8 +21,8 @@ from functools import lru_cache
 
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import branch, choice, literal, sequence
-from state_machines.grammar.symbols import CodePointSet, byte_set, code_points
+from state_machines.grammar.nodes import Repetition, branch, choice, literal, sequence
+from state_machines.grammar.symbols import CodePointSet, byte_range, byte_set, code_points
 
 __all__ = [
     "BY_HEXADECIMAL",
@@ -55,6 +55,11 @@ _CONTROLS_WITHOUT_SHORT_FORM = CodePointSet([(0, 7), (11, 11), (14, 0x1F)])
 
 BY_HEXADECIMAL = _CONTROLS_WITHOUT_SHORT_FORM | code_points(0x7F, 0x10FFFF)
 """The characters that may be written as ``\\uXXXX``."""
+
+_HAS_ESCAPE = _NEEDS_ESCAPE | BY_HEXADECIMAL
+
+_PLAIN = [0x20 <= byte < 0x7F and byte not in b'"\\' for byte in range(256)]
+"""By byte, whether it stands for a character in a JSON string, which has no other spelling."""
 
 _Cell = tuple[int, int, Node]
 
@@ -90,6 +95,48 @@ class EncodedText(Lazy):
             members.append(literal(self.terminator))
         return choice(members)
 
+    def _make_first_bytes(self) -> int:
+        first = 1 << self.terminator[0] if self.text.nullable and self.terminator else 0
+        for characters, _ in self.text.row:
+            first |= _first_bytes(characters, self.spelling.escapes)
+        return first
+
+    def step(self, byte: int) -> Node:
+        if self._is_plain(byte):
+            return encoded(_after(self.text, byte), self.spelling, self.terminator)
+        if self.terminator and byte == self.terminator[0]:
+            return literal(self.terminator[1:]) if self.text.nullable else EMPTY
+        return super().step(byte)
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        if not self.terminator:
+            return position + 1, self.derivative(text[position])
+        node, start = self.text, position
+        while position < len(text) and self._is_plain(text[position]):
+            node = _after(node, text[position])
+            if node is EMPTY:
+                return len(text), EMPTY
+            position += 1
+        if position == start:
+            return position + 1, self.derivative(text[position])
+        return position, encoded(node, self.spelling, self.terminator)
+
+    def _is_plain(self, byte: int) -> bool:
+        """Whether a byte is a whole character and nothing else."""
+        if not self.spelling.escapes:
+            return byte < 0x80 and not self.terminator
+        return _PLAIN[byte] and not self.terminator.startswith(bytes((byte,)))
+
+
+def _after(text: Node, point: int) -> Node:
+    """Return the derivative of a language of code points."""
+    if isinstance(text, Repetition) and text.is_universal:
+        return text
+    for characters, target in text.row:
+        if point in characters:
+            return target
+    return EMPTY
+
 
 def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
     """Return the byte language of a code-point language; :data:`EMPTY` if it has no word."""
@@ -99,6 +146,18 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
         (EncodedText, id(text), spelling, terminator),
         lambda: EncodedText(text, spelling, terminator),
     )
+
+
+@lru_cache(maxsize=4096)
+def _first_bytes(characters: CodePointSet, escapes: bool) -> int:
+    """Return the bytes that the spelling of a character out of a set may begin with."""
+    raw = characters & ~_NEEDS_ESCAPE if escapes else characters
+    first = byte_set(raw & code_points(0, 0x7F))
+    for low, high in (raw & code_points(0x80, 0x10FFFF)).ranges:
+        first |= byte_range(chr(low).encode()[0], chr(high).encode()[0])
+    if escapes and (characters & _HAS_ESCAPE):
+        first |= 1 << ord("\\")
+    return first
 
 
 @lru_cache(maxsize=2048)

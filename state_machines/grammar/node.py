@@ -139,7 +139,10 @@ class Node:
         return node
 
     def leap(self, text: bytes, position: int) -> tuple[int, Node]:
-        """Match a byte of a text, or more if that is no dearer: (where it stands then, node)."""
+        """Match a byte of a text, or more if that is no dearer: (where it stands then, node).
+
+        No state that is left behind on the way may be nullable, for a caller goes on from there.
+        """
         return position + 1, self.derivative(text[position])
 
     def matches(self, text: bytes) -> bool:

@@ -94,7 +94,7 @@ class Sequence(Node):
         return first | node.first_bytes
 
     def leap(self, text: bytes, position: int) -> tuple[int, Node]:
-        if not isinstance(self.head, Literal):
+        if self.head.nullable:
             return position + 1, self.derivative(text[position])
         position, head = self.head.leap(text, position)
         return position, sequence(head, self.tail)

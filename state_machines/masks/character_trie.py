@@ -146,6 +146,18 @@ class CharacterTrie:
         children = range(self.first_child[vertex], self.first_child[vertex + 1])
         return [child for child in children if self.letter[child] == letter]
 
+    def ending(self, word: str) -> Ids:
+        """Return the leaving tokens that write a text, in any spelling, before they leave."""
+        vertices = [0]
+        for character in word:
+            letter = int(np.searchsorted(self.alphabet, ord(character)))
+            if letter == len(self.alphabet) or self.alphabet[letter] != ord(character):
+                return self.leaving_ids[:0]
+            vertices = [child for vertex in vertices for child in self.spelling(vertex, letter)]
+        bounds = [np.searchsorted(self.leaving_at, (at, at + 1)) for at in vertices]
+        parts = [self.leaving_ids[first:last] for first, last in bounds]
+        return np.concatenate([self.leaving_ids[:0], *parts])
+
     @cached_property
     def _at_root(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}

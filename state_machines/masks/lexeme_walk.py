@@ -63,7 +63,7 @@ class SuffixTrie:
                     if child.token_ids:
                         yield beyond, child.token_ids[0]
                     if child.children:
-                        stack.append((child, node.step(byte), beyond))
+                        stack.append((child, node.derivative(byte), beyond))
 
     def merge_ids(self) -> None:
         """Make one array of each vertex's ids; to be called before :meth:`accepted`."""
@@ -133,11 +133,32 @@ class LexemeWalk:
     or end with it. :meth:`beyond` tells what becomes of those that go on.
     """
 
-    __slots__ = ("__weakref__", "inside")
+    __slots__ = ("__weakref__", "_inside_ids", "inside")
 
     def __init__(self, inside: Mask) -> None:
         inside.flags.writeable = False
         self.inside = inside
+        self._inside_ids: Ids | None = None
+
+    @property
+    def inside_ids(self) -> Ids:
+        """The tokens of ``inside``, as ids."""
+        if self._inside_ids is None:
+            self._inside_ids = np.flatnonzero(self.inside).astype(np.int32)
+        return self._inside_ids
+
+    @property
+    def leads(self) -> Sequence[bytes] | None:
+        """The byte strings before the text of a JSON string, if the lexeme is such."""
+        return None
+
+    def leaving_ids(self) -> Ids:
+        """Return all tokens that end the lexeme and those that go on beyond it."""
+        raise NotImplementedError  # pragma: no cover - abstract
+
+    def ending(self, word: str) -> Ids:
+        """Return the tokens that write the rest of a JSON string, in any spelling, and close it."""
+        raise NotImplementedError  # pragma: no cover - strings give it
 
     def beyond(self, rest: Node) -> list[Beyond]:
         """Return the tokens whose suffix ``rest`` can begin with."""
@@ -163,6 +184,10 @@ class FullWalk(LexemeWalk):
         self._exits: Ids = exits[exits > 0].astype(np.int32)
         self._trie = trie
         self._suffixes: SuffixTrie | None = None
+
+    def leaving_ids(self) -> Ids:
+        """Return all tokens that end the lexeme and those that go on beyond it."""
+        return self._trie.tokens_from_all(self._exits.tolist())
 
     def beyond(self, rest: Node) -> list[Beyond]:
         """Return the tokens whose suffix ``rest`` can begin with."""

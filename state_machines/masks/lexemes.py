@@ -14,12 +14,12 @@ from state_machines.masks.lexeme_walk import Beyond, FullWalk, LexemeWalk, state
 from state_machines.masks.narrow_walk import MAX_VISITS, NarrowWalk
 from state_machines.masks.recent import Recent
 from state_machines.masks.text_walks import StringTokens, TextWalk
-from state_machines.masks.token_trie import TokenTrie
+from state_machines.masks.token_trie import Ids, TokenTrie, joined
 
 __all__ = ["Lexemes"]
 
 MAX_WALKS = 256
-MAX_TEXTS = 128
+MAX_TEXTS = 512
 MAX_STARTS = 64
 MAX_LEADS = 16
 """Byte strings that may stand before a JSON string's text."""
@@ -69,7 +69,7 @@ class Lexemes:
                 walks.append(self._text(path[-1], text))
         for walk in walks:
             inside |= walk.inside
-        return _LedWalk(inside, walks)
+        return _LedWalk(inside, walks, leads)
 
     def _text(self, start: int, text: Node) -> TextWalk:
         walk = self._texts.get((start, text))
@@ -85,11 +85,27 @@ class Lexemes:
 class _LedWalk(LexemeWalk):
     """A text with one of several byte strings before it."""
 
-    __slots__ = ("_walks",)
+    __slots__ = ("_leads", "_walks")
 
-    def __init__(self, inside: npt.NDArray[np.bool_], walks: list[TextWalk]) -> None:
+    def __init__(
+        self, inside: npt.NDArray[np.bool_], walks: list[TextWalk], leads: list[bytes]
+    ) -> None:
         super().__init__(inside)
         self._walks = walks
+        self._leads = leads
+
+    @property
+    def leads(self) -> list[bytes]:
+        """The byte strings before the text."""
+        return self._leads
+
+    def leaving_ids(self) -> Ids:
+        """Return all tokens that close the string, whatever follows."""
+        return joined([walk.leaving_ids() for walk in self._walks])
+
+    def ending(self, word: str) -> Ids:
+        """Return the tokens that write the whole string, in any spelling, and close it."""
+        return joined([walk.ending(word) for walk in self._walks])
 
     def beyond(self, rest: Node) -> list[Beyond]:
         """Return the tokens whose suffix ``rest`` can begin with."""

@@ -23,12 +23,13 @@ class NarrowWalk(LexemeWalk):
     Raises :class:`OverflowError` when they are not few.
     """
 
-    __slots__ = ("_beyond_exits", "_trie")
+    __slots__ = ("_beyond_exits", "_exits", "_trie")
 
     def __init__(self, lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> None:
         inside = np.zeros(vocabulary_size, np.bool_)
         self._trie = trie
         self._beyond_exits: dict[int, list[int]] = {}
+        self._exits: list[int] = []
         visits = 0
         stack = [(lexeme, 0)]
         while stack:
@@ -36,8 +37,10 @@ class NarrowWalk(LexemeWalk):
             for byte, child in trie.children_in(vertex, node.first_bytes):
                 visits += 1
                 inside[trie.tokens_at(child)] = True
+                target = node.step(byte)
+                if target.nullable:
+                    self._exits.append(child)
                 if trie.has_children(child):
-                    target = node.step(byte)
                     stack.append((target, child))
                     if target.nullable:
                         for mark, beyond in trie.children_in(child, ANY_BYTE):
@@ -45,6 +48,10 @@ class NarrowWalk(LexemeWalk):
             if visits > MAX_VISITS:
                 raise OverflowError(f"more than {MAX_VISITS} vertices are alive")
         super().__init__(inside)
+
+    def leaving_ids(self) -> Ids:
+        """Return all tokens that end the lexeme and those that go on beyond it."""
+        return self._trie.tokens_from_all(self._exits)
 
     def beyond(self, rest: Node) -> list[Beyond]:
         """Return the tokens whose suffix ``rest`` can begin with."""

@@ -8,6 +8,7 @@ whole-array operations, with bounds on the length beside it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -165,6 +166,19 @@ class TextWalk(LexemeWalk):
         super().__init__(inside)
         self._tokens = tokens
         self.leaves = leaves
+
+    @property
+    def leads(self) -> Sequence[bytes]:
+        """The byte strings before the text: none."""
+        return (b"",)
+
+    def leaving_ids(self) -> Ids:
+        """Return all tokens that close the string, whatever follows."""
+        return self._tokens.trie.leaving_ids[self.leaves]
+
+    def ending(self, word: str) -> Ids:
+        """Return the tokens that write the rest of the string, in any spelling, and close it."""
+        return self._tokens.trie.ending(word)
 
     def beyond(self, rest: Node) -> list[Beyond]:
         """Return the tokens that go on beyond the string with what ``rest`` can begin with."""

@@ -7,7 +7,7 @@ slice; the root is 0. Everything that walks over many vertices does so in whole-
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from state_machines.vocabulary import Vocabulary
 __all__ = ["TokenTrie"]
 
 Ids = npt.NDArray[np.int32]
+
+MAX_VERTICES = 20_000
+"""Texts whose vertices are remembered."""
 
 
 class TokenTrie:
@@ -76,6 +79,7 @@ class TokenTrie:
         self._low = array("i", self.low.tobytes())
         self._end = array("i", self._ends.tobytes())
         self._marks = self.byte.tobytes()
+        self._vertices: dict[bytes, int | None] = {}
         self._root = {self._marks[vertex]: vertex for vertex in self.children(0)}
 
     @property
@@ -101,20 +105,32 @@ class TokenTrie:
     def _child(self, vertex: int, byte: int) -> int | None:
         if vertex == 0:
             return self._root.get(byte)
-        marks = self._marks
-        return next((child for child in self.children(vertex) if marks[child] == byte), None)
+        child = self._marks.find(byte, self._first_child[vertex], self._first_child[vertex + 1])
+        return None if child < 0 else child
 
-    def children_in(self, vertex: int, first: int) -> Iterator[tuple[int, int]]:
-        """Yield (byte, child) for the children of a vertex whose byte is in the set ``first``."""
+    def children_in(self, vertex: int, first: int) -> list[tuple[int, int]]:
+        """Return (byte, child) for the children of a vertex whose byte is in the set ``first``."""
         if vertex == 0:
             root = self._root
-            return ((byte, root[byte]) for byte in bytes_in(first) if byte in root)
+            return [(byte, root[byte]) for byte in bytes_in(first) if byte in root]
+        low, high = self._first_child[vertex], self._first_child[vertex + 1]
         marks = self._marks
-        return (
-            (marks[child], child)
-            for child in range(self._first_child[vertex], self._first_child[vertex + 1])
-            if first >> marks[child] & 1
-        )
+        if first & (first - 1) == 0:
+            byte = first.bit_length() - 1
+            child = marks.find(byte, low, high) if first else -1
+            return [] if child < 0 else [(byte, child)]
+        return [(marks[child], child) for child in range(low, high) if first >> marks[child] & 1]
+
+    def vertex(self, text: bytes) -> int | None:
+        """Return the vertex of a text; ``None`` if no token begins with it."""
+        known = self._vertices.get(text, -1)
+        if known == -1:
+            path = self.path(text)
+            known = path[-1] if len(path) == len(text) else None
+            if len(self._vertices) >= MAX_VERTICES:
+                self._vertices.clear()
+            self._vertices[text] = known
+        return known
 
     def has_children(self, vertex: int) -> bool:
         """Whether a token goes on beyond the vertex."""
@@ -127,6 +143,15 @@ class TokenTrie:
     def tokens_at(self, vertex: int) -> Ids:
         """Return the ids of the tokens that end at a vertex."""
         return self.ids[self._low[vertex] : self._end[vertex]]
+
+    def tokens_from(self, vertex: int) -> Ids:
+        """Return the ids of the tokens that begin with a vertex's bytes."""
+        return self.ids[self._low[vertex] : self.high[vertex]]
+
+    def tokens_from_all(self, vertices: Iterable[int]) -> Ids:
+        """Return the ids of the tokens that begin with the bytes of one of several vertices."""
+        parts = [self.tokens_from(vertex) for vertex in vertices]
+        return np.unique(joined(parts)).astype(np.int32)
 
     def count_from_root(self, first: int) -> int:
         """Return the number of tokens that begin with a byte of the set ``first``."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from state_machines.grammar.capture import captured
+from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
@@ -86,7 +86,7 @@ class ArrayPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctItem:
+class DistinctItem(Continuation):
     """What follows an item that may not come again."""
 
     plan: ArrayPlan

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import Node
@@ -69,6 +71,7 @@ class MemberSteps:
         self.names = listed_names(shape)
         self.terms = [shape.value_of(name, table) for name in self.names]
         self.cells = [cell for cell in name_cells(shape, table) if not is_empty(cell.term)]
+        self._sorted_names = sorted(self.names)
         self._index = {name: index for index, name in enumerate(self.names)}
         self._claims = Claims(
             shape, dict(zip(self.names, self.terms, strict=True)), table, is_empty, is_barred
@@ -133,6 +136,23 @@ class MemberSteps:
                 )
             if not names.is_empty:
                 yield cell, names
+
+    def any_name(self, state: MemberState) -> NameCell | None:
+        """Return the cell of unlisted names, if any at all may come next and all in one way."""
+        if self._bounded or len(self.cells) != 1 or (state.missing and not self.any_order):
+            return None
+        return self.cells[0] if self.cells[0].holds_all_others else None
+
+    def index_of(self, name: str) -> int | None:
+        """Return the number of a listed name."""
+        return self._index.get(name)
+
+    def names_from(self, prefix: str) -> Iterator[str]:
+        """Yield the listed names that begin with a prefix."""
+        for name in islice(self._sorted_names, bisect_left(self._sorted_names, prefix), None):
+            if not name.startswith(prefix):
+                return
+            yield name
 
     def _parts(self, state: MemberState, names: Node) -> Iterator[tuple[Node, str | None, str]]:
         """Tell names apart as far as it matters which is taken: (language, name, one of them).

@@ -29,6 +29,11 @@ class NameCell:
             self._unlisted = without_names(self._names, self._listed)
         return self._unlisted
 
+    @property
+    def holds_all_others(self) -> bool:
+        """Whether all names are in it that are not listed."""
+        return self._names is everything(ANY_CODE_POINT)
+
 
 def listed_names(shape: ObjectShape) -> tuple[str, ...]:
     """Return the names a shape speaks of: in the schema's order, then what else it requires."""

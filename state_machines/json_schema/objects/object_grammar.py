@@ -11,11 +11,13 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from state_machines.grammar.capture import captured
+from state_machines.grammar.boolean import everything
+from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EPSILON, Node, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import branch, choice, literal, sequence
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
 from state_machines.json_schema.objects.names import (
@@ -25,6 +27,9 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["ObjectPlan"]
+
+
+_ANY_STRING = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
 
 
 class _Vertex:
@@ -127,20 +132,27 @@ class Members(Lazy):
             closing = EPSILON if state.is_first else layout.closing(depth)
             ways.append(sequence(closing, literal(b"}")))
         if plan.steps.shape.most is None or state.count < plan.steps.shape.most:
-            names = [
-                captured(encoded(free, JSON_STRING, b'"'), Unlisted(plan, state, cell))
-                for cell, free in plan.steps.unlisted(state)
-            ]
-            candidates = plan.steps.candidates(state)
-            if candidates:
-                names.append(_names_below(plan, state, plan.root, candidates))
             gap = layout.opening(depth) if state.is_first else layout.comma(depth)
-            ways.append(sequence(gap, literal(b'"'), choice(names)))
+            ways.append(sequence(gap, literal(b'"'), self._names()))
         return choice(ways)
+
+    def _names(self) -> Node:
+        plan, state = self.plan, self.state
+        candidates = plan.steps.candidates(state)
+        cell = plan.steps.any_name(state)
+        if cell is not None:
+            return captured(_ANY_STRING, AnyName(plan, state, cell, candidates))
+        names = [
+            captured(encoded(free, JSON_STRING, b'"'), Unlisted(plan, state, cell))
+            for cell, free in plan.steps.unlisted(state)
+        ]
+        if candidates:
+            names.append(_names_below(plan, state, plan.root, candidates))
+        return choice(names)
 
 
 @dataclass(frozen=True, slots=True)
-class Unlisted:
+class Unlisted(Continuation):
     """What follows an unlisted name, which is then taken."""
 
     plan: ObjectPlan
@@ -161,16 +173,50 @@ class Unlisted:
         """Return the node after a name that plays no part in what follows, if that can be."""
         if not self.plan.steps.has_names_to_spare(self.state, self.cell):
             return None
-        return self.plan.unlisted_value(self.state, self.cell, None)
-
-    @property
-    def is_unsure(self) -> bool:
-        """Whether what was written may matter at once; :meth:`after_any` is not given then."""
-        return False
+        return _unlisted_value(self.plan, self.state, self.cell)
 
     def may_end_another(self, suffix: bytes) -> bool:
-        """Whether another name may end in these bytes."""
-        return suffix.count(b'"') > 1
+        """Whether another name of the object may end in these bytes."""
+        return suffix.partition(b",")[2].count(b'"') > 1
+
+
+@dataclass(frozen=True, slots=True)
+class AnyName(Unlisted):
+    """What follows a name where any may stand: a listed one as well as any other."""
+
+    candidates: int
+
+    @property
+    def key(self) -> Hashable:
+        """What tells this continuation from others."""
+        return (AnyName, id(self.plan), self.state, id(self.cell))
+
+    def after(self, text: bytes) -> Node:
+        """Return the node after the name spelled by ``text``, closing quote included."""
+        name = json.loads(b'"' + text)
+        index = self.plan.steps.index_of(name)
+        if index is not None:
+            is_open = self.candidates >> index & 1
+            return _listed_value(self.plan, self.state, index) if is_open else EMPTY
+        if name in self.state.unlisted:
+            return EMPTY
+        return self.plan.unlisted_value(self.state, self.cell, name)
+
+    def after_any(self) -> Node:
+        """Return the node after a name that is neither listed nor taken."""
+        return _unlisted_value(self.plan, self.state, self.cell)
+
+    @property
+    def has_exceptions(self) -> bool:
+        """Whether a name is listed or taken."""
+        return bool(self.plan.steps.names or self.state.unlisted)
+
+    def exceptions(self, prefix: str) -> Iterator[str]:
+        """Return the names that are listed or taken."""
+        yield from self.plan.steps.names_from(prefix)
+        for name in self.state.unlisted:
+            if name.startswith(prefix):
+                yield name
 
 
 class NameChoice(Lazy):
@@ -211,15 +257,18 @@ def _names_below(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidat
 
 
 def _name_rest(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates: int) -> Node:
-    entry = vertex.entry
-    if entry is not None:
-        return intern_node(
-            (_ListedValue, id(plan), state, entry), lambda: _ListedValue(plan, state, entry)
-        )
+    if vertex.entry is not None:
+        return _listed_value(plan, state, vertex.entry)
     left = candidates & vertex.below
     return intern_node(
         (NameChoice, id(plan), state, id(vertex), left),
         lambda: NameChoice(plan, state, vertex, left),
+    )
+
+
+def _listed_value(plan: ObjectPlan, state: MemberState, index: int) -> Node:
+    return intern_node(
+        (_ListedValue, id(plan), state, index), lambda: _ListedValue(plan, state, index)
     )
 
 
@@ -237,3 +286,25 @@ class _ListedValue(Lazy):
     def expand(self) -> Node:
         """Return colon, value and the other members."""
         return self.plan.listed_value(self.state, self.index)
+
+
+def _unlisted_value(plan: ObjectPlan, state: MemberState, cell: NameCell) -> Node:
+    return intern_node(
+        (_UnlistedValue, id(plan), state, id(cell)), lambda: _UnlistedValue(plan, state, cell)
+    )
+
+
+class _UnlistedValue(Lazy):
+    """What follows an unlisted name that is not remembered."""
+
+    __slots__ = ("cell", "plan", "state")
+
+    def __init__(self, plan: ObjectPlan, state: MemberState, cell: NameCell) -> None:
+        super().__init__(min_length=2)
+        self.plan = plan
+        self.state = state
+        self.cell = cell
+
+    def expand(self) -> Node:
+        """Return colon, value and the other members."""
+        return self.plan.unlisted_value(self.state, self.cell, None)

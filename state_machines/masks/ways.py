@@ -1,0 +1,110 @@
+"""A state taken apart into what masks are made of: alternatives, lexemes, and the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from state_machines.grammar.boolean import Complement, Intersection, intersection
+from state_machines.grammar.capture import Captured, captured
+from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import Choice, Sequence, sequence
+
+__all__ = ["Split", "alternatives", "exceptional_words", "split", "without_taken"]
+
+SHORT = 4
+"""Length up to which what stands before a text is walked together with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A state as a lexeme and the rest (``None``: it depends on the lexeme's text).
+
+    ``captures`` are captured texts around the lexeme, outermost first; where there are such, the
+    rest is exact only up to the end of the next captured text, and not after the exceptions.
+    """
+
+    lexeme: Node
+    rest: Node | None
+    captures: tuple[Captured, ...] = ()
+
+
+def alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
+    """Yield nodes that are together the state, none of them with a choice near its front.
+
+    ``room`` is how many more bytes count as near.
+    """
+    head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+    if isinstance(head, Choice):
+        for member in head.members:
+            yield from alternatives(sequence(member, tail), room)
+    elif isinstance(head, Captured):
+        for rest in alternatives(head.rest, room):
+            yield sequence(captured(rest, head.then, head.text), tail)
+    elif isinstance(head, Lazy) and not isinstance(head, EncodedText) and room == SHORT:
+        yield from alternatives(sequence(head.expansion, tail), room - 1)
+    elif head.max_length is not None and head.max_length <= room and tail is not EPSILON:
+        for rest in alternatives(tail, room - head.max_length):
+            yield sequence(head, rest)
+    else:
+        yield state
+
+
+def without_taken(state: Node) -> tuple[Node, list[Node]] | None:
+    """Return a state with texts in it that are taken, and these; ``None`` if it has none.
+
+    They differ from other texts in few tokens, which are looked at one by one.
+    """
+    head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+    if not isinstance(head, Captured) or not isinstance(head.rest, Intersection):
+        return None
+    members = head.rest.members
+    taken = [member.body for member in members if isinstance(member, Complement)]
+    others = [member for member in members if not isinstance(member, Complement)]
+    if not taken or not others:
+        return None
+    return sequence(captured(intersection(others), head.then, head.text), tail), taken
+
+
+def split(state: Node) -> Split | None:
+    """Split a state after the first text in it; ``None`` where there is none at the front."""
+    before: list[Node] = []
+    captures: list[Captured] = []
+    while True:
+        head, rest = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+        if isinstance(head, EncodedText):
+            return Split(sequence(*before, head), rest, tuple(captures))
+        if isinstance(head, Captured):
+            after = head.then.after_any()
+            captures.append(head)
+            if after is None:
+                inner = split(head.rest)
+                lexeme = sequence(*before, inner.lexeme) if inner is not None else EPSILON
+                return Split(lexeme, None, tuple(captures)) if inner is not None else None
+            state = sequence(head.rest, after, rest)
+            continue
+        if rest is EPSILON or isinstance(head, Lazy):
+            return None
+        before.append(head)
+        state = rest
+
+
+def exceptional_words(found: Split) -> list[str] | bool | None:
+    """Return what is still to be written of the exceptions to what goes on after a captured text.
+
+    ``None`` where there are none; ``True`` where they cannot be told, since the text that was
+    captured ends within a character.
+    """
+    if not found.captures or not found.captures[-1].then.has_exceptions:
+        return None
+    capture = found.captures[-1]
+    prefix = ""
+    if capture.text:
+        if not isinstance(capture.rest, EncodedText):
+            return True
+        prefix = json.loads(b'"' + capture.text + b'"')
+    words = [word[len(prefix) :] for word in capture.then.exceptions(prefix)]
+    return words or None
