@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
+
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import bytes_in

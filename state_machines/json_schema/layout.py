@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from state_machines.grammar.node import EPSILON, Node
@@ -29,15 +30,17 @@ class Layout:
         """Whether members stand on lines of their own."""
         return self.name == "indented"
 
-    @property
+    @cached_property
     def colon(self) -> Node:
         """What stands between a name and its value."""
         return sequence(literal(b":"), self._space)
 
     def comma(self, depth: int) -> Node:
         """What stands between two members ``depth`` brackets deep."""
-        if self.is_indented:
-            return literal(b",\n" + b"  " * depth)
+        return literal(b",\n" + b"  " * depth) if self.is_indented else self._spaced_comma
+
+    @cached_property
+    def _spaced_comma(self) -> Node:
         return sequence(literal(b","), self._space)
 
     def opening(self, depth: int) -> Node:

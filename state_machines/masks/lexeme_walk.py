@@ -8,90 +8,45 @@ accepts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import leading_literal
 from state_machines.grammar.symbols import bytes_in
-from state_machines.masks.token_trie import Ids, TokenTrie
+from state_machines.masks.recent import RecentWeak
+from state_machines.masks.token_trie import Ids, TokenTrie, joined
+from state_machines.masks.trie_walk import TrieWalk
 
-__all__ = ["Beyond", "FullWalk", "LexemeWalk", "Suffixes", "gathered", "states_at_vertices"]
+__all__ = ["Beyond", "FullWalk", "LexemeWalk", "Suffixes", "states_at_vertices"]
 
 Mask = npt.NDArray[np.bool_]
 
-
-class SuffixTrie:
-    """Suffixes beyond the end of a lexeme, each with the tokens that have it."""
-
-    __slots__ = ("children", "token_ids")
-
-    def __init__(self) -> None:
-        self.children: dict[int, SuffixTrie] = {}
-        self.token_ids: list[Ids] = []
-
-    def insert(self, suffix: bytes, token_ids: Ids) -> None:
-        """Add tokens that have the suffix."""
-        vertex = self
-        for byte in suffix:
-            vertex = vertex.children.setdefault(byte, SuffixTrie())
-        vertex.token_ids.append(token_ids)
-
-    def accepted(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
-        """Yield (suffix, token ids) for the suffixes that a node can begin with."""
-        stack: list[tuple[SuffixTrie, Node, bytes]] = [(self, rest, b"")]
-        while stack:
-            vertex, node, text = stack.pop()
-            lead = leading_literal(node)
-            if lead is not None:
-                below: SuffixTrie | None = vertex
-                for byte in lead[0]:
-                    below = below.children.get(byte) if below is not None else None
-                    text += bytes((byte,))
-                    if below is not None and below.token_ids:
-                        yield text, below.token_ids[0]
-                if below is not None and below.children:
-                    stack.append((below, lead[1], text))
-                continue
-            first = node.first_bytes
-            for byte, child in vertex.children.items():
-                if first >> byte & 1:
-                    beyond = text + bytes((byte,))
-                    if child.token_ids:
-                        yield beyond, child.token_ids[0]
-                    if child.children:
-                        stack.append((child, node.derivative(byte), beyond))
-
-    def merge_ids(self) -> None:
-        """Make one array of each vertex's ids; to be called before :meth:`accepted`."""
-        stack = [self]
-        while stack:
-            vertex = stack.pop()
-            if len(vertex.token_ids) > 1:
-                vertex.token_ids = [np.concatenate(vertex.token_ids)]
-            stack.extend(vertex.children.values())
+MAX_CONTINUATIONS = 2048
 
 
 class Suffixes:
-    """Texts that tokens write beyond the end of a lexeme, by number."""
+    """Texts that tokens write beyond the end of a lexeme, by number; the empty one is left out."""
 
-    __slots__ = ("_ends_another", "_trie", "texts")
-
-    def __init__(self, texts: Sequence[bytes]) -> None:
-        self.texts = texts
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        self.texts = [text for text in dict.fromkeys(texts) if text]
+        self.numbers = {text: number for number, text in enumerate(self.texts)}
+        self._walk: TrieWalk | None = None
+        self._accepted: RecentWeak[Node, Mask] = RecentWeak(MAX_CONTINUATIONS)
         self._ends_another: dict[type[Continuation], Mask] = {}
-        self._trie: SuffixTrie | None = None
 
-    def accepted(self, rest: Node) -> list[int]:
-        """Return the numbers of the texts that a node can begin with."""
-        if self._trie is None:
-            self._trie = SuffixTrie()
-            for number, text in enumerate(self.texts):
-                self._trie.insert(text, np.array([number], np.int32))
-        return [int(numbers[0]) for _, numbers in self._trie.accepted(rest)]
+    def accepted(self, rest: Node) -> Mask:
+        """Return which of the texts a node can begin with: bool, shape (texts,)."""
+        known = self._accepted.get(rest)
+        if known is None:
+            if self._walk is None:
+                self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
+            known = np.zeros(len(self.texts), np.bool_)
+            known[self._walk.tokens(rest)] = True
+            self._accepted.put(rest, known)
+        return known
 
     def ending_another(self, then: Continuation) -> Mask:
         """Return which of the texts must be looked at with what was captured known."""
@@ -114,16 +69,19 @@ class Beyond:
         self.suffix = suffix
         self.suffixes = suffixes
 
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[bytes, Ids]]) -> Beyond:
+        """Return (suffix, token ids) as one."""
+        listed = list(pairs)
+        suffixes = Suffixes(text for text, _ in listed)
+        numbers = [suffixes.numbers[text] for text, _ in listed]
+        suffix = np.repeat(np.array(numbers, np.int32), [len(ids) for _, ids in listed])
+        return cls(joined([ids for _, ids in listed]), suffix, suffixes)
 
-def gathered(found: Iterable[tuple[bytes, Ids]]) -> list[Beyond]:
-    """Return (suffix, token ids) as one."""
-    pairs = list(found)
-    if not pairs:
-        return []
-    ids = np.concatenate([token_ids for _, token_ids in pairs])
-    counts = [len(token_ids) for _, token_ids in pairs]
-    suffix = np.repeat(np.arange(len(pairs), dtype=np.int32), counts)
-    return [Beyond(ids, suffix, Suffixes([text for text, _ in pairs]))]
+    def accepted(self, rest: Node) -> Beyond:
+        """Return those of the tokens whose suffix a node can begin with."""
+        found = self.suffixes.accepted(rest)[self.suffix]
+        return Beyond(self.ids[found], self.suffix[found], self.suffixes)
 
 
 class LexemeWalk:
@@ -171,7 +129,7 @@ class FullWalk(LexemeWalk):
     ``states`` and ``nodes`` are as :func:`states_at_vertices` gives them.
     """
 
-    __slots__ = ("_exits", "_suffixes", "_trie")
+    __slots__ = ("_beyond", "_exits", "_trie")
 
     def __init__(
         self, states: Ids, nodes: list[Node], trie: TokenTrie, vocabulary_size: int
@@ -183,7 +141,7 @@ class FullWalk(LexemeWalk):
         exits = np.flatnonzero(nullable[states])
         self._exits: Ids = exits[exits > 0].astype(np.int32)
         self._trie = trie
-        self._suffixes: SuffixTrie | None = None
+        self._beyond: Beyond | None = None
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that end the lexeme and those that go on beyond it."""
@@ -193,17 +151,10 @@ class FullWalk(LexemeWalk):
         """Return the tokens whose suffix ``rest`` can begin with."""
         if rest is EPSILON:
             return []
-        if self._suffixes is None:
-            self._suffixes = self._collect_suffixes()
-        return gathered(self._suffixes.accepted(rest))
-
-    def _collect_suffixes(self) -> SuffixTrie:
-        suffixes = SuffixTrie()
-        for vertex in self._exits.tolist():
-            for suffix, token_ids in self._trie.tokens_below(vertex):
-                suffixes.insert(suffix, token_ids)
-        suffixes.merge_ids()
-        return suffixes
+        if self._beyond is None:
+            below = self._trie.tokens_below
+            self._beyond = Beyond.of(pair for at in self._exits.tolist() for pair in below(at))
+        return [self._beyond.accepted(rest)]
 
 
 def states_at_vertices(lexeme: Node, trie: TokenTrie) -> tuple[Ids, list[Node]]:

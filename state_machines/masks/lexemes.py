@@ -10,7 +10,13 @@ import numpy.typing as npt
 from state_machines.grammar.encoding import JSON_STRING, EncodedText
 from state_machines.grammar.node import Node, live_bytes
 from state_machines.grammar.nodes import Sequence, sequence
-from state_machines.masks.lexeme_walk import Beyond, FullWalk, LexemeWalk, states_at_vertices
+from state_machines.masks.lexeme_walk import (
+    Beyond,
+    FullWalk,
+    LexemeWalk,
+    Suffixes,
+    states_at_vertices,
+)
 from state_machines.masks.narrow_walk import MAX_VISITS, NarrowWalk
 from state_machines.masks.recent import Recent
 from state_machines.masks.text_walks import StringTokens, TextWalk
@@ -35,7 +41,8 @@ class Lexemes:
         self._texts: Recent[tuple[int, Node], TextWalk] = Recent(MAX_TEXTS)
         self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
         # Every schema has strings: what takes long about them is done before the first mask.
-        self._strings.put(0, StringTokens(trie, 0, vocabulary_size))
+        self._suffixes = Suffixes(trie.after_each(ord('"')))
+        self._strings.put(0, StringTokens(trie, 0, vocabulary_size, self._suffixes))
 
     def walk(self, lexeme: Node) -> LexemeWalk:
         """Return the walk of a lexeme."""
@@ -76,7 +83,7 @@ class Lexemes:
         if walk is None:
             tokens = self._strings.get(start)
             if tokens is None:
-                made = StringTokens(self._trie, start, self._size)
+                made = StringTokens(self._trie, start, self._size, self._suffixes)
                 tokens = self._strings.put(start, made)
             walk = self._texts.put((start, text), tokens.walk(text))
         return walk

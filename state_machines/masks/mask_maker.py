@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from weakref import ref
 
 import numpy as np
@@ -10,12 +9,13 @@ import numpy.typing as npt
 
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import leading_literal, sequence
+from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
-from state_machines.masks.ways import Split, alternatives, exceptional_words, split, without_taken
+from state_machines.masks.trie_walk import TrieWalk
+from state_machines.masks.ways import Split, alternatives, exceptional_words, is_narrow, split, without_taken
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskMaker", "TokenMask"]
@@ -50,14 +50,16 @@ class TokenMask:
 class _Parts:
     """What a mask is put together from."""
 
-    __slots__ = ("ids", "less", "lexemes")
+    __slots__ = ("few", "ids", "lexemes")
 
     def __init__(self) -> None:
+        self.few: list[int] = []
         self.ids: list[Ids] = []
         self.lexemes: list[tuple[LexemeWalk, Ids]] = []
 
     def mask(self) -> TokenMask:
         """Return all of it as one set."""
+        self.ids.append(np.array(self.few, np.int32))
         if not self.lexemes:
             return TokenMask(None, joined(self.ids))
         main, less = max(self.lexemes, key=lambda found: len(found[0].inside_ids))
@@ -76,6 +78,7 @@ class MaskMaker:
         self._forms = vocabulary.token_bytes
         self._trie = TokenTrie(vocabulary)
         self._end_ids: Ids = np.array(sorted(vocabulary.end_token_ids), np.int32)
+        self._trie_walk = TrieWalk(self._trie)
         self._lexemes = Lexemes(self._trie, self._size)
         self._is_excepted = np.zeros(self._size, np.bool_)
 
@@ -97,17 +100,21 @@ class MaskMaker:
             parts.ids.append(self._less_taken(state, *wider))
             return
         found = split(state)
-        if found is None or self._trie.count_from_root(found.lexeme.first_bytes) < WIDE:
-            self._walk(state, 0, parts.ids)
+        if found is None or self._is_narrow(found):
+            parts.few += self._trie_walk.tokens(state)
             return
         walk = self._lexemes.walk(found.lexeme)
-        excepted = self._exceptions(state, found, walk, parts.ids)
+        excepted = self._exceptions(state, found, walk, parts)
         parts.lexemes.append((walk, excepted))
         if found.rest is None:
             return
         self._collect_beyond(state, found, walk.beyond(found.rest), excepted, parts.ids)
         if found.lexeme.nullable:
             self._collect(found.rest, parts)
+
+    def _is_narrow(self, found: Split) -> bool:
+        """Whether a state is walked vertex by vertex."""
+        return self._trie.count_from_root(found.lexeme.first_bytes) < WIDE or is_narrow(found.text)
 
     def _collect_beyond(
         self, state: Node, found: Split, leaving: list[Beyond], excepted: Ids, parts: list[Ids]
@@ -133,9 +140,7 @@ class MaskMaker:
         self._is_excepted[excepted] = False
         return kept
 
-    def _exceptions(
-        self, state: Node, found: Split, walk: LexemeWalk, parts: list[Ids]
-    ) -> Ids:
+    def _exceptions(self, state: Node, found: Split, walk: LexemeWalk, parts: _Parts) -> Ids:
         """Return the tokens that end a captured text which is an exception.
 
         Those of them that are allowed go into ``parts``.
@@ -146,7 +151,7 @@ class MaskMaker:
         trie = self._trie
         if isinstance(words, bool) or walk.leads is None:
             doubtful = walk.leaving_ids()
-            parts.append(self._exactly(state, doubtful))
+            parts.ids.append(self._exactly(state, doubtful))
             return doubtful
         excepted: list[Ids] = []
         for word in words:
@@ -154,7 +159,7 @@ class MaskMaker:
             if spelled is None:
                 doubtful = walk.ending(word)
                 excepted.append(doubtful)
-                parts.append(self._exactly(state, doubtful))
+                parts.ids.append(self._exactly(state, doubtful))
                 continue
             for lead in walk.leads:
                 text = lead + spelled
@@ -164,37 +169,16 @@ class MaskMaker:
                 excepted.append(trie.tokens_from(vertex))
                 node = state.after(text)
                 if node is not EMPTY:
-                    parts.append(trie.tokens_at(vertex))
-                    self._walk(node, vertex, parts)
+                    trie.add_tokens_at(vertex, parts.few)
+                    parts.few += self._trie_walk.tokens(node, vertex)
         return joined(excepted)
-
-    def _walk(self, state: Node, start: int, parts: list[Ids]) -> None:
-        """Collect the tokens below a vertex that a state there allows, vertex by vertex."""
-        trie = self._trie
-        stack = [(state, start)]
-        while stack:
-            node, vertex = stack.pop()
-            lead = leading_literal(node)
-            if lead is not None:
-                path = trie.path(lead[0], vertex)
-                parts.extend(trie.tokens_at(at) for at in path if trie.has_tokens(at))
-                if len(path) == len(lead[0]) and trie.has_children(path[-1]):
-                    stack.append((lead[1], path[-1]))
-                continue
-            for byte, child in trie.children_in(vertex, node.first_bytes):
-                token_ids = trie.tokens_at(child)
-                if len(token_ids):
-                    parts.append(token_ids)
-                if trie.has_children(child):
-                    stack.append((node.derivative(byte), child))
 
     def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> Ids:
         """Return the tokens of a wider state, less those that lead into what is taken."""
         allowed = self.mask(wider).dense(self._size).copy()
-        parts: list[Ids] = []
-        for text in taken:
-            self._walk(sequence(text, everything(ANY_BYTE)), 0, parts)
-        doubtful = joined(parts)
+        beginning = [sequence(text, everything(ANY_BYTE)) for text in taken]
+        listed = [i for node in beginning for i in self._trie_walk.tokens(node)]
+        doubtful = np.array(listed, np.int32)
         doubtful = doubtful[allowed[doubtful]]
         allowed[doubtful] = False
         allowed[self._exactly(state, doubtful)] = True

@@ -8,7 +8,7 @@ import numpy as np
 
 from state_machines.grammar.node import Node, live_bytes
 from state_machines.grammar.symbols import ANY_BYTE
-from state_machines.masks.lexeme_walk import Beyond, LexemeWalk, gathered
+from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.token_trie import Ids, TokenTrie
 
 __all__ = ["MAX_VISITS", "NarrowWalk"]
@@ -55,7 +55,8 @@ class NarrowWalk(LexemeWalk):
 
     def beyond(self, rest: Node) -> list[Beyond]:
         """Return the tokens whose suffix ``rest`` can begin with."""
-        return gathered(self._beyond(rest))
+        found = list(self._beyond(rest))
+        return [Beyond.of(found)] if found else []
 
     def _beyond(self, rest: Node) -> Iterator[tuple[bytes, Ids]]:
         trie = self._trie

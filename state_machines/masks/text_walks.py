@@ -21,12 +21,10 @@ from state_machines.grammar.shortest import shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.masks.character_trie import CharacterTrie, Flags
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk, Suffixes
-from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie
 
 __all__ = ["StringTokens", "TextWalk"]
 
-MAX_CONTINUATIONS = 2048
 MAX_DIFFERENCES = 600
 FEW_LETTERS = 16
 
@@ -34,12 +32,20 @@ FEW_LETTERS = 16
 class StringTokens:
     """The tokens below a vertex of a byte trie as the inside of a JSON string; their walks."""
 
-    def __init__(self, trie: TokenTrie, start: int, vocabulary_size: int) -> None:
+    def __init__(
+        self, trie: TokenTrie, start: int, vocabulary_size: int, suffixes: Suffixes
+    ) -> None:
         self.trie = CharacterTrie(trie, start)
         self.size = vocabulary_size
-        self.suffixes = Suffixes(self.trie.suffixes)
-        self._closes: Flags = np.array([not text for text in self.trie.suffixes], np.bool_)
-        self._accepted: RecentWeak[Node, Ids] = RecentWeak(MAX_CONTINUATIONS)
+        closing = np.array([not text for text in self.trie.suffixes], np.bool_)
+        self._closes: Flags = closing[self.trie.suffix]
+        numbers = [suffixes.numbers.get(text, -1) for text in self.trie.suffixes]
+        self._going_on = np.flatnonzero(~self._closes)
+        self._beyond = Beyond(
+            self.trie.leaving_ids[self._going_on],
+            np.array(numbers, np.int32)[self.trie.suffix[self._going_on]],
+            suffixes,
+        )
 
     def walk(self, text: Node) -> TextWalk:
         """Return what a language of characters makes of the tokens."""
@@ -59,15 +65,13 @@ class StringTokens:
         """Any text."""
         return self._bounded(0, None)
 
-    def accepted(self, rest: Node) -> Ids:
-        """Return which of the leaving tokens, by index, write what a node can begin with."""
-        known = self._accepted.get(rest)
-        if known is None:
-            allowed = np.zeros(len(self.suffixes.texts), np.bool_)
-            allowed[self.suffixes.accepted(rest)] = True
-            found = np.flatnonzero(allowed[self.trie.suffix]).astype(np.int32)
-            known = self._accepted.put(rest, found)
-        return known
+    def beyond(self, leaves: Flags) -> Beyond:
+        """Return the tokens that go on beyond the string, of those leaving ones that may."""
+        every = self._beyond
+        if leaves.all():
+            return every
+        kept = leaves[self._going_on]
+        return Beyond(every.ids[kept], every.suffix[kept], every.suffixes)
 
     def result(self, whole: Flags, begun: Flags, leaves: Flags) -> TextWalk:
         """Make a walk of which tokens stay inside, by group of the trie's tokens."""
@@ -75,7 +79,7 @@ class StringTokens:
         inside = np.zeros(self.size, np.bool_)
         inside[trie.whole_ids] = whole
         inside[trie.begun_ids] = begun
-        inside[trie.leaving_ids[leaves & self._closes[trie.suffix]]] = True
+        inside[trie.leaving_ids[leaves & self._closes]] = True
         return TextWalk(inside, self, leaves)
 
     def _bounded(self, least: int, most: int | None) -> TextWalk:
@@ -160,12 +164,13 @@ class TextWalk(LexemeWalk):
     ``leaves``: bool, one for each leaving token of the trie: whether the text may end there.
     """
 
-    __slots__ = ("_tokens", "leaves")
+    __slots__ = ("_beyond", "_tokens", "leaves")
 
     def __init__(self, inside: Flags, tokens: StringTokens, leaves: Flags) -> None:
         super().__init__(inside)
         self._tokens = tokens
         self.leaves = leaves
+        self._beyond: Beyond | None = None
 
     @property
     def leads(self) -> Sequence[bytes]:
@@ -182,11 +187,9 @@ class TextWalk(LexemeWalk):
 
     def beyond(self, rest: Node) -> list[Beyond]:
         """Return the tokens that go on beyond the string with what ``rest`` can begin with."""
-        tokens = self._tokens
-        found = tokens.accepted(rest)
-        found = found[self.leaves[found]]
-        trie = tokens.trie
-        return [Beyond(trie.leaving_ids[found], trie.suffix[found], tokens.suffixes)]
+        if self._beyond is None:
+            self._beyond = self._tokens.beyond(self.leaves)
+        return [self._beyond.accepted(rest)]
 
 
 class _Automaton:

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.grammar.symbols import bytes_in
+from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["TokenTrie"]
 
 Ids = npt.NDArray[np.int32]
+
+_SEVERAL = -2
 
 MAX_VERTICES = 20_000
 """Texts whose vertices are remembered."""
@@ -36,11 +38,21 @@ class TokenTrie:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        forms = sorted(
+        self._build(
             (form, token_id)
             for token_id, form in enumerate(vocabulary.token_bytes)
             if form is not None and token_id not in vocabulary.end_token_ids
         )
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[bytes]) -> TokenTrie:
+        """Return a trie of byte strings, none of them empty, whose ids are their places."""
+        trie = cls.__new__(cls)
+        trie._build((text, number) for number, text in enumerate(texts))
+        return trie
+
+    def _build(self, tokens: Iterable[tuple[bytes, int]]) -> None:
+        forms = sorted(tokens)
         count = len(forms)
         lengths = np.fromiter((len(form) for form, _ in forms), np.int64, count)
         self.ids: Ids = np.fromiter((token_id for _, token_id in forms), np.int32, count)
@@ -79,7 +91,12 @@ class TokenTrie:
         self._low = array("i", self.low.tobytes())
         self._end = array("i", self._ends.tobytes())
         self._marks = self.byte.tobytes()
+        counts = self._ends - self.low
+        only = np.append(self.ids, np.int32(-1))[np.where(counts == 1, self.low, count)]
+        only[counts > 1] = _SEVERAL
+        self._only = array("i", only.astype(np.int32).tobytes())
         self._vertices: dict[bytes, int | None] = {}
+        self._bytes_below: dict[int, int] = {}
         self._root = {self._marks[vertex]: vertex for vertex in self.children(0)}
 
     @property
@@ -136,6 +153,51 @@ class TokenTrie:
         """Whether a token goes on beyond the vertex."""
         return self._first_child[vertex] < self._first_child[vertex + 1]
 
+    def follow(self, text: bytes, vertex: int, found: list[int]) -> int | None:
+        """Go down along a text, adding the ids of the tokens on the way to ``found``.
+
+        Returns the vertex at the end of the text; ``None`` if no token goes so far.
+        """
+        first_child, marks, only = self._first_child, self._marks, self._only
+        for byte in text:
+            vertex = marks.find(byte, first_child[vertex], first_child[vertex + 1])
+            if vertex < 0:
+                return None
+            token_id = only[vertex]
+            if token_id >= 0:
+                found.append(token_id)
+            elif token_id == _SEVERAL:
+                found += self.tokens_at(vertex).tolist()
+        return vertex
+
+    def bytes_below(self, vertex: int) -> int:
+        """Return the set of bytes that lead from a vertex to its children."""
+        known = self._bytes_below.get(vertex)
+        if known is None:
+            if len(self._bytes_below) >= MAX_VERTICES:
+                self._bytes_below.clear()
+            below = self._marks[self._first_child[vertex] : self._first_child[vertex + 1]]
+            known = self._bytes_below[vertex] = byte_set(below)
+        return known
+
+    def child(self, vertex: int, byte: int, found: list[int]) -> int:
+        """Go down by a byte that leads on, adding the ids of the tokens there to ``found``."""
+        vertex = self._marks.find(byte, self._first_child[vertex], self._first_child[vertex + 1])
+        token_id = self._only[vertex]
+        if token_id >= 0:
+            found.append(token_id)
+        elif token_id == _SEVERAL:
+            found += self.tokens_at(vertex).tolist()
+        return vertex
+
+    def add_tokens_at(self, vertex: int, found: list[int]) -> None:
+        """Add the ids of the tokens that end at a vertex to ``found``."""
+        token_id = self._only[vertex]
+        if token_id >= 0:
+            found.append(token_id)
+        elif token_id == _SEVERAL:
+            found += self.tokens_at(vertex).tolist()
+
     def has_tokens(self, vertex: int) -> bool:
         """Whether a token ends at the vertex."""
         return self._low[vertex] < self._end[vertex]
@@ -158,6 +220,12 @@ class TokenTrie:
         root = self._root
         vertices = [root[byte] for byte in bytes_in(first) if byte in root]
         return int((self.high[vertices] - self.low[vertices]).sum())
+
+    def after_each(self, byte: int) -> Iterator[bytes]:
+        """Yield what tokens write after a byte, for each place where it stands in them."""
+        for vertex in np.flatnonzero(self.byte == byte).tolist():
+            for text, _ in self.tokens_below(vertex) if vertex else ():
+                yield text
 
     def tokens_below(self, vertex: int) -> Iterator[tuple[bytes, Ids]]:
         """Yield (text beyond the vertex, token ids) for all tokens that go on beyond it."""

@@ -13,21 +13,25 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import Choice, Sequence, sequence
 
-__all__ = ["Split", "alternatives", "exceptional_words", "split", "without_taken"]
+__all__ = ["Split", "alternatives", "exceptional_words", "is_narrow", "split", "without_taken"]
 
 SHORT = 4
 """Length up to which what stands before a text is walked together with it."""
 
+FEW_BEGINNINGS = 96
+"""Beginnings of up to so many characters up to which a text is walked vertex by vertex."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A state as a lexeme and the rest (``None``: it depends on the lexeme's text).
+    """A state as a lexeme, which ends with the spelling of ``text``, and the rest (``None``: it depends on the lexeme's text).
 
     ``captures`` are captured texts around the lexeme, outermost first; where there are such, the
     rest is exact only up to the end of the next captured text, and not after the exceptions.
     """
 
     lexeme: Node
+    text: Node
     rest: Node | None
     captures: tuple[Captured, ...] = ()
 
@@ -76,20 +80,37 @@ def split(state: Node) -> Split | None:
     while True:
         head, rest = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
         if isinstance(head, EncodedText):
-            return Split(sequence(*before, head), rest, tuple(captures))
+            return Split(sequence(*before, head), head.text, rest, tuple(captures))
         if isinstance(head, Captured):
             after = head.then.after_any()
             captures.append(head)
             if after is None:
                 inner = split(head.rest)
-                lexeme = sequence(*before, inner.lexeme) if inner is not None else EPSILON
-                return Split(lexeme, None, tuple(captures)) if inner is not None else None
+                if inner is None:
+                    return None
+                lexeme = sequence(*before, inner.lexeme)
+                return Split(lexeme, inner.text, None, tuple(captures))
             state = sequence(head.rest, after, rest)
             continue
         if rest is EPSILON or isinstance(head, Lazy):
             return None
         before.append(head)
         state = rest
+
+
+def is_narrow(text: Node) -> bool:
+    """Whether a language of characters has few beginnings, so that few tokens suit it."""
+    stack = [(text, 0)]
+    beginnings = 0
+    while stack:
+        node, depth = stack.pop()
+        for characters, target in node.row:
+            beginnings += len(characters)
+            if beginnings > FEW_BEGINNINGS:
+                return False
+            if depth < SHORT - 1:
+                stack.extend((target, depth + 1) for _ in range(len(characters)))
+    return True
 
 
 def exceptional_words(found: Split) -> list[str] | bool | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import Node
@@ -32,8 +32,7 @@ from state_machines.json_schema.terms import Term, TermTable
 __all__ = ["MemberState", "MemberSteps"]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberState:
+class MemberState(NamedTuple):
     """What the members written so far leave open.
 
     ``allowed`` and ``missing`` are sets of listed names as bits: those that may still come, and
@@ -194,12 +193,12 @@ class MemberSteps:
     def after_listed(self, state: MemberState, index: int) -> Iterator[tuple[Term, MemberState]]:
         bit = 1 << index
         left = state.allowed & ~bit if self.any_order else state.allowed & ~((bit << 1) - 1)
-        target = replace(
-            state,
-            allowed=left,
-            missing=state.missing & ~bit,
-            met=self._passed(state, state.allowed & ~left & ~bit),
-        )
+        missing = state.missing & ~bit
+        if not self._bounded:
+            yield self.terms[index], MemberState(left, missing, state.unlisted, is_first=False)
+            return
+        met = self._passed(state, state.allowed & ~left & ~bit)
+        target = state._replace(allowed=left, missing=missing, met=met)
         yield from self._after_member(
             state, target, self.names[index], self._listed_claims[index], self.terms[index]
         )
@@ -208,12 +207,13 @@ class MemberSteps:
         self, state: MemberState, cell: NameCell, taken: str | None, example: str
     ) -> Iterator[tuple[Term, MemberState]]:
         """Yield what may follow an unlisted name; ``taken`` is it, if it is to be remembered."""
-        target = replace(
-            state,
-            allowed=state.allowed if self.any_order else 0,
-            unlisted=state.unlisted if taken is None else state.unlisted | {taken},
-            met=state.met if self.any_order else self._passed(state, state.allowed),
-        )
+        allowed = state.allowed if self.any_order else 0
+        unlisted = state.unlisted if taken is None else state.unlisted | {taken}
+        if not self._bounded:
+            yield cell.term, MemberState(allowed, state.missing, unlisted, is_first=False)
+            return
+        met = state.met if self.any_order else self._passed(state, state.allowed)
+        target = state._replace(allowed=allowed, unlisted=unlisted, met=met)
         claims = self._claims.of(example, cell.term)
         yield from self._after_member(state, target, example, claims, cell.term)
 
@@ -228,7 +228,7 @@ class MemberSteps:
         """Yield the ways in which a member may answer some of the clauses."""
         count = min(state.count + 1, self._counts_to)
         for value, met in self._claims.values(term, claims, state.met):
-            target = replace(state, is_first=False, count=count, met=met)
+            target = state._replace(is_first=False, count=count, met=met)
             if not self._bounded or self._can_finish(target, before, name):
                 yield value, target
 

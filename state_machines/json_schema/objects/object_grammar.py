@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.capture import Continuation, captured
@@ -117,7 +117,7 @@ class Members(Lazy):
         """Objects that differ in which clauses are met."""
         if not self.plan.steps.has_clauses:
             return None
-        return (Members, id(self.plan), replace(self.state, met=0))
+        return (Members, id(self.plan), self.state._replace(met=0))
 
     def holds(self, other: Node) -> bool:
         """Whether every clause that the other has met is met."""
@@ -282,6 +282,7 @@ class _ListedValue(Lazy):
         self.plan = plan
         self.state = state
         self.index = index
+        self._first = plan.layout.colon.first_bytes
 
     def expand(self) -> Node:
         """Return colon, value and the other members."""
@@ -304,6 +305,7 @@ class _UnlistedValue(Lazy):
         self.plan = plan
         self.state = state
         self.cell = cell
+        self._first = plan.layout.colon.first_bytes
 
     def expand(self) -> Node:
         """Return colon, value and the other members."""

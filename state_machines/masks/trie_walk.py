@@ -1,0 +1,105 @@
+"""The walk of a node over a trie, vertex by vertex, for what few tokens suit.
+
+A node is walked as it is written: a sequence is its head, and then its tail wherever the head may
+end. What a head makes of a vertex does not depend on the tail, so it is remembered and serves every
+state in which the same head comes before something else; no node is made for the rest of a text.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from state_machines.effort import spend
+from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import Choice, Literal, Sequence
+from state_machines.grammar.symbols import bytes_in
+from state_machines.masks.recent import Recent
+from state_machines.masks.token_trie import TokenTrie
+
+__all__ = ["TrieWalk"]
+
+MAX_HEADS = 2048
+"""Heads whose walks are remembered."""
+
+_Tail: TypeAlias = "tuple[Node, _Tail] | None"
+_Reached: TypeAlias = "tuple[list[int], list[int]]"
+
+
+class TrieWalk:
+    """Walks nodes over one trie. Not safe for threads by itself."""
+
+    def __init__(self, trie: TokenTrie) -> None:
+        self._trie = trie
+        self._heads: Recent[Node, dict[int, _Reached]] = Recent(MAX_HEADS)
+
+    def tokens(self, start: Node, vertex: int = 0) -> list[int]:
+        """Return the ids of the tokens below a vertex that a node there can begin with.
+
+        Some may be in it more than once.
+        """
+        trie = self._trie
+        found: list[int] = []
+        stack: list[tuple[Node, _Tail, int]] = [(start, None, vertex)]
+        while stack:
+            node, tail, at = stack.pop()
+            while type(node) is Sequence:
+                tail = (node.tail, tail)
+                node = node.head
+            kind = type(node)
+            if kind is Literal:
+                end = trie.follow(node.text, at, found)  # type: ignore[attr-defined]
+                if tail is not None and end is not None and trie.has_children(end):
+                    stack.append((*tail, end))
+                continue
+            if tail is not None and node.nullable and kind is not Choice:
+                stack.append((*tail, at))
+            first = node.first_bytes & trie.bytes_below(at)
+            if not first:
+                if kind is Choice and tail is not None and node.nullable:
+                    stack.append((*tail, at))
+            elif kind is Choice:
+                stack.extend((member, tail, at) for member in node.members)  # type: ignore[attr-defined]
+            elif isinstance(node, Lazy) and kind is not EncodedText:
+                spend()
+                stack.append((node.expansion, tail, at))
+            elif tail is not None and kind is EncodedText:
+                ids, ends = self._head(node, at)
+                found += ids
+                stack.extend((*tail, end) for end in ends)
+            else:
+                for byte in bytes_in(first):
+                    child = trie.child(at, byte, found)
+                    if trie.has_children(child):
+                        stack.append((node.derivative(byte), tail, child))
+        return found
+
+    def _head(self, head: Node, vertex: int) -> _Reached:
+        """Return the tokens below a vertex that a head allows, and the vertices where it may end.
+
+        Of these vertices, only those below the first where tokens go on.
+        """
+        known = self._heads.get(head)
+        if known is None:
+            known = self._heads.put(head, {})
+        reached = known.get(vertex)
+        if reached is None:
+            reached = known[vertex] = self._walk_head(head, vertex)
+        return reached
+
+    def _walk_head(self, head: Node, vertex: int) -> _Reached:
+        trie = self._trie
+        found: list[int] = []
+        ends: list[int] = []
+        stack = [(head, vertex)]
+        while stack:
+            node, at = stack.pop()
+            for byte in bytes_in(node.first_bytes & trie.bytes_below(at)):
+                child = trie.child(at, byte, found)
+                if trie.has_children(child):
+                    target = node.derivative(byte)
+                    if target.nullable:
+                        ends.append(child)
+                    stack.append((target, child))
+        return found, ends
