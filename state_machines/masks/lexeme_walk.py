@@ -14,17 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.capture import Continuation
-from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
 
-__all__ = ["Beyond", "FullWalk", "LexemeWalk", "Suffixes", "states_at_vertices"]
+__all__ = [
+    "MAX_VISITS",
+    "Beyond",
+    "LexemeWalk",
+    "Suffixes",
+    "full_walk",
+    "narrow_walk",
+    "states_at_vertices",
+]
 
 Mask = npt.NDArray[np.bool_]
 
 MAX_CONTINUATIONS = 2048
+"""Rests of which it is remembered what they accept."""
 
 
 class Suffixes:
@@ -34,64 +43,68 @@ class Suffixes:
         self.texts = [text for text in dict.fromkeys(texts) if text]
         self.numbers = {text: number for number, text in enumerate(self.texts)}
         self._walk: TrieWalk | None = None
-        self._accepted: RecentWeak[Node, Mask] = RecentWeak(MAX_CONTINUATIONS)
-        self._ends_another: dict[type[Continuation], Mask] = {}
+        self._accepted: RecentWeak[Node, frozenset[int]] = RecentWeak(MAX_CONTINUATIONS)
+        self._unsure: dict[type[Continuation], frozenset[int]] = {}
 
-    def accepted(self, rest: Node) -> Mask:
-        """Return which of the texts a node can begin with: bool, shape (texts,)."""
+    def accepted(self, rest: Node) -> frozenset[int]:
+        """Return the numbers of the texts that a node can begin with."""
         known = self._accepted.get(rest)
         if known is None:
             if self._walk is None:
                 self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
-            known = np.zeros(len(self.texts), np.bool_)
-            known[self._walk.tokens(rest)] = True
-            self._accepted.put(rest, known)
+            known = self._accepted.put(rest, frozenset(self._walk.tokens(rest)))
         return known
 
-    def ending_another(self, then: Continuation) -> Mask:
-        """Return which of the texts must be looked at with what was captured known."""
+    def unsure(self, then: Continuation) -> frozenset[int]:
+        """Return the numbers of the texts that must be looked at with what was captured known."""
         if then.is_unsure:
-            return np.ones(len(self.texts), np.bool_)
-        known = self._ends_another.get(type(then))
+            return frozenset(range(len(self.texts)))
+        known = self._unsure.get(type(then))
         if known is None:
-            flags = [then.may_end_another(text) for text in self.texts]
-            known = self._ends_another[type(then)] = np.array(flags, np.bool_)
+            found = (n for n, text in enumerate(self.texts) if then.may_end_another(text))
+            known = self._unsure[type(then)] = frozenset(found)
         return known
 
 
 class Beyond:
-    """Tokens that go on beyond a lexeme: ``ids``, and for each the number of its suffix."""
+    """Tokens that go on beyond a lexeme: ``ids``, and for each the number of its suffix.
 
-    __slots__ = ("ids", "suffix", "suffixes")
+    Both are int32, shape (tokens,), in the order of the numbers.
+    """
+
+    __slots__ = ("_starts", "ids", "suffix", "suffixes")
 
     def __init__(self, ids: Ids, suffix: Ids, suffixes: Suffixes) -> None:
         self.ids = ids
         self.suffix = suffix
         self.suffixes = suffixes
+        self._starts: list[int] = np.searchsorted(
+            suffix, np.arange(len(suffixes.texts) + 1, dtype=np.int32)
+        ).tolist()
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[bytes, Ids]]) -> Beyond:
-        """Return (suffix, token ids) as one."""
-        listed = list(pairs)
-        suffixes = Suffixes(text for text, _ in listed)
-        numbers = [suffixes.numbers[text] for text, _ in listed]
-        suffix = np.repeat(np.array(numbers, np.int32), [len(ids) for _, ids in listed])
-        return cls(joined([ids for _, ids in listed]), suffix, suffixes)
+    def sorted(cls, ids: Ids, suffix: Ids, suffixes: Suffixes) -> Beyond:
+        """Return tokens that may stand in any order."""
+        order = np.argsort(suffix, kind="stable")
+        return cls(ids[order], suffix[order], suffixes)
 
-    def accepted(self, rest: Node) -> Beyond:
-        """Return those of the tokens whose suffix a node can begin with."""
-        found = self.suffixes.accepted(rest)[self.suffix]
-        return Beyond(self.ids[found], self.suffix[found], self.suffixes)
+    def tokens(self, numbers: Iterable[int]) -> Ids:
+        """Return the tokens whose suffixes have the given numbers."""
+        starts, ids = self._starts, self.ids
+        return joined([ids[starts[number] : starts[number + 1]] for number in numbers])
 
 
 class LexemeWalk:
     """What a lexeme makes of every token of a vocabulary.
 
     ``inside``: bool, shape (vocabulary size,), read-only: the tokens that stay inside the lexeme
-    or end with it. :meth:`beyond` tells what becomes of those that go on.
+    or end with it; ``beyond``: those that go on.
     """
 
     __slots__ = ("__weakref__", "_inside_ids", "inside")
+
+    leads: Sequence[bytes] | None = None
+    """The byte strings before the text of a JSON string, if the lexeme is such."""
 
     def __init__(self, inside: Mask) -> None:
         inside.flags.writeable = False
@@ -106,9 +119,9 @@ class LexemeWalk:
         return self._inside_ids
 
     @property
-    def leads(self) -> Sequence[bytes] | None:
-        """The byte strings before the text of a JSON string, if the lexeme is such."""
-        return None
+    def beyond(self) -> Beyond:
+        """The tokens that go on beyond the lexeme."""
+        raise NotImplementedError  # pragma: no cover - abstract
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that end the lexeme and those that go on beyond it."""
@@ -118,43 +131,74 @@ class LexemeWalk:
         """Return the tokens that write the rest of a JSON string, in any spelling, and close it."""
         raise NotImplementedError  # pragma: no cover - strings give it
 
-    def beyond(self, rest: Node) -> list[Beyond]:
-        """Return the tokens whose suffix ``rest`` can begin with."""
-        raise NotImplementedError  # pragma: no cover - abstract
 
-
-class FullWalk(LexemeWalk):
-    """A walk of the whole trie, level by level, in whole-array operations.
-
-    ``states`` and ``nodes`` are as :func:`states_at_vertices` gives them.
-    """
+class VertexWalk(LexemeWalk):
+    """A lexeme walked over a token trie: ``exits`` are the vertices where it may end."""
 
     __slots__ = ("_beyond", "_exits", "_trie")
 
-    def __init__(
-        self, states: Ids, nodes: list[Node], trie: TokenTrie, vocabulary_size: int
-    ) -> None:
-        inside = np.zeros(vocabulary_size, np.bool_)
-        inside[trie.ids] = states[trie.vertex_of] > 0
+    def __init__(self, inside: Mask, exits: list[int], trie: TokenTrie) -> None:
         super().__init__(inside)
-        nullable = np.fromiter((node.nullable for node in nodes), np.bool_, len(nodes))
-        exits = np.flatnonzero(nullable[states])
-        self._exits: Ids = exits[exits > 0].astype(np.int32)
+        self._exits = exits
         self._trie = trie
         self._beyond: Beyond | None = None
 
-    def leaving_ids(self) -> Ids:
-        """Return all tokens that end the lexeme and those that go on beyond it."""
-        return self._trie.tokens_from_all(self._exits.tolist())
-
-    def beyond(self, rest: Node) -> list[Beyond]:
-        """Return the tokens whose suffix ``rest`` can begin with."""
-        if rest is EPSILON:
-            return []
+    @property
+    def beyond(self) -> Beyond:
+        """The tokens that go on beyond the lexeme."""
         if self._beyond is None:
             below = self._trie.tokens_below
-            self._beyond = Beyond.of(pair for at in self._exits.tolist() for pair in below(at))
-        return [self._beyond.accepted(rest)]
+            found = [pair for vertex in self._exits for pair in below(vertex)]
+            suffixes = Suffixes(text for text, _ in found)
+            numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
+            suffix = np.repeat(numbers, [len(ids) for _, ids in found])
+            self._beyond = Beyond.sorted(joined([ids for _, ids in found]), suffix, suffixes)
+        return self._beyond
+
+    def leaving_ids(self) -> Ids:
+        """Return all tokens that end the lexeme and those that go on beyond it."""
+        parts = [self._trie.tokens_from(vertex) for vertex in self._exits]
+        return np.unique(joined(parts)).astype(np.int32)
+
+
+def full_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
+    """Walk the whole trie, level by level, in whole-array operations."""
+    states, nodes = states_at_vertices(lexeme, trie)
+    inside = np.zeros(vocabulary_size, np.bool_)
+    inside[trie.ids] = states[trie.vertex_of] > 0
+    nullable = np.fromiter((node.nullable for node in nodes), np.bool_, len(nodes))
+    exits = np.flatnonzero(nullable[states])
+    return VertexWalk(inside, exits[exits > 0].tolist(), trie)
+
+
+MAX_VISITS = 1500
+"""Vertices that a walk visits one by one before whole-array operations are quicker."""
+
+
+def narrow_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
+    """Walk the trie vertex by vertex.
+
+    Raises :class:`OverflowError` when these are not few.
+    """
+    found: list[int] = []
+    exits: list[int] = []
+    visits = 0
+    stack = [(lexeme, 0)]
+    while stack:
+        node, vertex = stack.pop()
+        for byte in bytes_in(node.first_bytes & trie.bytes_below(vertex)):
+            visits += 1
+            child = trie.child(vertex, byte, found)
+            target = node.derivative(byte)
+            if target.nullable:
+                exits.append(child)
+            if trie.has_children(child):
+                stack.append((target, child))
+        if visits > MAX_VISITS:
+            raise OverflowError(f"more than {MAX_VISITS} vertices are alive")
+    inside = np.zeros(vocabulary_size, np.bool_)
+    inside[found] = True
+    return VertexWalk(inside, exits, trie)
 
 
 def states_at_vertices(lexeme: Node, trie: TokenTrie) -> tuple[Ids, list[Node]]:

@@ -11,13 +11,13 @@ from state_machines.grammar.encoding import JSON_STRING, EncodedText
 from state_machines.grammar.node import Node, live_bytes
 from state_machines.grammar.nodes import Sequence, sequence
 from state_machines.masks.lexeme_walk import (
+    MAX_VISITS,
     Beyond,
-    FullWalk,
     LexemeWalk,
     Suffixes,
-    states_at_vertices,
+    full_walk,
+    narrow_walk,
 )
-from state_machines.masks.narrow_walk import MAX_VISITS, NarrowWalk
 from state_machines.masks.recent import Recent
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
@@ -59,8 +59,8 @@ class Lexemes:
                 return self._string(text, leads)
         if self._trie.count_from_root(lexeme.first_bytes) <= MAX_VISITS:
             with suppress(OverflowError):
-                return NarrowWalk(lexeme, self._trie, self._size)
-        return FullWalk(*states_at_vertices(lexeme, self._trie), self._trie, self._size)
+                return narrow_walk(lexeme, self._trie, self._size)
+        return full_walk(lexeme, self._trie, self._size)
 
     def _string(self, text: Node, leads: list[bytes]) -> LexemeWalk:
         if leads == [b""]:
@@ -76,7 +76,7 @@ class Lexemes:
                 walks.append(self._text(path[-1], text))
         for walk in walks:
             inside |= walk.inside
-        return _LedWalk(inside, walks, leads)
+        return _LedWalk(inside, walks, leads, self._suffixes)
 
     def _text(self, start: int, text: Node) -> TextWalk:
         walk = self._texts.get((start, text))
@@ -92,19 +92,36 @@ class Lexemes:
 class _LedWalk(LexemeWalk):
     """A text with one of several byte strings before it."""
 
-    __slots__ = ("_leads", "_walks")
+    __slots__ = ("_beyond", "_suffixes", "_walks", "leads")
 
     def __init__(
-        self, inside: npt.NDArray[np.bool_], walks: list[TextWalk], leads: list[bytes]
+        self,
+        inside: npt.NDArray[np.bool_],
+        walks: list[TextWalk],
+        leads: list[bytes],
+        suffixes: Suffixes,
     ) -> None:
         super().__init__(inside)
+        self._suffixes = suffixes
         self._walks = walks
-        self._leads = leads
+        self._beyond: Beyond | None = None
+        self.leads = leads
 
     @property
-    def leads(self) -> list[bytes]:
-        """The byte strings before the text."""
-        return self._leads
+    def beyond(self) -> Beyond:
+        """The tokens that go on beyond the string."""
+        if self._beyond is None:
+            parts = [walk.beyond for walk in self._walks]
+            self._beyond = (
+                parts[0]
+                if len(parts) == 1
+                else Beyond.sorted(
+                    joined([part.ids for part in parts]),
+                    joined([part.suffix for part in parts]),
+                    self._suffixes,
+                )
+            )
+        return self._beyond
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that close the string, whatever follows."""
@@ -113,10 +130,6 @@ class _LedWalk(LexemeWalk):
     def ending(self, word: str) -> Ids:
         """Return the tokens that write the whole string, in any spelling, and close it."""
         return joined([walk.ending(word) for walk in self._walks])
-
-    def beyond(self, rest: Node) -> list[Beyond]:
-        """Return the tokens whose suffix ``rest`` can begin with."""
-        return [found for walk in self._walks for found in walk.beyond(rest)]
 
 
 def _text_at_the_end(lexeme: Node) -> tuple[Node | None, Node | None]:

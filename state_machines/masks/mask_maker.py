@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from weakref import ref
 
 import numpy as np
@@ -11,17 +12,29 @@ from state_machines.grammar.boolean import everything
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import ANY_BYTE
-from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
+from state_machines.masks.lexeme_walk import LexemeWalk
 from state_machines.masks.lexemes import Lexemes
+from state_machines.masks.recent import Recent
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
-from state_machines.masks.ways import Split, alternatives, exceptional_words, is_narrow, split, without_taken
+from state_machines.masks.ways import (
+    Split,
+    alternatives,
+    exceptional_words,
+    is_narrow,
+    split,
+    without_taken,
+)
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskMaker", "TokenMask"]
 
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
+
+MAX_MADE_BYTES = 32 << 20
+MADE_OVERHEAD = 500
+"""Bytes that a mask and its key take beside its ids, roughly."""
 
 NO_IDS: Ids = np.zeros(0, np.int32)
 
@@ -48,26 +61,21 @@ class TokenMask:
 
 
 class _Parts:
-    """What a mask is put together from."""
+    """What a mask is put together from.
 
-    __slots__ = ("few", "ids", "lexemes")
+    ``walks``: lexemes, each with the numbers of the suffixes that may follow it and the vertices
+    whose tokens are excepted, and more that are, as the bytes of an array of ids; ``few``: ids.
+    """
+
+    __slots__ = ("few", "walks")
 
     def __init__(self) -> None:
+        self.walks: list[tuple[LexemeWalk, frozenset[int], tuple[int, ...], bytes]] = []
         self.few: list[int] = []
-        self.ids: list[Ids] = []
-        self.lexemes: list[tuple[LexemeWalk, Ids]] = []
 
-    def mask(self) -> TokenMask:
-        """Return all of it as one set."""
-        self.ids.append(np.array(self.few, np.int32))
-        if not self.lexemes:
-            return TokenMask(None, joined(self.ids))
-        main, less = max(self.lexemes, key=lambda found: len(found[0].inside_ids))
-        for walk, excepted in self.lexemes:
-            if walk is not main:
-                inside = walk.inside_ids
-                self.ids.append(inside if not len(excepted) else np.setdiff1d(inside, excepted))
-        return TokenMask(main, joined(self.ids), less)
+    def key(self) -> Hashable:
+        """Return the same for the same set."""
+        return frozenset(self.walks), frozenset(self.few)
 
 
 class MaskMaker:
@@ -77,18 +85,44 @@ class MaskMaker:
         self._size = vocabulary.size
         self._forms = vocabulary.token_bytes
         self._trie = TokenTrie(vocabulary)
-        self._end_ids: Ids = np.array(sorted(vocabulary.end_token_ids), np.int32)
+        self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self._trie)
         self._lexemes = Lexemes(self._trie, self._size)
-        self._is_excepted = np.zeros(self._size, np.bool_)
+        self._made: Recent[Hashable, TokenMask] = Recent(MAX_MADE_BYTES)
 
     def mask(self, state: Node) -> TokenMask:
         """Return the tokens allowed in a state."""
         parts = _Parts()
         if state.nullable:
-            parts.ids.append(self._end_ids)
+            parts.few += self._end_ids
         self._collect(state, parts)
-        return parts.mask()
+        key = parts.key()
+        mask = self._made.get(key)
+        if mask is None:
+            mask = self._put_together(parts)
+            self._made.put(key, mask, MADE_OVERHEAD + mask.others.nbytes + mask.less.nbytes)
+        return mask
+
+    def _put_together(self, parts: _Parts) -> TokenMask:
+        few = np.array(parts.few, np.int32)
+        if not parts.walks:
+            return TokenMask(None, few)
+        main = max(parts.walks, key=lambda part: len(part[0].inside_ids))
+        others, less = [few], NO_IDS
+        for part in parts.walks:
+            walk, numbers, vertices, listed = part
+            excepted = self._excepted(vertices, listed)
+            beyond = walk.beyond.tokens(numbers)
+            others.append(_without(beyond, excepted))
+            if part is main:
+                less = excepted
+            else:
+                others.append(_without(walk.inside_ids, excepted))
+        return TokenMask(main[0], joined(others), less)
+
+    def _excepted(self, vertices: tuple[int, ...], listed: bytes) -> Ids:
+        found = [self._trie.tokens_from(vertex) for vertex in vertices]
+        return joined([*found, np.frombuffer(listed, np.int32)])
 
     def _collect(self, state: Node, parts: _Parts) -> None:
         for way in alternatives(state):
@@ -97,83 +131,78 @@ class MaskMaker:
     def _collect_way(self, state: Node, parts: _Parts) -> None:
         wider = without_taken(state)
         if wider is not None:
-            parts.ids.append(self._less_taken(state, *wider))
+            parts.few += self._less_taken(state, *wider)
             return
         found = split(state)
         if found is None or self._is_narrow(found):
             parts.few += self._trie_walk.tokens(state)
             return
         walk = self._lexemes.walk(found.lexeme)
-        excepted = self._exceptions(state, found, walk, parts)
-        parts.lexemes.append((walk, excepted))
-        if found.rest is None:
-            return
-        self._collect_beyond(state, found, walk.beyond(found.rest), excepted, parts.ids)
-        if found.lexeme.nullable:
+        numbers: frozenset[int] = frozenset()
+        if found.rest is not None:
+            numbers = self._numbers(state, found, found.rest, walk, parts.few)
+        vertices, listed = self._exceptions(state, found, walk, parts.few)
+        parts.walks.append((walk, numbers, vertices, listed))
+        if found.rest is not None and found.lexeme.nullable:
             self._collect(found.rest, parts)
 
     def _is_narrow(self, found: Split) -> bool:
         """Whether a state is walked vertex by vertex."""
         return self._trie.count_from_root(found.lexeme.first_bytes) < WIDE or is_narrow(found.text)
 
-    def _collect_beyond(
-        self, state: Node, found: Split, leaving: list[Beyond], excepted: Ids, parts: list[Ids]
-    ) -> None:
-        """Collect the tokens that go on beyond a lexeme."""
-        for beyond in leaving:
-            ids = beyond.ids
-            if found.captures:
-                unsure = np.zeros(len(beyond.suffixes.texts), np.bool_)
-                for capture in found.captures:
-                    unsure |= beyond.suffixes.ending_another(capture.then)
-                is_unsure = unsure[beyond.suffix]
-                if is_unsure.any():
-                    parts.append(self._exactly(state, ids[is_unsure]))
-                    ids = ids[~is_unsure]
-            parts.append(self._without(ids, excepted))
+    def _numbers(
+        self, state: Node, found: Split, rest: Node, walk: LexemeWalk, few: list[int]
+    ) -> frozenset[int]:
+        """Return the suffixes with which tokens may go on beyond a lexeme.
 
-    def _without(self, ids: Ids, excepted: Ids) -> Ids:
-        if not len(excepted):
-            return ids
-        self._is_excepted[excepted] = True
-        kept = ids[~self._is_excepted[ids]]
-        self._is_excepted[excepted] = False
-        return kept
+        Tokens with suffixes that are not sure are looked at, and go into ``few``.
+        """
+        beyond = walk.beyond
+        numbers = beyond.suffixes.accepted(rest)
+        for capture in found.captures:
+            unsure = numbers & beyond.suffixes.unsure(capture.then)
+            if unsure:
+                few += self._exactly(state, beyond.tokens(unsure))
+                numbers -= unsure
+        return numbers
 
-    def _exceptions(self, state: Node, found: Split, walk: LexemeWalk, parts: _Parts) -> Ids:
+    def _exceptions(
+        self, state: Node, found: Split, walk: LexemeWalk, few: list[int]
+    ) -> tuple[tuple[int, ...], bytes]:
         """Return the tokens that end a captured text which is an exception.
 
-        Those of them that are allowed go into ``parts``.
+        Those of them that are allowed go into ``few``. They are given as vertices, at and below
+        which all tokens are such, and as the bytes of an array of ids.
         """
         words = True if found.rest is None else exceptional_words(found)
         if words is None:
-            return NO_IDS
+            return (), b""
         trie = self._trie
         if isinstance(words, bool) or walk.leads is None:
             doubtful = walk.leaving_ids()
-            parts.ids.append(self._exactly(state, doubtful))
-            return doubtful
-        excepted: list[Ids] = []
+            few += self._exactly(state, doubtful)
+            return (), doubtful.tobytes()
+        vertices: list[int] = []
+        listed: list[Ids] = []
         for word in words:
             spelled = _plain_spelling(word)
             if spelled is None:
                 doubtful = walk.ending(word)
-                excepted.append(doubtful)
-                parts.ids.append(self._exactly(state, doubtful))
+                few += self._exactly(state, doubtful)
+                listed.append(doubtful)
                 continue
             for lead in walk.leads:
-                text = lead + spelled
-                vertex = trie.vertex(text)
+                vertex = trie.vertex(lead + spelled)
                 if vertex is None:
                     continue
-                excepted.append(trie.tokens_from(vertex))
-                node = state.after(text)
+                vertices.append(vertex)
+                node = state.after(lead + spelled)
                 if node is not EMPTY:
-                    trie.add_tokens_at(vertex, parts.few)
-                    parts.few += self._trie_walk.tokens(node, vertex)
-        return joined(excepted)
+                    trie.add_tokens_at(vertex, few)
+                    few += self._trie_walk.tokens(node, vertex)
+        return tuple(vertices), joined(listed).tobytes() if listed else b""
 
-    def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> Ids:
+    def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> list[int]:
         """Return the tokens of a wider state, less those that lead into what is taken."""
         allowed = self.mask(wider).dense(self._size).copy()
         beginning = [sequence(text, everything(ANY_BYTE)) for text in taken]
@@ -182,12 +211,15 @@ class MaskMaker:
         doubtful = doubtful[allowed[doubtful]]
         allowed[doubtful] = False
         allowed[self._exactly(state, doubtful)] = True
-        return np.flatnonzero(allowed).astype(np.int32)
+        return np.flatnonzero(allowed).tolist()
 
-    def _exactly(self, state: Node, token_ids: Ids) -> Ids:
+    def _exactly(self, state: Node, token_ids: Ids) -> list[int]:
         forms = self._forms
-        kept = [i for i in token_ids.tolist() if state.after(forms[i] or b"") is not EMPTY]
-        return np.array(kept, np.int32)
+        return [i for i in token_ids.tolist() if state.after(forms[i] or b"") is not EMPTY]
+
+
+def _without(ids: Ids, excepted: Ids) -> Ids:
+    return np.setdiff1d(ids, excepted) if len(excepted) else ids
 
 
 def _plain_spelling(word: str) -> bytes | None:

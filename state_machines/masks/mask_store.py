@@ -8,7 +8,6 @@ each different mask).
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -37,7 +36,7 @@ class MaskStore:
         self._lock = threading.RLock()
         self._maker = MaskMaker(vocabulary)
         self._states: RecentWeak[Node, TokenMask] = RecentWeak(MAX_STATE_BYTES)
-        self._dense: Recent[Hashable, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
+        self._dense: Recent[TokenMask, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MaskStore:
@@ -55,14 +54,11 @@ class MaskStore:
             if mask is None:
                 with bounded_effort(MASK_STEPS):
                     mask = self._maker.mask(state)
-                self._states.put(state, mask, STATE_OVERHEAD + mask.others.nbytes)
+                self._states.put(state, mask, STATE_OVERHEAD)
             shared = None if mask.shared is None else mask.shared()
             if shared is not None:
                 return shared
-            key = (mask.lexeme, mask.others.tobytes(), mask.less.tobytes())
-            dense = self._dense.get(key)
-            if dense is None:
-                dense = self._dense.put(key, mask.dense(self._size), self._size)
+            dense = self._dense.put(mask, mask.dense(self._size), self._size)
             mask.shared = ref(dense)
             return dense
 

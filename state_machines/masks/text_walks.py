@@ -8,7 +8,6 @@ whole-array operations, with bounds on the length beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -39,12 +38,12 @@ class StringTokens:
         self.size = vocabulary_size
         closing = np.array([not text for text in self.trie.suffixes], np.bool_)
         self._closes: Flags = closing[self.trie.suffix]
-        numbers = [suffixes.numbers.get(text, -1) for text in self.trie.suffixes]
-        self._going_on = np.flatnonzero(~self._closes)
+        numbers = np.array([suffixes.numbers.get(text, -1) for text in self.trie.suffixes])
+        number = numbers.astype(np.int32)[self.trie.suffix]
+        going_on = np.flatnonzero(~self._closes)
+        self._going_on = going_on[np.argsort(number[going_on], kind="stable")]
         self._beyond = Beyond(
-            self.trie.leaving_ids[self._going_on],
-            np.array(numbers, np.int32)[self.trie.suffix[self._going_on]],
-            suffixes,
+            self.trie.leaving_ids[self._going_on], number[self._going_on], suffixes
         )
 
     def walk(self, text: Node) -> TextWalk:
@@ -166,6 +165,8 @@ class TextWalk(LexemeWalk):
 
     __slots__ = ("_beyond", "_tokens", "leaves")
 
+    leads = (b"",)
+
     def __init__(self, inside: Flags, tokens: StringTokens, leaves: Flags) -> None:
         super().__init__(inside)
         self._tokens = tokens
@@ -173,9 +174,11 @@ class TextWalk(LexemeWalk):
         self._beyond: Beyond | None = None
 
     @property
-    def leads(self) -> Sequence[bytes]:
-        """The byte strings before the text: none."""
-        return (b"",)
+    def beyond(self) -> Beyond:
+        """The tokens that go on beyond the string."""
+        if self._beyond is None:
+            self._beyond = self._tokens.beyond(self.leaves)
+        return self._beyond
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that close the string, whatever follows."""
@@ -184,12 +187,6 @@ class TextWalk(LexemeWalk):
     def ending(self, word: str) -> Ids:
         """Return the tokens that write the rest of the string, in any spelling, and close it."""
         return self._tokens.trie.ending(word)
-
-    def beyond(self, rest: Node) -> list[Beyond]:
-        """Return the tokens that go on beyond the string with what ``rest`` can begin with."""
-        if self._beyond is None:
-            self._beyond = self._tokens.beyond(self.leaves)
-        return [self._beyond.accepted(rest)]
 
 
 class _Automaton:

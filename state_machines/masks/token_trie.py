@@ -96,6 +96,7 @@ class TokenTrie:
         only[counts > 1] = _SEVERAL
         self._only = array("i", only.astype(np.int32).tobytes())
         self._vertices: dict[bytes, int | None] = {}
+        self._counts: dict[int, int] = {}
         self._bytes_below: dict[int, int] = {}
         self._root = {self._marks[vertex]: vertex for vertex in self.children(0)}
 
@@ -210,16 +211,17 @@ class TokenTrie:
         """Return the ids of the tokens that begin with a vertex's bytes."""
         return self.ids[self._low[vertex] : self.high[vertex]]
 
-    def tokens_from_all(self, vertices: Iterable[int]) -> Ids:
-        """Return the ids of the tokens that begin with the bytes of one of several vertices."""
-        parts = [self.tokens_from(vertex) for vertex in vertices]
-        return np.unique(joined(parts)).astype(np.int32)
-
     def count_from_root(self, first: int) -> int:
         """Return the number of tokens that begin with a byte of the set ``first``."""
-        root = self._root
-        vertices = [root[byte] for byte in bytes_in(first) if byte in root]
-        return int((self.high[vertices] - self.low[vertices]).sum())
+        known = self._counts.get(first)
+        if known is None:
+            root = self._root
+            vertices = [root[byte] for byte in bytes_in(first) if byte in root]
+            known = int((self.high[vertices] - self.low[vertices]).sum())
+            if len(self._counts) >= MAX_VERTICES:
+                self._counts.clear()
+            self._counts[first] = known
+        return known
 
     def after_each(self, byte: int) -> Iterator[bytes]:
         """Yield what tokens write after a byte, for each place where it stands in them."""

@@ -24,10 +24,11 @@ FEW_BEGINNINGS = 96
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A state as a lexeme, which ends with the spelling of ``text``, and the rest (``None``: it depends on the lexeme's text).
+    """A state as a lexeme, which ends with the spelling of ``text``, and the rest.
 
-    ``captures`` are captured texts around the lexeme, outermost first; where there are such, the
-    rest is exact only up to the end of the next captured text, and not after the exceptions.
+    The rest is ``None`` where it depends on what the lexeme will be. ``captures`` are captured
+    texts around the lexeme, outermost first; where there are such, the rest is exact only up to
+    the end of the next captured text, and not after the exceptions.
     """
 
     lexeme: Node

@@ -19,6 +19,7 @@ from state_machines.grammar.shortest import shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.json_schema.objects.object_shape import without_names
 from state_machines.masks.escapes import begun_escape, written_escape
+from state_machines.masks.lexeme_walk import Suffixes
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.text_walks import StringTokens
 from state_machines.masks.token_trie import TokenTrie
@@ -75,7 +76,8 @@ def vocabulary(seed: int) -> Vocabulary:
 
 VOCABULARY = vocabulary(3)
 TRIE = TokenTrie(VOCABULARY)
-STRINGS = StringTokens(TRIE, 0, VOCABULARY.size)
+SUFFIXES = Suffixes(TRIE.after_each(ord('"')))
+STRINGS = StringTokens(TRIE, 0, VOCABULARY.size, SUFFIXES)
 ANY = symbols(ANY_CODE_POINT)
 
 PATTERNS = ("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$")
@@ -117,10 +119,10 @@ def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
         return
     walk = STRINGS.walk(text)
     found = set(np.flatnonzero(walk.inside).tolist())
-    for beyond in walk.beyond(rest):
-        found.update(beyond.ids.tolist())
-        texts_beyond = {beyond.suffixes.texts[number] for number in beyond.suffix.tolist()}
-        assert all(rest.after(suffix) is not EMPTY for suffix in texts_beyond)
+    suffixes = walk.beyond.suffixes
+    numbers = suffixes.accepted(rest)
+    assert all(rest.after(suffixes.texts[number]) is not EMPTY for number in numbers)
+    found.update(walk.beyond.tokens(numbers).tolist())
     assert found == brute_force(sequence(encoded(text, JSON_STRING, b'"'), rest))
 
 
@@ -132,8 +134,7 @@ def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: byte
     lexeme = sequence(literal(lead), encoded(text, JSON_STRING, b'"'))
     walk = Lexemes(TRIE, VOCABULARY.size).walk(lexeme)
     found = set(np.flatnonzero(walk.inside).tolist())
-    for beyond in walk.beyond(rest):
-        found.update(beyond.ids.tolist())
+    found.update(walk.beyond.tokens(walk.beyond.suffixes.accepted(rest)).tolist())
     assert found == brute_force(sequence(lexeme, rest))
 
 

@@ -37,14 +37,14 @@ class MemberState(NamedTuple):
 
     ``allowed`` and ``missing`` are sets of listed names as bits: those that may still come, and
     the required ones that must. ``unlisted`` are the other names already taken. ``met`` holds,
-    as bits, which clauses are met. ``count`` is kept as far as bounds need it.
+    as bits, which clauses are met. ``counted`` members are counted as far as bounds need it.
     """
 
     allowed: int
     missing: int
     unlisted: frozenset[str] = frozenset()
     met: int = 0
-    count: int = 0
+    counted: int = 0
     is_first: bool = True
 
 
@@ -95,7 +95,7 @@ class MemberSteps:
         """Whether the object may be closed."""
         return (
             not state.missing
-            and state.count >= self.shape.least
+            and state.counted >= self.shape.least
             and self._passed(state, state.allowed) == self._claims.all
         )
 
@@ -226,9 +226,9 @@ class MemberSteps:
         term: Term,
     ) -> Iterator[tuple[Term, MemberState]]:
         """Yield the ways in which a member may answer some of the clauses."""
-        count = min(state.count + 1, self._counts_to)
+        count = min(state.counted + 1, self._counts_to)
         for value, met in self._claims.values(term, claims, state.met):
-            target = state._replace(is_first=False, count=count, met=met)
+            target = state._replace(is_first=False, counted=count, met=met)
             if not self._bounded or self._can_finish(target, before, name):
                 yield value, target
 
@@ -267,10 +267,10 @@ class MemberSteps:
     def _end(self, state: MemberState) -> Members | None:
         """Return members that complete an object, if there are such."""
         shape = self.shape
-        most = None if shape.most is None else shape.most - state.count
+        most = None if shape.most is None else shape.most - state.counted
         if most is not None and state.missing.bit_count() > most:
             return None
-        needed = max(0, shape.least - state.count)
+        needed = max(0, shape.least - state.counted)
         offer = Offer(
             {self.names[index]: self.terms[index] for index in _bits(state.allowed)},
             [self.names[index] for index in _bits(state.missing)],

@@ -131,7 +131,7 @@ class Members(Lazy):
         if plan.steps.may_end(state):
             closing = EPSILON if state.is_first else layout.closing(depth)
             ways.append(sequence(closing, literal(b"}")))
-        if plan.steps.shape.most is None or state.count < plan.steps.shape.most:
+        if plan.steps.shape.most is None or state.counted < plan.steps.shape.most:
             gap = layout.opening(depth) if state.is_first else layout.comma(depth)
             ways.append(sequence(gap, literal(b'"'), self._names()))
         return choice(ways)
