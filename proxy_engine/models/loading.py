@@ -35,8 +35,8 @@ class LoadedModel:
     """A model that is ready to run.
 
     ``context_length`` is in tokens, ``None`` where the model does not say; ``logits_width`` is
-    the size of the last axis of the model's output; ``directory`` is where model and tokenizer
-    were read from, ``None`` for those that came from memory.
+    the size of the last axis of the model's output; ``directory`` is where the tokenizer was
+    loaded from, ``None`` where that is not known.
     """
 
     name: str
@@ -69,7 +69,7 @@ class LoadedModel:
             tokenizer=tokenizer,
             context_length=context_length(config or _arguments(model)),
             logits_width=logits_width(model),
-            directory=directory,
+            directory=directory or _loaded_from(tokenizer),
         )
 
 
@@ -109,7 +109,7 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
     if model is None and has_fast_blas():
         # Small enough to do so unasked.
         module = unpacked(module)
-    directory = _directory(path, tokenizer)
+    directory = Path(path) if os.path.isdir(path) else None
     return LoadedModel.of(module, tokenizer, name=name, config=config, directory=directory)
 
 
@@ -168,12 +168,11 @@ def _check_location(path: str) -> None:
         raise ModelNotFoundError(f"there is no directory {path!r}", model=path, hint=_NAMING_HINT)
 
 
-def _directory(path: str, tokenizer: TokenizerWrapper) -> Path | None:
-    """Where a model that mlx-lm has just loaded lies: ``path``, or the hub's copy on disk."""
-    if Path(path).is_dir():
-        return Path(path)
-    loaded_from = Path(getattr(tokenizer, "name_or_path", ""))
-    return loaded_from if loaded_from.is_absolute() and loaded_from.is_dir() else None
+def _loaded_from(tokenizer: TokenizerWrapper) -> Path | None:
+    """Where the files of a tokenizer lie, for one of the hub in the hub's cache."""
+    directory = Path(getattr(tokenizer, "name_or_path", None) or "")
+    # A relative one may be a hub id, or have been meant from another working directory.
+    return directory if directory.is_absolute() and directory.is_dir() else None
 
 
 def _arguments(model: Module) -> Mapping[str, Any]:

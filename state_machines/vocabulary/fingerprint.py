@@ -67,13 +67,7 @@ def _some_names(tokenizer: object) -> list[str | None]:
 
 
 def _all_names(tokenizer: object) -> Iterator[bytes]:
-    backend = backend_of(tokenizer)
-    count = token_count(tokenizer)
-    # In a dense vocabulary without doubles this says what `read_names` says, in half the time.
-    names = [backend.id_to_token(i) for i in range(count)]
-    if None in names or len(set(names)) < count:
-        ids = sorted(read_names(tokenizer).items())
-        names = [name for name, _ in ids]
-        yield repr([token_id for _, token_id in ids]).encode()
-    yield np.array([*map(len, names)], "<i4").tobytes()
-    yield "".join(names).encode()
+    ids = read_names(tokenizer)
+    for numbers in (ids.values(), map(len, ids)):
+        yield np.fromiter(numbers, "<i8", len(ids)).tobytes()
+    yield "".join(ids).encode()

@@ -13,7 +13,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine
 from proxy_engine.models import vocabularies
-from proxy_engine.models.loading import load_model
+from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.models.vocabularies import tokenizer_files, vocabulary_of
 from state_machines import Vocabulary, VocabularyCache
 
@@ -113,12 +113,18 @@ def test_the_files_of_a_tokenizer(tmp_path: Path) -> None:
     ]
 
 
-def test_the_directory_of_a_model_from_the_hub(
-    model_directory: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_model_is_known_by_the_files_of_its_tokenizer(
+    model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert load_model(model_directory).directory == model_directory
     local = load_model(model_directory)
+    assert local.directory == model_directory
+    in_memory = LoadedModel.of(local.model, local.tokenizer, name="in memory")
+    assert in_memory.directory == model_directory
     monkeypatch.setattr("mlx_lm.load", lambda *_, **__: (local.model, local.tokenizer, {}))
     assert load_model("someone/something").directory == model_directory
-    local.tokenizer.name_or_path = "someone/something"
-    assert load_model("someone/something").directory is None
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "someone" / "something").mkdir(parents=True)
+    for name in ("", "someone/something", str(tmp_path / "gone")):
+        local.tokenizer.name_or_path = name
+        assert LoadedModel.of(local.model, local.tokenizer, name="in memory").directory is None
