@@ -24,7 +24,7 @@ from small_tokenizers import (
     word_level_tokenizer,
 )
 from small_vocabulary import brute_force_mask, small_vocabulary
-from tokenizers import decoders
+from tokenizers import Tokenizer, decoders
 
 from state_machines import JsonSchemaStateMachine, Vocabulary, VocabularyError
 from state_machines.masks.mask_store import MaskStore
@@ -41,6 +41,10 @@ _LAYOUT_1 = {
     "unigram": "a7e19e68b66acab0",
     "words": "7ce85f4f2da116fb",
 }
+
+
+_FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
+_REAL = sorted(Path(_FOLDER).rglob("tokenizer.json")) if _FOLDER else []
 
 
 def _everything() -> dict[str, Vocabulary]:
@@ -179,6 +183,21 @@ def test_loaded_arrays_are_read_only(tmp_path: Path) -> None:
     for each in (vocabulary, loaded):
         for arrays in each.tables.groups().values():
             assert not any(array.flags.writeable for array in arrays.values())
+
+
+@pytest.mark.skipif(not _REAL, reason="PROXY_ENGINE_TOKENIZERS names no folder of tokenizers")
+def test_real_vocabularies_come_back(tmp_path: Path) -> None:
+    for path in _REAL:
+        vocabulary = Vocabulary.from_tokenizer(Tokenizer.from_file(str(path)))
+        MaskStore.of(vocabulary)
+        loaded = saved(vocabulary, tmp_path / "v")
+        MaskStore.of(loaded)
+        assert_same(vocabulary, loaded)
+        anew = Vocabulary(vocabulary.token_bytes, end_token_ids=vocabulary.end_token_ids)
+        MaskStore.of(anew)
+        for group, arrays in anew.tables.groups().items():
+            for name, array in arrays.items():
+                np.testing.assert_array_equal(array, loaded.tables.groups()[group][name])
 
 
 # --- files that are not right ---------------------------------------------------------------
