@@ -40,13 +40,12 @@ def write_arrays(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> Non
     The file takes its name in one step: readers see the old one or the new one, whole. Raises
     :class:`OSError` where it cannot be written.
     """
-    # Bytes come last, so that numbers stand at multiples of their size.
-    ordered = {
-        name: array.astype(dtype, copy=False)
-        for dtype in _DTYPES.values()
+    little = {
+        name: array.astype(array.dtype.newbyteorder("<"), copy=False)
         for name, array in arrays.items()
-        if array.dtype.kind == dtype.kind
     }
+    # Bytes come last, so that numbers stand at multiples of their size.
+    ordered = dict(sorted(little.items(), key=lambda item: -item[1].itemsize))
     header: dict[str, Any] = {
         "__metadata__": {"format": _FORMAT, "sha256": _NO_DIGEST, **metadata},
     }
