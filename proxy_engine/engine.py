@@ -20,6 +20,7 @@ from state_machines import Vocabulary
 
 from .errors import InvalidOptionError, PromptTooLongError
 from .models.loading import LoadedModel, load_model
+from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
 from .progress import Report, to_stderr
 from .prompts import Prompt, encode_prompt
@@ -39,6 +40,8 @@ class InferenceEngine:
     ``model`` is a directory, a hub id, or ``None`` for the embedded model; or a model in memory,
     with its ``tokenizer``, as ``mlx_lm.load`` returns them. ``options`` are what requests use
     unless they say otherwise. ``report`` is told of downloads and conversions, one line each.
+    ``cache_vocabulary`` keeps the tokenizer's vocabulary in the user's cache directory, so that
+    the next engine with the same one is ready sooner; the last few are kept.
 
     Requests are run one at a time in the order they come, on a thread of the engine's own.
     Whatever is wrong with a request is raised by the call that makes it, before the model runs.
@@ -56,6 +59,7 @@ class InferenceEngine:
         *,
         options: GenerationOptions | None = None,
         report: Report = to_stderr,
+        cache_vocabulary: bool = True,
     ) -> None:
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(
@@ -76,9 +80,7 @@ class InferenceEngine:
                 self._loaded = LoadedModel.of(model, wrapper, name=type(model).__module__)
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
-            self._vocabulary = Vocabulary.from_tokenizer(
-                self._loaded.tokenizer, size=self._loaded.logits_width
-            )
+            self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
         except BaseException:
             self._finalizer()
             raise

@@ -22,6 +22,7 @@ from state_machines.json_schema import JsonSchemaStateMachine
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.matcher import Matcher
 from state_machines.vocabulary import Vocabulary
+from state_machines.vocabulary_cache import VocabularyCache
 
 __all__ = [
     "GrammarBudgetError",
@@ -39,5 +40,6 @@ __all__ = [
     "UnsupportedPatternError",
     "UnsupportedSchemaError",
     "Vocabulary",
+    "VocabularyCache",
     "VocabularyError",
 ]

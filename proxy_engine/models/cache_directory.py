@@ -1,4 +1,4 @@
-"""The directory for what can be made again: converted models.
+"""The directory for what can be made again: converted models, vocabularies.
 
 ``PROXY_ENGINE_CACHE`` names it; else the platform's rule holds: ``~/Library/Caches`` on macOS,
 the XDG base directory specification (``XDG_CACHE_HOME`` or ``~/.cache``) elsewhere.
@@ -19,7 +19,10 @@ __all__ = ["build_once", "cache_directory"]
 
 
 def cache_directory() -> Path:
-    """Where converted models are kept. It need not exist yet."""
+    """Where converted models and vocabularies are kept. It need not exist yet.
+
+    Raises :class:`RuntimeError` where the user has no home directory, and nothing else is named.
+    """
     if chosen := os.environ.get("PROXY_ENGINE_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "darwin":

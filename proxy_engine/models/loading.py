@@ -35,7 +35,8 @@ class LoadedModel:
     """A model that is ready to run.
 
     ``context_length`` is in tokens, ``None`` where the model does not say; ``logits_width`` is
-    the size of the last axis of the model's output.
+    the size of the last axis of the model's output; ``directory`` is where the tokenizer was
+    loaded from, ``None`` where that is not known.
     """
 
     name: str
@@ -43,6 +44,7 @@ class LoadedModel:
     tokenizer: TokenizerWrapper
     context_length: int | None
     logits_width: int
+    directory: Path | None = None
 
     @classmethod
     def of(
@@ -52,6 +54,7 @@ class LoadedModel:
         *,
         name: str,
         config: Mapping[str, Any] | None = None,
+        directory: Path | None = None,
     ) -> LoadedModel:
         """Describe a model that is in memory already.
 
@@ -66,6 +69,7 @@ class LoadedModel:
             tokenizer=tokenizer,
             context_length=context_length(config or _arguments(model)),
             logits_width=logits_width(model),
+            directory=directory or _loaded_from(tokenizer),
         )
 
 
@@ -105,7 +109,8 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
     if model is None and has_fast_blas():
         # Small enough to do so unasked.
         module = unpacked(module)
-    return LoadedModel.of(module, tokenizer, name=name, config=config)
+    directory = Path(path) if os.path.isdir(path) else None
+    return LoadedModel.of(module, tokenizer, name=name, config=config, directory=directory)
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
@@ -161,6 +166,13 @@ def _check_location(path: str) -> None:
     looks_like_a_path = path.startswith((".", "~", os.sep)) or path.count("/") > 1
     if looks_like_a_path:
         raise ModelNotFoundError(f"there is no directory {path!r}", model=path, hint=_NAMING_HINT)
+
+
+def _loaded_from(tokenizer: TokenizerWrapper) -> Path | None:
+    """Where the files of a tokenizer lie, for one of the hub in the hub's cache."""
+    directory = Path(getattr(tokenizer, "name_or_path", None) or "")
+    # A relative one may be a hub id, or have been meant from another working directory.
+    return directory if directory.is_absolute() and directory.is_dir() else None
 
 
 def _arguments(model: Module) -> Mapping[str, Any]:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.masks.escapes import begun_escape, written_escape
 from state_machines.masks.recent import Recent
-from state_machines.masks.token_trie import Ids, TokenTrie
+from state_machines.masks.token_trie import Ids, TokenTrie, first_children
+from state_machines.vocabulary.tables import Arrays, pack, unpack
 
 __all__ = ["CharacterTrie", "Letters"]
 
@@ -25,6 +26,7 @@ _QUOTE, _BACKSLASH = 0x22, 0x5C
 _LEADS = ((2, 0xC2, 0xDF, 0x1F), (3, 0xE0, 0xEF, 0x0F), (4, 0xF0, 0xF4, 0x07))
 _LEAST = np.array([0, 0, 0x80, 0x800, 0x10000])
 _MOST = np.array([0, 0, 0x7FF, 0xFFFF, 0x10FFFF])
+_CODE_POINTS = 0x110000
 MAX_SETS = 1024
 
 Flags = npt.NDArray[np.bool_]
@@ -63,55 +65,30 @@ class CharacterTrie:
     """
 
     def __init__(self, trie: TokenTrie, start: int) -> None:
-        reader = _Reader(trie, start)
-        order = reader.by_level()
-        self.size = len(order)
-        number = np.full(trie.size, -1, np.int32)
-        number[order] = np.arange(self.size, dtype=np.int32)
-        above = reader.owner[trie.parent[order[1:]]]
-        self.parent: Ids = np.concatenate((np.full(1, -1), number[above])).astype(np.int32)
-        self.depth: Ids = reader.depth[order]
-        self.levels = np.searchsorted(self.depth, np.arange(self.depth[-1] + 2)).tolist()
-        vertices = np.arange(self.size + 1)
-        self.first_child: Ids = (np.searchsorted(self.parent[1:], vertices) + 1).astype(np.int32)
-        codes = reader.code[order[1:]]
-        self.alphabet: Ids = np.unique(codes)
-        letters = np.searchsorted(self.alphabet, codes)
-        self.letter: Ids = np.concatenate((np.full(1, -1), letters)).astype(np.int32)
-        self._place_tokens(trie, reader, number)
+        if start:
+            arrays = _arrays(trie, start)
+        else:  # Every schema has strings of their own, so these are kept with the vocabulary.
+            arrays = trie.tables.group("string_trie", lambda: _arrays(trie, 0))
+        self.parent: Ids = arrays["parent"]
+        self.size = len(self.parent)
+        self.levels: list[int] = arrays["levels"].tolist()
+        counts = np.diff(arrays["levels"])
+        self.depth: Ids = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        self.first_child: Ids = first_children(self.parent)
+        self.alphabet: Ids = arrays["alphabet"]
+        self.letter: Ids = arrays["letter"]
+        self.whole_ids: Ids = arrays["whole_ids"]
+        self.whole_at: Ids = arrays["whole_at"]
+        self.begun_ids: Ids = arrays["begun_ids"]
+        self.begun_at: Ids = arrays["begun_at"]
+        self.begun_set: Ids = arrays["begun_set"]
+        self._begun_ranges: Ids = arrays["begun_ranges"].reshape(-1, 3)
+        self.begun_sets = int(self.begun_set.max(initial=-1)) + 1
+        self.leaving_ids: Ids = arrays["leaving_ids"]
+        self.leaving_at: Ids = arrays["leaving_at"]
+        self.suffix: Ids = arrays["suffix"]
+        self.suffixes = unpack(arrays["suffix_lengths"], arrays["suffix_text"])
         self._letters: Recent[CodePointSet, Letters] = Recent(MAX_SETS)
-
-    def _place_tokens(self, trie: TokenTrie, reader: _Reader, number: Ids) -> None:
-        status = reader.status[trie.vertex_of]
-        at = number[reader.owner[trie.vertex_of]]
-        whole = status == _WHOLE
-        self.whole_ids: Ids = trie.ids[whole]
-        self.whole_at: Ids = at[whole]
-
-        begun = np.flatnonzero((status == _UTF8) | (status == _ESCAPE))
-        sets: dict[CodePointSet, int] = {}
-        which = [
-            sets.setdefault(reader.may_become(int(trie.vertex_of[rank])), len(sets))
-            for rank in begun
-        ]
-        self.begun_ids: Ids = trie.ids[begun]
-        self.begun_at: Ids = at[begun]
-        self.begun_set: Ids = np.array(which, np.int32)
-        ranges = [(a, b, k) for members, k in sets.items() for a, b in members.ranges]
-        self._begun_ranges: Ids = np.array(ranges, np.int32).reshape(-1, 3)
-        self.begun_sets = len(sets)
-
-        leaving = np.flatnonzero(status == _BEYOND)
-        leaving = leaving[np.argsort(at[leaving], kind="stable")]
-        texts: dict[bytes, int] = {}
-        suffix = [
-            texts.setdefault(reader.text(int(trie.vertex_of[rank]))[1:], len(texts))
-            for rank in leaving
-        ]
-        self.leaving_ids: Ids = trie.ids[leaving]
-        self.leaving_at: Ids = at[leaving]
-        self.suffix: Ids = np.array(suffix, np.int32)
-        self.suffixes = list(texts)
 
     def letters(self, members: CodePointSet) -> Letters:
         """Return what a character set means here."""
@@ -173,6 +150,69 @@ def _stretches(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[A
     total = int(ends[-1]) if len(ends) else 0
     found: npt.NDArray[Any] = np.arange(total) + np.repeat(first - ends + counts, counts)
     return found
+
+
+def _arrays(trie: TokenTrie, start: int) -> Arrays:
+    """Return what a :class:`CharacterTrie` is made of, by the names it gives them.
+
+    ``begun_ranges`` are rows of first character, last character and number of the set; the
+    suffixes are one text and their lengths.
+    """
+    reader = _Reader(trie, start)
+    order = reader.by_level()
+    number = np.full(trie.size, -1, np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    above = number[reader.owner[trie.parent[order[1:]]]]
+    depth = reader.depth[order]
+    codes = reader.code[order[1:]]
+    occurs = np.zeros(_CODE_POINTS, np.bool_)
+    occurs[codes] = True
+    letter_of = np.cumsum(occurs, dtype=np.int32) - 1
+    nothing = np.full(1, -1, np.int32)
+    return {
+        "parent": np.concatenate((nothing, above)),
+        "levels": np.searchsorted(depth, np.arange(depth[-1] + 2)).astype(np.int32),
+        "alphabet": np.flatnonzero(occurs).astype(np.int32),
+        "letter": np.concatenate((nothing, letter_of[codes])),
+        **_tokens(trie, reader, number),
+    }
+
+
+def _tokens(trie: TokenTrie, reader: _Reader, number: Ids) -> Arrays:
+    """Return the arrays of tokens, by the vertex of their last whole character."""
+    status = reader.status[trie.vertex_of]
+    at = number[reader.owner[trie.vertex_of]]
+    whole = status == _WHOLE
+
+    begun = np.flatnonzero((status == _UTF8) | (status == _ESCAPE))
+    sets: dict[CodePointSet, int] = {}
+    which = [
+        sets.setdefault(reader.may_become(vertex), len(sets))
+        for vertex in trie.vertex_of[begun].tolist()
+    ]
+    ranges = [(a, b, k) for members, k in sets.items() for a, b in members.ranges]
+
+    leaving = np.flatnonzero(status == _BEYOND)
+    leaving = leaving[np.argsort(at[leaving], kind="stable")]
+    texts: dict[bytes, int] = {}
+    suffix = [
+        texts.setdefault(reader.text(vertex)[1:], len(texts))
+        for vertex in trie.vertex_of[leaving].tolist()
+    ]
+    suffix_lengths, suffix_text = pack(texts)
+    return {
+        "whole_ids": trie.ids[whole],
+        "whole_at": at[whole],
+        "begun_ids": trie.ids[begun],
+        "begun_at": at[begun],
+        "begun_set": np.array(which, np.int32),
+        "begun_ranges": np.array(ranges, np.int32).reshape(-1),
+        "leaving_ids": trie.ids[leaving],
+        "leaving_at": at[leaving],
+        "suffix": np.array(suffix, np.int32),
+        "suffix_lengths": suffix_lengths,
+        "suffix_text": suffix_text,
+    }
 
 
 class _Reader:

@@ -7,19 +7,21 @@ slice; the root is 0. Everything that walks over many vertices does so in whole-
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.vocabulary import Vocabulary
+from state_machines.vocabulary.tables import Arrays, Tables, pack
 
 __all__ = ["TokenTrie"]
 
 Ids = npt.NDArray[np.int32]
 
-_SEVERAL = -2
+_NONE, _SEVERAL = -1, -2
+"""Instead of the id of the only token that ends at a vertex."""
 
 MAX_VERTICES = 20_000
 """Texts whose vertices are remembered."""
@@ -30,7 +32,8 @@ class TokenTrie:
 
     With *n* vertices and *t* tokens, the tokens ranked by their bytes:
 
-    * ``parent``: int32, shape (n,); ``byte``: uint8, shape (n,), the byte that leads to a vertex;
+    * ``parent``: int32, shape (n,), the root's is -1; ``byte``: uint8, shape (n,), the byte that
+      leads to a vertex;
     * ``levels``: offsets of the levels, so level *d* is ``levels[d]:levels[d + 1]``;
     * ``ids``: int32, shape (t,), token ids by rank; ``vertex_of``: int32, shape (t,), by rank;
     * ``low`` and ``high``: int32, shape (n,): the tokens that begin with a vertex's bytes are
@@ -38,61 +41,38 @@ class TokenTrie:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._build(
-            (form, token_id)
+        ends = vocabulary.end_token_ids
+        forms = [
+            b"" if form is None or token_id in ends else form
             for token_id, form in enumerate(vocabulary.token_bytes)
-            if form is not None and token_id not in vocabulary.end_token_ids
-        )
+        ]
+        self._read(forms, vocabulary.tables)
 
     @classmethod
-    def of_texts(cls, texts: Iterable[bytes]) -> TokenTrie:
+    def of_texts(cls, texts: Sequence[bytes]) -> TokenTrie:
         """Return a trie of byte strings, none of them empty, whose ids are their places."""
         trie = cls.__new__(cls)
-        trie._build((text, number) for number, text in enumerate(texts))
+        trie._read(texts, Tables())
         return trie
 
-    def _build(self, tokens: Iterable[tuple[bytes, int]]) -> None:
-        forms = sorted(tokens)
-        count = len(forms)
-        lengths = np.fromiter((len(form) for form, _ in forms), np.int64, count)
-        self.ids: Ids = np.fromiter((token_id for _, token_id in forms), np.int32, count)
-        text = np.frombuffer(b"".join(form for form, _ in forms), np.uint8)
-        starts = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-
-        at = np.zeros(count, np.int64)
-        parents: list[Ids] = [np.array([-1], np.int32)]
-        marks = [np.zeros(1, np.uint8)]
-        lows = [np.zeros(1, np.int64)]
-        highs = [np.full(1, count, np.int64)]
-        levels = [0, 1]
-        for depth in range(int(lengths.max(initial=0))):
-            longer = np.flatnonzero(lengths > depth)
-            marked = text[starts[longer] + depth]
-            keys = at[longer] * 256 + marked
-            is_new = np.concatenate(([True], keys[1:] != keys[:-1]))
-            parents.append(at[longer][is_new].astype(np.int32))
-            marks.append(marked[is_new])
-            lows.append(longer[is_new])
-            highs.append(lows[-1] + np.diff(np.append(np.flatnonzero(is_new), len(longer))))
-            at[longer] = levels[-1] + np.cumsum(is_new) - 1
-            levels.append(levels[-1] + int(is_new.sum()))
-
-        self.parent: Ids = np.concatenate(parents)
-        self.byte: npt.NDArray[np.uint8] = np.concatenate(marks)
-        self.low: Ids = np.concatenate(lows).astype(np.int32)
-        self.high: Ids = np.concatenate(highs).astype(np.int32)
-        self.levels = levels
-        self.vertex_of: Ids = at.astype(np.int32)
-        self._ends: Ids = self.low + np.bincount(at, minlength=self.size).astype(np.int32)
-        vertices = np.arange(self.size + 1)
-        first_child = np.searchsorted(self.parent[1:], vertices) + 1
+    def _read(self, forms: Sequence[bytes], tables: Tables) -> None:
+        self.tables = tables
+        """Where what is derived from the vocabulary is kept."""
+        arrays = self.tables.group("token_trie", lambda: _arrays(forms))
+        self.parent: Ids = arrays["parent"]
+        self.byte: npt.NDArray[np.uint8] = arrays["byte"]
+        self.low: Ids = arrays["low"]
+        self.high: Ids = arrays["high"]
+        self.levels: list[int] = arrays["levels"].tolist()
+        self.ids: Ids = arrays["ids"]
+        self.vertex_of: Ids = arrays["vertex_of"]
+        counts = np.bincount(self.vertex_of, minlength=self.size).astype(np.int32)
         # Plain arrays: quick to index one by one, and nothing for the garbage collector to visit.
-        self._first_child = array("i", first_child.astype(np.int32).tobytes())
+        self._first_child = array("i", first_children(self.parent).tobytes())
         self._low = array("i", self.low.tobytes())
-        self._end = array("i", self._ends.tobytes())
+        self._end = array("i", (self.low + counts).tobytes())
         self._marks = self.byte.tobytes()
-        counts = self._ends - self.low
-        only = np.append(self.ids, np.int32(-1))[np.where(counts == 1, self.low, count)]
+        only = np.append(self.ids, _NONE)[np.where(counts == 1, self.low, len(self.ids))]
         only[counts > 1] = _SEVERAL
         self._only = array("i", only.astype(np.int32).tobytes())
         self._vertices: dict[bytes, int | None] = {}
@@ -125,19 +105,6 @@ class TokenTrie:
             return self._root.get(byte)
         child = self._marks.find(byte, self._first_child[vertex], self._first_child[vertex + 1])
         return None if child < 0 else child
-
-    def children_in(self, vertex: int, first: int) -> list[tuple[int, int]]:
-        """Return (byte, child) for the children of a vertex whose byte is in the set ``first``."""
-        if vertex == 0:
-            root = self._root
-            return [(byte, root[byte]) for byte in bytes_in(first) if byte in root]
-        low, high = self._first_child[vertex], self._first_child[vertex + 1]
-        marks = self._marks
-        if first & (first - 1) == 0:
-            byte = first.bit_length() - 1
-            child = marks.find(byte, low, high) if first else -1
-            return [] if child < 0 else [(byte, child)]
-        return [(marks[child], child) for child in range(low, high) if first >> marks[child] & 1]
 
     def vertex(self, text: bytes) -> int | None:
         """Return the vertex of a text; ``None`` if no token begins with it."""
@@ -239,6 +206,52 @@ class TokenTrie:
                 if self.has_tokens(child):
                     yield beyond, self.tokens_at(child)
                 stack.append((child, beyond))
+
+
+def _arrays(forms: Sequence[bytes]) -> Arrays:
+    """Return the arrays of the trie, as :class:`TokenTrie` says; empty forms are left out."""
+    ranked = [token_id for token_id, form in enumerate(forms) if form]
+    ranked.sort(key=forms.__getitem__)
+    lengths, text = pack([forms[token_id] for token_id in ranked])
+    count = len(lengths)
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+
+    at = np.zeros(count, np.int64)
+    parents: list[Ids] = [np.array([-1], np.int32)]
+    marks = [np.zeros(1, np.uint8)]
+    lows = [np.zeros(1, np.int64)]
+    highs = [np.full(1, count, np.int64)]
+    levels = [0, 1]
+    longer = np.arange(count)
+    for depth in range(int(lengths.max(initial=0))):
+        longer = longer[lengths[longer] > depth]
+        marked = text[starts[longer] + depth]
+        keys = at[longer] * 256 + marked
+        is_new = np.concatenate(([True], keys[1:] != keys[:-1]))
+        parents.append(at[longer][is_new].astype(np.int32))
+        marks.append(marked[is_new])
+        lows.append(longer[is_new])
+        highs.append(lows[-1] + np.diff(np.append(np.flatnonzero(is_new), len(longer))))
+        at[longer] = levels[-1] + np.cumsum(is_new) - 1
+        levels.append(levels[-1] + len(lows[-1]))
+    return {
+        "parent": np.concatenate(parents),
+        "byte": np.concatenate(marks),
+        "low": np.concatenate(lows).astype(np.int32),
+        "high": np.concatenate(highs).astype(np.int32),
+        "levels": np.array(levels, np.int32),
+        "ids": np.array(ranked, np.int32),
+        "vertex_of": at.astype(np.int32),
+    }
+
+
+def first_children(parent: Ids) -> Ids:
+    """Return the first child of each vertex, shape (n + 1,), from each vertex's parent.
+
+    The children of vertex *v* are those from the *v*-th number to before the next.
+    """
+    counts = np.bincount(parent[1:], minlength=len(parent))
+    return np.concatenate(([1], 1 + np.cumsum(counts))).astype(np.int32)
 
 
 def joined(parts: list[Ids]) -> Ids:

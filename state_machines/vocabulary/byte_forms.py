@@ -95,6 +95,8 @@ _PRINTABLE_BYTES = _printable_bytes()
 
 
 def _byte_level(token: str) -> bytes:
+    if token.isascii():  # Printable ASCII stands for itself, and the rest of ASCII is foreign.
+        return token.encode()
     try:
         return bytes(map(_PRINTABLE_BYTES.__getitem__, token))
     except KeyError:  # The library, too, takes a token with a foreign character as plain text.
@@ -138,7 +140,7 @@ def _text_form(steps: Sequence[Mapping[str, Any]], byte_fallback: bool) -> ByteF
         return token.encode()
 
     def text_or_byte(token: str) -> bytes:
-        match = _BYTE_TOKEN.fullmatch(token)
+        match = _BYTE_TOKEN.fullmatch(token) if token.startswith("<0x") else None
         return bytes((int(match[1], 16),)) if match else text(token)
 
     return ByteForm(

@@ -1,0 +1,341 @@
+"""Vocabularies as files: what comes back is what was saved, and nothing else comes back."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import weakref
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+from small_tokenizers import (
+    byte_level_tokenizer,
+    gemma_like,
+    llama2_like,
+    unigram_tokenizer,
+    word_level_tokenizer,
+)
+from small_vocabulary import brute_force_mask, small_vocabulary
+from tokenizers import Tokenizer, decoders
+
+from state_machines import JsonSchemaStateMachine, Vocabulary, VocabularyError
+from state_machines.masks.mask_store import MaskStore
+from state_machines.vocabulary.array_file import read_arrays, write_arrays
+from state_machines.vocabulary.tables import Arrays, Tables, pack, unpack
+
+# Of the files of `_everything`. Where one differs, what older versions have saved means something
+# else now: raise LAYOUT, and write down the new digests.
+_LAYOUT_1 = {
+    "small": "da1f47bcfd00666d",
+    "byte level": "a4acf4b79ffaf576",
+    "llama 2": "e754aef89362f634",
+    "gemma": "2972f241b631c589",
+    "unigram": "a7e19e68b66acab0",
+    "words": "7ce85f4f2da116fb",
+}
+
+
+_FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
+_REAL = sorted(Path(_FOLDER).rglob("tokenizer.json")) if _FOLDER else []
+
+
+def _everything() -> dict[str, Vocabulary]:
+    """Return vocabularies of all kinds."""
+    tokenizers = {
+        "byte level": byte_level_tokenizer(),
+        "llama 2": llama2_like(),
+        "gemma": gemma_like(),
+        "unigram": unigram_tokenizer(),
+        "words": word_level_tokenizer(decoders.Fuse()),
+    }
+    made = {name: Vocabulary.from_tokenizer(each) for name, each in tokenizers.items()}
+    return {"small": small_vocabulary(), **made}
+
+
+def saved(vocabulary: Vocabulary, path: Path) -> Vocabulary:
+    """Return the vocabulary after a way through a file."""
+    vocabulary.save(path)
+    return Vocabulary.load(path)
+
+
+def assert_same(first: Vocabulary, second: Vocabulary) -> None:
+    """Fail unless two vocabularies say the same of everything."""
+    assert first.token_bytes == second.token_bytes
+    assert isinstance(second.token_bytes, tuple)
+    assert first.end_token_ids == second.end_token_ids
+    assert dict(first.special_tokens) == dict(second.special_tokens)
+    assert first.strips_first_space == second.strips_first_space
+    assert first.size == second.size
+    ours, theirs = first.tables.groups(), second.tables.groups()
+    assert ours.keys() == theirs.keys()
+    for group in ours:
+        assert ours[group].keys() == theirs[group].keys()
+        for name, array in ours[group].items():
+            np.testing.assert_array_equal(array, theirs[group][name])
+            assert array.dtype == theirs[group][name].dtype
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn) -> Vocabulary:
+    """Draw vocabularies with unused ids, doubles and special tokens."""
+    piece = st.one_of(
+        st.binary(min_size=1, max_size=4),
+        st.text(min_size=1, max_size=3).map(lambda text: text.encode(errors="ignore") or b"x"),
+        st.sampled_from([b'"', b'",', b"\\u00", b"\xf0\x9f", b"\xff"]),
+    )
+    forms = draw(st.lists(st.one_of(piece, st.none()), min_size=1, max_size=40))
+    used = [token_id for token_id, form in enumerate(forms) if form is not None]
+    if not used:
+        forms, used = [b"e"], [0]
+    ends = draw(st.sets(st.sampled_from(used), min_size=1, max_size=3))
+    specials = draw(
+        st.dictionaries(st.text(st.characters(codec="utf-8")), st.sampled_from(used), max_size=3)
+    )
+    return Vocabulary(
+        forms,
+        end_token_ids=ends,
+        special_tokens=specials,
+        strips_first_space=draw(st.booleans()),
+    )
+
+
+@given(vocabularies(), st.booleans())
+def test_what_is_saved_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, vocabulary: Vocabulary, with_tables: bool
+) -> None:
+    if with_tables:
+        MaskStore.of(vocabulary)
+        assert len(vocabulary.tables.groups()) == 2
+    path = tmp_path_factory.getbasetemp() / "round-trip"
+    again = saved(vocabulary, path)
+    assert_same(vocabulary, again)
+    MaskStore.of(vocabulary)
+    MaskStore.of(again)
+    assert_same(vocabulary, again)
+
+
+@given(st.lists(st.binary(max_size=5)))
+def test_packed_texts_come_back(texts: list[bytes]) -> None:
+    assert unpack(*pack(texts)) == texts
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"type": "string", "maxLength": 2},
+        {"type": "string", "pattern": "^[a-c]+$"},
+        {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
+        {"enum": ["ab", "aé", 12, None]},
+    ],
+    ids=json.dumps,
+)
+@pytest.mark.parametrize("with_tables", [False, True])
+def test_masks_of_a_loaded_vocabulary(schema: Any, with_tables: bool, tmp_path: Path) -> None:
+    vocabulary = small_vocabulary()
+    if with_tables:
+        MaskStore.of(vocabulary)
+    loaded = saved(vocabulary, tmp_path / "v")
+    machine = JsonSchemaStateMachine(schema)
+    ours, theirs = machine.matcher(vocabulary), machine.matcher(loaded)
+    for _ in range(6):
+        mask = theirs.allowed_tokens()
+        np.testing.assert_array_equal(mask, ours.allowed_tokens())
+        np.testing.assert_array_equal(mask, brute_force_mask(theirs.state, loaded))
+        more = [i for i in np.flatnonzero(mask).tolist() if i not in loaded.end_token_ids]
+        if not more:
+            break
+        ours.advance(more[-1])
+        theirs.advance(more[-1])
+
+
+def test_the_layout_is_still_the_same(tmp_path: Path) -> None:
+    digests = {}
+    for name, vocabulary in _everything().items():
+        MaskStore.of(vocabulary)
+        vocabulary.save(tmp_path / name)
+        digests[name] = hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()[:16]
+    assert digests == _LAYOUT_1
+
+
+def test_other_programs_can_look_inside(tmp_path: Path) -> None:
+    vocabulary = small_vocabulary()
+    MaskStore.of(vocabulary)
+    vocabulary.save(tmp_path / "v.safetensors")
+    arrays = load_file(tmp_path / "v.safetensors")
+    assert len(arrays["tokens.lengths"]) == vocabulary.size
+    for name, array in vocabulary.tables.groups()["string_trie"].items():
+        np.testing.assert_array_equal(arrays[f"string_trie.{name}"], array)
+
+
+def test_loaded_arrays_are_read_only(tmp_path: Path) -> None:
+    vocabulary = small_vocabulary()
+    MaskStore.of(vocabulary)
+    loaded = saved(vocabulary, tmp_path / "v")
+    for each in (vocabulary, loaded):
+        for arrays in each.tables.groups().values():
+            assert not any(array.flags.writeable for array in arrays.values())
+
+
+@pytest.mark.skipif(not _REAL, reason="PROXY_ENGINE_TOKENIZERS names no folder of tokenizers")
+def test_real_vocabularies_come_back(tmp_path: Path) -> None:
+    for path in _REAL:
+        vocabulary = Vocabulary.from_tokenizer(Tokenizer.from_file(str(path)))
+        MaskStore.of(vocabulary)
+        loaded = saved(vocabulary, tmp_path / "v")
+        MaskStore.of(loaded)
+        assert_same(vocabulary, loaded)
+        anew = Vocabulary(vocabulary.token_bytes, end_token_ids=vocabulary.end_token_ids)
+        MaskStore.of(anew)
+        for group, arrays in anew.tables.groups().items():
+            for name, array in arrays.items():
+                np.testing.assert_array_equal(array, loaded.tables.groups()[group][name])
+
+
+# --- files that are not right ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What is in a file."""
+    path = tmp_path_factory.mktemp("content") / "v"
+    vocabulary = small_vocabulary()
+    MaskStore.of(vocabulary)
+    vocabulary.save(path)
+    return path.read_bytes()
+
+
+def refused(path: Path, content: bytes) -> None:
+    """Fail unless loading the content raises what it should."""
+    path.write_bytes(content)
+    with pytest.raises(VocabularyError, match=path.name):
+        Vocabulary.load(path)
+
+
+def test_every_part_of_a_file_is_guarded(content: bytes, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    header = int.from_bytes(content[:8], "little")
+    places = [
+        *range(8),
+        *random.integers(8, 8 + header, 200),
+        *random.integers(0, len(content), 200),
+    ]
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(random.integers(8))
+        refused(tmp_path / "damaged", bytes(damaged))
+
+
+def test_files_that_are_cut_off_or_go_on(content: bytes, tmp_path: Path) -> None:
+    for length in [*range(20), 100, len(content) // 2, len(content) - 1]:
+        refused(tmp_path / "short", content[:length])
+    refused(tmp_path / "long", content + b"\0")
+
+
+def _headed(header: bytes) -> bytes:
+    return len(header).to_bytes(8, "little") + header
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"PK\x03\x04" + bytes(100),
+        b"\xff" * 1000,
+        _headed(b"[]"),
+        _headed(b"null"),
+        _headed(b'"text"'),
+        _headed(b"{}"),
+        _headed(b"[" * 200_000),
+        _headed(b'{"__metadata__": 7}'),
+        _headed(b'{"__metadata__": {"format": "pt"}}'),
+        _headed(b'{"__metadata__": {"format": "state_machines.Vocabulary"}}'),
+        _headed(b'{"__metadata__": {"format": "state_machines.Vocabulary", "sha256": ""}}'),
+        _headed(b'{"__metadata__": {"format": "state_machines.Vocabulary", "sha256": [1]}}'),
+    ],
+    ids=range(14),
+)
+def test_foreign_files(content: bytes, tmp_path: Path) -> None:
+    refused(tmp_path / "foreign", content)
+
+
+def test_safetensors_of_something_else(tmp_path: Path) -> None:
+    save_file({"weight": np.zeros(3, np.float32)}, tmp_path / "model")
+    with pytest.raises(VocabularyError, match="model"):
+        Vocabulary.load(tmp_path / "model")
+
+
+def test_another_layout(tmp_path: Path) -> None:
+    small_vocabulary().save(tmp_path / "v")
+    arrays, metadata = read_arrays(tmp_path / "v")
+    write_arrays(tmp_path / "v", arrays, {**metadata, "layout": "0"})
+    with pytest.raises(VocabularyError, match="layout"):
+        Vocabulary.load(tmp_path / "v")
+
+
+def test_no_file_is_an_error_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Vocabulary.load(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError):
+        small_vocabulary().save(tmp_path / "missing" / "v")
+    with pytest.raises(IsADirectoryError):
+        Vocabulary.load(tmp_path)
+
+
+@pytest.mark.parametrize("failing", ["replace", "chmod"])
+def test_a_file_that_cannot_be_finished_leaves_the_old_one(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_vocabulary().save(tmp_path / "v")
+    before = (tmp_path / "v").read_bytes()
+
+    def fail(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(PermissionError):
+        Vocabulary([b"a", b"b"], end_token_ids=[1]).save(tmp_path / "v")
+    assert [path.name for path in tmp_path.iterdir()] == ["v"]
+    assert (tmp_path / "v").read_bytes() == before
+
+
+# --- tables ---------------------------------------------------------------------------------
+
+
+def test_threads_get_the_same_table() -> None:
+    tables, barrier, found = Tables(), Barrier(4), []
+
+    def make() -> Arrays:
+        barrier.wait()  # All of them make it.
+        return {"array": np.arange(3, dtype=np.int32)}
+
+    def ask() -> None:
+        found.append(tables.group("name", make)["array"])
+
+    threads = [Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len({id(array) for array in found}) == 1
+
+
+def test_masks_do_not_keep_a_vocabulary(tmp_path: Path) -> None:
+    vocabularies = [small_vocabulary(), saved(small_vocabulary(), tmp_path / "v")]
+    while vocabularies:
+        vocabulary = vocabularies.pop()
+        store, alive = MaskStore.of(vocabulary), weakref.ref(vocabulary)
+        del vocabulary
+        gc.collect()
+        assert alive() is None
+        assert store is not None
