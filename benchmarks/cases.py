@@ -12,7 +12,15 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-__all__ = ["Case", "Instance", "load_cases", "read_cases", "sample_lines", "write_cases"]
+__all__ = [
+    "Case",
+    "Instance",
+    "load_cases",
+    "read_cases",
+    "sample_lines",
+    "sample_positions",
+    "write_cases",
+]
 
 
 @dataclass(frozen=True)
@@ -37,9 +45,14 @@ def sample_lines(data: Path, count: int | None, seed: int) -> list[str]:
     """``count`` lines of a gzipped JSON Lines file by chance, in the order of the file."""
     with gzip.open(data, "rt", encoding="utf-8") as file:
         lines = file.readlines()
-    if count is None or count >= len(lines):
-        return lines
-    return [lines[i] for i in sorted(random.Random(seed).sample(range(len(lines)), count))]
+    return [lines[position] for position in sample_positions(len(lines), count, seed)]
+
+
+def sample_positions(total: int, count: int | None, seed: int) -> list[int]:
+    """``count`` of ``total`` positions by chance, in order; all where ``count`` is no less."""
+    if count is None or count >= total:
+        return list(range(total))
+    return sorted(random.Random(seed).sample(range(total), count))
 
 
 def load_cases(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Case]:

@@ -1,4 +1,4 @@
-"""Run an engine over all cases in a process of its own, and go on after its deaths."""
+"""Run an engine over all cases in processes of its own, and go on after their deaths."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from worker import CaseResult, Job, Verdict
 
-__all__ = ["EngineRun", "EngineUnavailableError", "run_engine"]
+__all__ = ["EngineRun", "EngineUnavailableError", "read_results", "run_engine"]
 
 _WORKER = Path(__file__).with_name("worker.py")
 
@@ -24,49 +24,61 @@ class EngineUnavailableError(Exception):
 
 @dataclass
 class EngineRun:
-    """All results of an engine, pass by pass, and facts about its set-up."""
+    """All results of an engine and facts about its set-up.
+
+    ``first`` and ``second`` are the passes: by position, one result for each case it was given.
+    Memory of the two is kept apart, since the second one keeps every compiled schema.
+    """
 
     engine: str
     version: str = ""
     setup_seconds: float = 0.0
     setup_peak_bytes: int = 0
-    peak_bytes: int = 0
     restarts: int = 0
-    passes: list[list[CaseResult]] = field(default_factory=list)
+    case_seconds: float = 0.0
+    first: dict[int, CaseResult] = field(default_factory=dict)
+    second: dict[int, CaseResult] = field(default_factory=dict)
+
+    @property
+    def passes(self) -> list[dict[int, CaseResult]]:
+        """The passes there are."""
+        return [self.first, self.second] if self.second else [self.first]
 
 
-def run_engine(job: Job, names: Sequence[str]) -> EngineRun:
-    """Run a job to its end, where ``names`` are the cases' names.
+@dataclass
+class Ending:
+    """What a worker left: its set-up, its results, and what it was at when it died, if it did."""
 
-    A case at which the process dies or takes longer than ``job.case_seconds`` has crashed; a new
-    process goes on with the next one. Raises :class:`EngineUnavailableError` if no process gets
-    as far as the first case.
+    setup: dict[str, Any] | None = None
+    results: dict[int, CaseResult] = field(default_factory=dict)
+    died_at: int | None = None
+
+
+def run_engine(job: Job, names: Sequence[str], positions: Sequence[int], passes: int) -> EngineRun:
+    """Run the cases at some positions, where ``names`` are those of all cases.
+
+    A case at which the process dies has crashed, one that takes longer than ``job.case_seconds``
+    has timed out; a new process goes on without it. Raises :class:`EngineUnavailableError` if a
+    process cannot be set up.
     """
-    run = EngineRun(job.engine)
-    done: list[CaseResult] = []
-    total = job.count * job.passes
-    while len(done) < total:
-        status, complaint, setup, results = _run_process(replace(job, first=len(done)))
-        if setup is None:
-            raise EngineUnavailableError(complaint)
-        run.version = setup["version"]
-        run.setup_seconds = run.setup_seconds or setup["setup_seconds"]
-        run.setup_peak_bytes = run.setup_peak_bytes or setup["setup_peak_bytes"]
-        done += results
-        if len(done) < total:
-            run.restarts += 1
-            reason = (
-                f"took more than {job.case_seconds:g} s"
-                if "Timeout (" in complaint
-                else f"process died with status {status}: {complaint[-300:]}"
-            )
-            done.append(CaseResult(names[len(done) % job.count], "crashed", reason))
-    run.peak_bytes = max(result.peak_bytes for result in done)
-    run.passes = [done[start : start + job.count] for start in range(0, total, job.count)]
+    others = sorted(set(range(len(names))) - set(positions))
+    run = EngineRun(job.engine, case_seconds=job.case_seconds)
+    while len(run.first) < len(positions):
+        left = replace(job, skip=others + sorted(run.first))
+        run.first |= _run_process(left, names, run).results
+    if passes > 1:
+        dead = {i: r for i, r in run.first.items() if r.outcome in ("crashed", "timed out")}
+        while True:
+            # All over again if the process dies: what it kept is gone with it.
+            ending = _run_process(replace(job, again=True, skip=others + sorted(dead)), names, run)
+            if ending.died_at is None:
+                break
+            dead[ending.died_at] = ending.results[ending.died_at]
+        run.second = dict(sorted((dead | ending.results).items()))
     return run
 
 
-def _run_process(job: Job) -> tuple[int, str, dict[str, Any] | None, list[CaseResult]]:
+def _run_process(job: Job, names: Sequence[str], run: EngineRun) -> Ending:
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.jsonl")
         job_file = Path(folder, "job.json")
@@ -81,17 +93,38 @@ def _run_process(job: Job) -> tuple[int, str, dict[str, Any] | None, list[CaseRe
         )
         complaint = process.stderr.strip()
         lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    if not lines:
-        return process.returncode, complaint, None, []
-    return (
-        process.returncode,
-        complaint,
-        json.loads(lines[0])["setup"],
-        [_case_result(line) for line in lines[1:]],
-    )
+    ending = read_results(lines)
+    if ending.setup is None or (process.returncode != 0 and ending.died_at is None):
+        raise EngineUnavailableError(complaint)
+    run.version = ending.setup["version"]
+    run.setup_seconds = run.setup_seconds or ending.setup["setup_seconds"]
+    run.setup_peak_bytes = run.setup_peak_bytes or ending.setup["setup_peak_bytes"]
+    if ending.died_at is not None:
+        run.restarts += 1
+        result = CaseResult(names[ending.died_at])
+        if "Timeout (" in complaint:
+            result.outcome = "timed out"
+            result.reason = f"took more than {job.case_seconds:g} s"
+        else:
+            result.outcome = "crashed"
+            result.reason = f"process died with status {process.returncode}: {complaint[-300:]}"
+        ending.results[ending.died_at] = result
+    return ending
 
 
-def _case_result(line: str) -> CaseResult:
-    record = json.loads(line)
-    wrong = [Verdict(**verdict) for verdict in record.pop("wrong")]
-    return CaseResult(wrong=wrong, **record)
+def read_results(lines: Iterable[str]) -> Ending:
+    """Read what a worker wrote, up to where it died."""
+    ending = Ending()
+    for line in lines:
+        record = json.loads(line)
+        if "setup" in record:
+            ending.setup = record["setup"]
+        elif "begin" in record:
+            ending.died_at = record["begin"]
+        else:
+            ending.died_at = None
+            result = record["result"]
+            if result is not None:
+                wrong = [Verdict(**verdict) for verdict in result.pop("wrong")]
+                ending.results[record["end"]] = CaseResult(wrong=wrong, **result)
+    return ending

@@ -1,39 +1,45 @@
-"""Measure one engine. Runs as a process of its own, started by ``supervisor``.
+"""Measure one engine over one pass. Runs as a process of its own, started by ``supervisor``.
 
-Writes one JSON line for each case as soon as it is done: if the process dies, the number of
-lines tells at which case.
+Writes a JSON line before each case and one after it, so that what is written tells at which case
+the process died, if it does.
 """
 
 from __future__ import annotations
 
 import faulthandler
-import itertools
 import json
-import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any, TextIO
 
 from cases import Case, Instance, read_cases
 from engines import CompiledSchema, Engine, RefusedSchemaError, TokenizerSource, load_engine
+from residence import peak_memory
 
-__all__ = ["CaseResult", "Job", "Verdict", "main"]
+__all__ = ["CaseResult", "Job", "Verdict", "compile_case", "main", "time_limit", "walk_case"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker has to do. ``first`` counts cases over all passes."""
+    """What a worker has to do.
+
+    ``skip`` are positions of cases to leave out. ``again``: this is the second pass. All cases
+    are compiled and walked once without being measured, every compiled schema is kept, and then
+    they are walked again.
+    """
 
     engine: str
     tokenizer: str
     end_token_ids: list[int]
     cases: str
-    count: int
-    passes: int
-    first: int
     case_seconds: float
-    results: str
+    again: bool = False
+    skip: list[int] = field(default_factory=list)
+    results: str = ""
 
 
 @dataclass
@@ -50,9 +56,9 @@ class Verdict:
 class CaseResult:
     """What came of a case; times in nanoseconds.
 
-    ``outcome`` is ``done``, ``refused`` or ``crashed``, and ``reason`` belongs to the latter two.
-    ``between_ns`` is mask plus advance for each token taken. ``mask_ns`` has, beyond those, the
-    masks that refused a token and those after the last token.
+    ``outcome`` is ``done``, ``refused``, ``crashed`` or ``timed out``, and ``reason`` belongs to
+    the latter three. ``between_ns`` is mask plus advance for each token taken. ``mask_ns`` has,
+    beyond those, the masks that refused a token and those after the last token.
     """
 
     name: str
@@ -68,23 +74,34 @@ class CaseResult:
     peak_bytes: int = 0
 
 
-def run_case(engine: Engine, case: Case) -> CaseResult:
-    """Compile a case's schema and put each of its instances through the masks."""
-    result = CaseResult(case.name, skipped=case.skipped)
-    try:
+def compile_case(engine: Engine, case: Case, result: CaseResult) -> CompiledSchema | None:
+    """Compile a case's schema; ``None`` where the result says why not."""
+    with _outcome(result):
         started = perf_counter_ns()
         compiled = engine.compile(case.schema)
         result.compile_ns = perf_counter_ns() - started
+        return compiled
+    return None
+
+
+def walk_case(compiled: CompiledSchema, case: Case, result: CaseResult) -> None:
+    """Put each of a case's instances through the masks, each with a new matcher."""
+    with _outcome(result):
         for position, instance in enumerate(case.instances):
-            _run_instance(compiled, position, instance, result)
+            _walk_instance(compiled, position, instance, result)
+
+
+@contextmanager
+def _outcome(result: CaseResult) -> Iterator[None]:
+    try:
+        yield
     except RefusedSchemaError as error:
         result.outcome, result.reason = "refused", str(error)
     except Exception as error:  # Whatever an engine raises beyond a refusal is the finding.
         result.outcome, result.reason = "crashed", f"{type(error).__name__}: {error}"
-    return result
 
 
-def _run_instance(
+def _walk_instance(
     compiled: CompiledSchema, position: int, instance: Instance, result: CaseResult
 ) -> None:
     started = perf_counter_ns()
@@ -113,16 +130,72 @@ def _run_instance(
         result.wrong.append(Verdict(position, instance.valid, len(instance.tokens), None))
 
 
-def peak_memory() -> int:
-    """The largest resident size of this process so far, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Linux's ru_maxrss is inherited from the process that started this one.
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """End the process after some time, from outside the interpreter: native code hangs as well."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _first_pass(job: Job, engine: Engine, lines: TextIO) -> None:
+    """Every schema is met for the first time, and dropped when its instances are through."""
+    for position, case in _cases(job):
+        result = CaseResult(case.name, skipped=case.skipped)
+        with _noted(lines, position, job.case_seconds, result):
+            compiled = compile_case(engine, case, result)
+            if compiled is not None:
+                walk_case(compiled, case, result)
+            # Before the next one is compiled, and within the limit.
+            del compiled
+
+
+def _second_pass(job: Job, engine: Engine, lines: TextIO) -> None:
+    """Every schema is compiled, walked and kept; when all are there, they are walked again."""
+    kept: dict[int, CompiledSchema] = {}
+    refused: dict[int, CaseResult] = {}
+    for position, case in _cases(job):
+        result = CaseResult(case.name, skipped=case.skipped)
+        with _noted(lines, position, job.case_seconds):
+            compiled = compile_case(engine, case, result)
+            if compiled is not None:
+                walk_case(compiled, case, result)
+            if compiled is not None and result.outcome == "done":
+                kept[position] = compiled
+            else:
+                refused[position] = result
+    for position, case in _cases(job):
+        result = refused.get(position) or CaseResult(case.name, skipped=case.skipped)
+        with _noted(lines, position, job.case_seconds, result):
+            if position in kept:
+                walk_case(kept[position], case, result)
+
+
+@contextmanager
+def _noted(
+    lines: TextIO, position: int, seconds: float, result: CaseResult | None = None
+) -> Iterator[None]:
+    """Note beginning, end and result of a case, which may take some seconds."""
+    _write(lines, {"begin": position})
+    with time_limit(seconds):
+        yield
+    if result is not None:
+        result.peak_bytes = peak_memory()
+    _write(lines, {"end": position, "result": None if result is None else asdict(result)})
+
+
+def _cases(job: Job) -> Iterator[tuple[int, Case]]:
+    skip = set(job.skip)
+    for position, case in enumerate(read_cases(Path(job.cases))):
+        if position not in skip:
+            yield position, case
+
+
+def _write(lines: TextIO, record: dict[str, Any]) -> None:
+    lines.write(json.dumps(record) + "\n")
+    lines.flush()
 
 
 def main(job_path: str) -> None:
@@ -136,19 +209,9 @@ def main(job_path: str) -> None:
         "setup_seconds": (perf_counter_ns() - started) / 1e9,
         "setup_peak_bytes": peak_memory(),
     }
-    all_passes = itertools.chain.from_iterable(
-        read_cases(Path(job.cases)) for _ in range(job.passes)
-    )
-    with Path(job.results).open("a", encoding="utf-8") as results:
-        results.write(json.dumps({"setup": setup}) + "\n")
-        for case in itertools.islice(all_passes, job.first, None):
-            # Ends the process from outside the interpreter: native code can hang as well.
-            faulthandler.dump_traceback_later(job.case_seconds, exit=True)
-            result = run_case(engine, case)
-            faulthandler.cancel_dump_traceback_later()
-            result.peak_bytes = peak_memory()
-            results.write(json.dumps(asdict(result)) + "\n")
-            results.flush()
+    with Path(job.results).open("a", encoding="utf-8") as lines:
+        _write(lines, {"setup": setup})
+        (_second_pass if job.again else _first_pass)(job, engine, lines)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""Types of command-line arguments that several benchmarks take."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from engines import ENGINES
+from tokenizers import Tokenizer
+
+from state_machines.vocabulary import Vocabulary
+
+__all__ = [
+    "NamedTokenizer",
+    "counts_by_engine",
+    "engine_names",
+    "environment",
+    "named_tokenizer",
+    "positive",
+]
+
+
+@dataclass(frozen=True)
+class NamedTokenizer:
+    """A ``tokenizer.json`` and what tables and plots call it."""
+
+    name: str
+    path: Path
+
+    def load(self) -> tuple[Tokenizer, Vocabulary]:
+        """Read it. Raises ``SystemExit`` for one that puts a space before a text."""
+        tokenizer = Tokenizer.from_file(str(self.path))
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        if vocabulary.strips_first_space:
+            raise SystemExit(f"{self.name} adds a first space and cannot spell JSON here")
+        return tokenizer, vocabulary
+
+    def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        """Return what a reader needs to find the same one."""
+        return {
+            "tokenizer": self.name,
+            "tokenizer_sha256": sha256(self.path.read_bytes()).hexdigest(),
+            "vocabulary_size": vocabulary.size,
+        }
+
+
+def named_tokenizer(text: str) -> NamedTokenizer:
+    """Read ``NAME=FILE`` or ``FILE``, which is named for its folder."""
+    name, equals, file = text.rpartition("=")
+    path = Path(file)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"no file {file!r}")
+    return NamedTokenizer(name if equals else path.resolve().parent.name, path)
+
+
+def positive(text: str) -> int:
+    """Read a whole number above zero."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def engine_names(text: str) -> list[str]:
+    """Read names of engines, with commas between them."""
+    names = text.split(",")
+    for name in names:
+        if name not in ENGINES:
+            raise argparse.ArgumentTypeError(f"no engine {name!r} (of {', '.join(ENGINES)})")
+    return names
+
+
+def counts_by_engine(text: str) -> dict[str, int]:
+    """Read ``NAME=COUNT,NAME=COUNT``."""
+    counts = {}
+    for part in text.split(","):
+        name, _, count = part.partition("=")
+        engine_names(name)
+        counts[name] = positive(count)
+    return counts
+
+
+def environment() -> dict[str, Any]:
+    """Return what times depend on besides the code."""
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cpus": os.cpu_count(),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def _processor() -> str:
+    """Return the processor's name as the system tells it, or its kind."""
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    if sys.platform == "darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,184 @@
+"""Draw the plots of ``docs/performance.md``, and fill in its tables, from the files of figures.
+
+Reads ``maskbench.json``, ``memory.json`` and ``growth.json`` in ``docs/plots``, as far as they are
+there. The same figures give the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from write_up import TABLES, filled, slug
+
+__all__ = ["draw_between_masks", "draw_growth", "draw_memory", "main", "save"]
+
+_DOCS = Path(__file__).parents[1] / "docs"
+
+_COLOURS = {"ours": "#0b6e4f", "llguidance": "#c1440e", "xgrammar": "#3a5a9b"}
+_COSTS = {
+    "compile": "#777777",
+    "first_mask": "#3a5a9b",
+    "mean_mask": "#0b6e4f",
+    "slowest_mask": "#c1440e",
+}
+_SUBJECTS = {"strings": "-", "unlisted names": "--", "unique items": ":"}
+_STYLE: Any = {
+    # Nothing of a drawing's file depends on when or how often it is drawn.
+    "svg.hashsalt": "proxy-engine",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "legend.frameon": False,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns its exit status."""
+    parser = argparse.ArgumentParser(prog="plots.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--docs", type=Path, default=_DOCS, help="(%(default)s)")
+    docs: Path = parser.parse_args(arguments).docs
+    tables = {}
+    for name, table in TABLES.items():
+        file = docs / "plots" / f"{name}.json"
+        if not file.exists():
+            continue
+        report = json.loads(file.read_text(encoding="utf-8"))
+        for plot, figure in _drawings(name, report).items():
+            save(figure, docs / "plots" / plot)
+        tables[name] = table(report)
+    document = docs / "performance.md"
+    document.write_text(filled(document.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    return 0
+
+
+def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
+    if name == "maskbench":
+        return {
+            f"between-masks-{slug(part['tokenizer'])}.svg": draw_between_masks(part)
+            for part in report["tokenizers"]
+        }
+    return (
+        {"memory.svg": draw_memory(report)}
+        if name == "memory"
+        else {"growth.svg": draw_growth(report)}
+    )
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write an SVG that is the same each time."""
+    with mpl.rc_context(_STYLE):
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def draw_between_masks(part: dict[str, Any]) -> Figure:
+    """Draw how many of the times between masks are below a time; finer the rarer the rest is."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        axes = figure.subplots()
+        for engine in part["engines"]:
+            for number, one_pass in enumerate(engine["passes"]):
+                tokens = max(one_pass["tokens"], 2)
+                points = [
+                    # The slowest of all stands where one of so many is.
+                    (max(time, 0.01), min(fraction, 1 - 1 / tokens))
+                    for fraction, time in one_pass["between_masks_curve"]
+                ]
+                axes.plot(
+                    [time for time, _ in points],
+                    [-math.log10(1 - fraction) for _, fraction in points],
+                    color=_COLOURS.get(engine["engine"], "#000000"),
+                    linestyle="--" if number else "-",
+                    label=engine["engine"] + (", second pass" if number else ""),
+                )
+        levels = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999]
+        axes.set_yticks([-math.log10(1 - level) for level in levels])
+        axes.set_yticklabels([f"{level * 100:g}%" for level in levels])
+        axes.set_ylim(0, 5)
+        axes.set_xscale("log")
+        axes.set_xlabel("time between masks (mask and advance), µs")
+        axes.set_ylabel("tokens that took less")
+        axes.set_title(f"{part['tokenizer']}, {part['vocabulary_size']:,} tokens")
+        axes.legend(loc="lower right")
+        return figure
+
+
+def draw_growth(report: dict[str, Any]) -> Figure:
+    """Draw each family's costs by size, both on logarithmic axes."""
+    families = report["families"]
+    columns = 4
+    rows = math.ceil(len(families) / columns)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(12, 2.5 * rows + 0.5), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes, family in zip(grid.flat, families, strict=False):
+            _draw_family(axes, family)
+        for axes in list(grid.flat)[len(families) :]:
+            axes.set_visible(False)
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        return figure
+
+
+def _draw_family(axes: Axes, family: dict[str, Any]) -> None:
+    for cost, colour in _COSTS.items():
+        points = [(p["size"], p[cost]) for p in family["points"] if p.get(cost)]
+        axes.plot(
+            [size for size, _ in points],
+            [time for _, time in points],
+            color=colour,
+            marker="o",
+            markersize=2.5,
+            label=cost.replace("_", " ") + ", µs",
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_title(family["family"], fontsize=9)
+    axes.set_xlabel(family["grows"], fontsize=8)
+
+
+def draw_memory(report: dict[str, Any]) -> Figure:
+    """Draw resident memory by schemas that were met, and by texts of machines that are kept."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for curve in report["curves"]:
+            unit = "texts" if curve["kept"] else "schemas"
+            points = [p for p in curve["points"] if p["after"] in ("first mask", "cases")]
+            label = curve["engine"] + (f", {curve['subject']}" if curve["kept"] else "")
+            (right if curve["kept"] else left).plot(
+                [point[unit] for point in points],
+                [point["resident_bytes"] / 2**20 for point in points],
+                color=_COLOURS.get(curve["engine"], "#000000"),
+                linestyle=_SUBJECTS.get(curve["subject"], "-"),
+                label=label,
+            )
+        for axes, unit, title in (
+            (left, "schemas met, each dropped after its texts", "Different schemas"),
+            (right, "different texts", "One machine that is kept"),
+        ):
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel(unit)
+            axes.set_ylabel("resident memory, MiB")
+            axes.set_title(f"{title}; {report['tokenizer']}")
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend(fontsize=8)
+        return figure
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Tables in a Markdown document, made from the files of figures.
+
+A document says where a table stands by two comments, and whatever is between them is replaced:
+``<!-- figures: NAME -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from growth import findings, growth_rows
+from memory import point_after
+from report import notes
+from tables import duration, markdown
+
+__all__ = ["TABLES", "filled", "growth_table", "maskbench_tables", "memory_table", "slug"]
+
+_PLACE = re.compile(r"(<!-- figures: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(document: str, tables: dict[str, str]) -> str:
+    """Return a document with these tables in their places; other places stay as they are."""
+
+    def replaced(match: re.Match[str]) -> str:
+        table = tables.get(match[2])
+        return match[0] if table is None else f"{match[1]}\n{table}\n\n{match[3]}"
+
+    return _PLACE.sub(replaced, document)
+
+
+def slug(name: str) -> str:
+    """Return a name as it stands in the name of a file."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
+
+
+def maskbench_tables(report: dict[str, Any]) -> str:
+    """Return a table and a plot for each tokenizer."""
+    data = report["environment"]
+    blocks = [_machine(report)]
+    for part in report["tokenizers"]:
+        engines = part["engines"]
+        blocks.append(
+            f"**{part['tokenizer']}** ({part['vocabulary_size']:,} tokens; {engines[0]['of']:,} "
+            f"schemas of {data['data']}, seed {data['seed']})"
+        )
+        blocks.append(markdown(_maskbench_rows(part), texts=1))
+        blocks += notes(engines)
+        plot = f"plots/between-masks-{slug(part['tokenizer'])}.svg"
+        blocks.append(f"![Time between masks, {part['tokenizer']}]({plot})")
+    return "\n\n".join(blocks)
+
+
+def _maskbench_rows(part: dict[str, Any]) -> list[list[str]]:
+    engines, common = part["engines"], part["common"]
+
+    def times(number: int, kind: str, statistic: str, of: Sequence[dict[str, Any]]) -> list[str]:
+        cells = []
+        for engine in of:
+            passes = engine["passes"]
+            found = passes[number]["microseconds"][kind] if number < len(passes) else None
+            cells.append(duration(None if found is None else found[statistic]))
+        return cells
+
+    rows = [["", *(f"{engine['engine']} {engine['version']}" for engine in engines)]]
+    rows += [
+        [f"between masks, {statistic}", *times(0, "between_masks", statistic, engines)]
+        for statistic in ("mean", "p50", "p99", "p99.9")
+    ]
+    rows.append(["slowest single mask", *times(0, "mask", "max", engines)])
+    rows += [
+        [f"time to first mask, {statistic}", *times(0, "time_to_first_mask", statistic, engines)]
+        for statistic in ("p50", "p99")
+    ]
+    if any(len(engine["passes"]) > 1 for engine in engines):
+        rows += [
+            [f"second pass, {statistic}", *times(1, "between_masks", statistic, engines)]
+            for statistic in ("mean", "p50", "p99")
+        ]
+    if len(engines) > 1 and common["schemas"]:
+        same = f"the {common['schemas']:,} schemas all got right"
+        rows += [
+            [f"{same}: {statistic}", *times(0, "between_masks", statistic, common["engines"])]
+            for statistic in ("mean", "p50", "p99")
+        ]
+    rows.append(["set-up", *(duration(engine["setup_seconds"] * 1e6) for engine in engines)])
+    rows.append(["largest memory", *(_mebibytes(engine["peak_bytes"]) for engine in engines)])
+    for outcome in ("right", "refused", "valid_rejected", "invalid_accepted", "timed_out"):
+        counts = [f"{engine['passes'][0][outcome]:,} of {engine['sample']:,}" for engine in engines]
+        rows.append([f"schemas: {outcome.replace('_', ' ')}", *counts])
+    return rows
+
+
+def memory_table(report: dict[str, Any]) -> str:
+    """Return one row for each curve: resident memory at the points that are asked about."""
+    rows = [["subject", "engine", "imports", "vocabulary", "first mask", "1,000", "10,000", "last"]]
+    for curve in report["curves"]:
+        stages = {point["after"]: point for point in curve["points"]}
+        cells = [
+            _mebibytes(stages[name]["resident_bytes"]) if name in stages else "–"
+            for name in ("imports", "vocabulary", "first mask")
+        ]
+        for count in (1_000, 10_000):
+            point = point_after(curve, count)
+            cells.append("–" if point is None else _mebibytes(point["resident_bytes"]))
+        last, unit = curve["points"][-1], "texts" if curve["kept"] else "schemas"
+        end = f"{_mebibytes(last['resident_bytes'])} after {last[unit]:,}"
+        if curve["died"]:
+            end += f" ({curve['died']})"
+        subject = f"one machine: {curve['subject']}" if curve["kept"] else curve["subject"]
+        rows.append([subject, curve["engine"], *cells, end])
+    sentence = (
+        f"{report['tokenizer']}, {report['vocabulary_size']:,} tokens; the tokenizer itself takes "
+        f"{_mebibytes(report['tokenizer_bytes'])}."
+    )
+    plot = "![Memory](plots/memory.svg)"
+    return "\n\n".join([_machine(report), sentence, markdown(rows, texts=2), plot])
+
+
+def growth_table(report: dict[str, Any]) -> str:
+    """Return costs at the largest size with the exponents, and what is worse than linear."""
+    sentence = f"{report['tokenizer']}, {report['vocabulary_size']:,} tokens."
+    found = [f"- {sentence}" for sentence in findings(report["families"])]
+    blocks = [_machine(report), sentence, markdown(growth_rows(report["families"]), texts=2)]
+    if found:
+        blocks.append("\n".join(["Worse than linear, or not measured to the end:", "", *found]))
+    return "\n\n".join([*blocks, "![Growth](plots/growth.svg)"])
+
+
+def _machine(report: dict[str, Any]) -> str:
+    machine = report["environment"]
+    return (
+        f"{machine['processor']}, {machine['cpus']} CPUs, {machine['platform']}, "
+        f"Python {machine['python']}, {machine['date']}."
+    )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"
+
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "maskbench": maskbench_tables,
+    "memory": memory_table,
+    "growth": growth_table,
+}
+"""How the table of each file of figures is made."""

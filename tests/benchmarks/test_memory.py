@@ -1,0 +1,100 @@
+"""Memory: the schemas and texts that are met are different, and the curve says so."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+from judging import Judge
+from long_lived import LONG_LIVED, LongLived, lines
+from memory import curve_rows, point_after
+from mutations import different_lines, with_one_more_property
+from residence import peak_memory, resident_memory
+
+from state_machines import JsonSchemaStateMachine
+
+SCHEMAS: list[Any] = [
+    {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}},
+    {"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"b": True}}}},
+    {"type": "string"},
+    # A property of this name is no list of properties.
+    {"properties": {"properties": {"type": "integer"}}},
+]
+LINES = [
+    json.dumps({"name": str(number), "schema": schema, "tests": []})
+    for number, schema in enumerate(SCHEMAS)
+]
+
+
+def test_all_schemas_are_different() -> None:
+    found = [json.loads(line) for line in different_lines(LINES, 40, seed=1)]
+    assert len(found) == 40
+    assert len({json.dumps(record["schema"]) for record in found}) == 40
+    assert len({record["name"] for record in found}) == 40
+    assert sorted(record["name"] for record in found[:4]) == ["0", "1", "2", "3"]
+    assert found == [json.loads(line) for line in different_lines(LINES, 40, seed=1)]
+
+
+def test_changed_copies_are_schemas_and_the_original_is_left_alone() -> None:
+    for schema in SCHEMAS:
+        before = json.dumps(schema)
+        changed = with_one_more_property(schema, "1", random.Random(0))
+        assert json.dumps(schema) == before
+        if changed is not None:
+            JsonSchemaStateMachine(changed)
+    assert with_one_more_property({"type": "string"}, "1", random.Random(0)) is None
+
+
+def test_every_list_of_properties_gets_one_more() -> None:
+    changed = with_one_more_property(SCHEMAS[0], "7", random.Random(0))
+    assert list(changed["properties"]) == ["a", "extra_7_2"]
+    assert list(changed["properties"]["a"]["properties"]) == ["extra_7_1"]
+
+
+def test_few_lines_that_cannot_be_changed_come_once() -> None:
+    only = [json.dumps({"name": "a", "schema": {"type": "string"}, "tests": []})]
+    assert len(list(different_lines(only, 10, seed=0))) == 1
+
+
+@pytest.mark.parametrize("machine", LONG_LIVED, ids=lambda machine: machine.name)
+def test_texts_of_long_lived_machines_are_valid_and_different(machine: LongLived) -> None:
+    texts = list(itertools.islice(machine.instances(random.Random(0)), 30))
+    assert len({json.dumps(text) for text in texts}) == 30
+    compiled, judge = JsonSchemaStateMachine(machine.schema), Judge(machine.schema)
+    for text in texts:
+        assert judge.admits_text(json.dumps(text).encode())
+        assert compiled.matches(json.dumps(text, ensure_ascii=False))
+
+
+def test_texts_come_in_cases_of_one_schema() -> None:
+    found = [json.loads(line) for line in lines(LONG_LIVED[0], 25, seed=0, together=10)]
+    assert [len(record["tests"]) for record in found] == [10, 10, 5]
+    assert {json.dumps(record["schema"]) for record in found} == {json.dumps(LONG_LIVED[0].schema)}
+
+
+def point(after: str, schemas: int, mebibytes: int) -> dict[str, Any]:
+    size = mebibytes << 20
+    return {"after": after, "schemas": schemas, "resident_bytes": size, "peak_bytes": size + 2**20}
+
+
+def test_a_curve_is_summed_up_at_powers_of_ten() -> None:
+    points = [point("imports", 0, 10), point("first mask", 0, 50)]
+    points += [point("cases", n, 50 + n // 10) for n in range(50, 251, 50)]
+    curve = {"subject": "schemas", "engine": "ours", "kept": False, "died": "late", "points": points}
+    assert point_after(curve, 100) == points[3]
+    assert point_after(curve, 1000) is None
+    assert [row[2:] for row in curve_rows([curve])[1:]] == [
+        ["imports", "10", "11"],
+        ["first mask", "50", "51"],
+        ["50 schemas", "55", "56"],
+        ["100 schemas", "60", "61"],
+        ["250 schemas", "75", "76"],
+        ["ended: late", "", ""],
+    ]
+
+
+def test_memory_is_read_in_bytes() -> None:
+    assert 2**20 < resident_memory() <= peak_memory() < 2**40

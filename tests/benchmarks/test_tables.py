@@ -1,0 +1,70 @@
+"""Tables, and the files that figures are kept in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import as_text, write_record
+from tables import aligned, duration, markdown
+
+
+def test_columns_are_lined_up() -> None:
+    rows = [["name", "n"], ["a", "100"], ["longer", "7"]]
+    assert aligned(rows, texts=1).splitlines() == ["name      n", "a       100", "longer    7"]
+
+
+def test_markdown_says_which_columns_are_numbers() -> None:
+    assert markdown([["a|b", "n"], ["x", "1"]], texts=1).splitlines() == [
+        "| a\\|b | n |",
+        "| --- | ---: |",
+        "| x | 1 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        (None, "–"),
+        (0.5, "0.50 µs"),
+        (9.994, "9.99 µs"),
+        (9.996, "10.0 µs"),
+        (99.96, "100 µs"),
+        (999.4, "999 µs"),
+        (999.6, "1.00 ms"),
+        (12_345, "12.3 ms"),
+        (999_600, "1.00 s"),
+        (61_000_000, "61.0 s"),
+    ],
+)
+def test_durations(microseconds: float | None, text: str) -> None:
+    assert duration(microseconds) == text
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(values)
+def test_a_record_is_read_back_as_it_was(value: object) -> None:
+    assert json.loads(as_text(value)) == value
+
+
+def test_numbers_stand_on_one_line() -> None:
+    text = as_text({"curve": [[0.5, 1e-07], [1, -2]], "words": ["a", "b"]})
+    assert "[0.5, 1e-07]" in text
+    assert "[1, -2]" in text
+
+
+def test_a_record_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    write_record(path, {"a": 1})
+    write_record(path, {"a": 2})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"a": 2}
+    assert [file.name for file in tmp_path.iterdir()] == ["figures.json"]

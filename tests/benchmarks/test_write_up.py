@@ -1,0 +1,67 @@
+"""The document on performance says what the files of figures say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from write_up import TABLES, filled, slug
+
+DOCS = Path(__file__).parents[2] / "docs"
+FIGURES = [name for name in TABLES if (DOCS / "plots" / f"{name}.json").exists()]
+
+
+def figures(name: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((DOCS / "plots" / f"{name}.json").read_text("utf-8"))
+    return record
+
+
+def test_tables_are_put_in_their_places() -> None:
+    document = "a\n<!-- figures: one -->\nold\n<!-- end -->\nb\n<!-- figures: two -->\n<!-- end -->\n"
+    once = filled(document, {"one": "new"})
+    assert once == document.replace("old\n", "\nnew\n\n")
+    assert filled(once, {"one": "new"}) == once
+
+
+def test_names_of_files() -> None:
+    assert slug("Llama 3.1 (8B)") == "llama-3.1-8b"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_document_has_a_place_for_each_table(name: str) -> None:
+    document = (DOCS / "performance.md").read_text(encoding="utf-8")
+    assert document.count(f"<!-- figures: {name} -->") == 1
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_document_has_the_tables_of_the_figures(name: str) -> None:
+    document = (DOCS / "performance.md").read_text(encoding="utf-8")
+    assert filled(document, {name: TABLES[name](figures(name))}) == document
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_name_no_place_on_a_disk(name: str) -> None:
+    text = (DOCS / "plots" / f"{name}.json").read_text(encoding="utf-8")
+    assert re.search(r'"(/|[A-Z]:\\)', text) is None
+
+
+def test_plots_are_the_same_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    import plots  # noqa: PLC0415, it needs the extra
+
+    if not FIGURES:
+        pytest.skip("no figures yet")
+    for attempt in ("one", "two"):
+        docs = tmp_path / attempt
+        (docs / "plots").mkdir(parents=True)
+        (docs / "performance.md").write_text("", encoding="utf-8")
+        for name in FIGURES:
+            (docs / "plots" / f"{name}.json").write_text(json.dumps(figures(name)))
+        assert plots.main(["--docs", str(docs)]) == 0
+    drawn = {file.name: file.read_bytes() for file in (tmp_path / "one/plots").glob("*.svg")}
+    assert drawn
+    assert drawn == {f.name: f.read_bytes() for f in (tmp_path / "two/plots").glob("*.svg")}
+    assert not any(b"<dc:date>" in content for content in drawn.values())
