@@ -17,16 +17,21 @@ FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
 
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+MEMORY_ARGS ?=
+GROWTH_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz ledgers soak model clean
+.PHONY: help demo test lint bench memory growth plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo    a real model turns a text into JSON that matches a schema"
 	@echo "make test    all tests            (PYTEST_ARGS=... for pytest)"
 	@echo "make lint    style and types"
 	@echo "make bench   MaskBench            (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
+	@echo "make memory  memory by schemas and texts met (MEMORY_ARGS='--data ... --tokenizer FILE')"
+	@echo "make growth  costs by size    (GROWTH_ARGS='--tokenizer FILE')"
+	@echo "make plots   plots and tables of docs/performance.md, from the figures in docs/plots"
 	@echo "make fuzz    search for schemas that go wrong (FUZZ_ARGS='--minutes N --seed S --data FILE')"
 	@echo "make ledgers what the official suite and MaskBench say, written anew (needs their data)"
 	@echo "make soak    the long end-to-end run with the real model"
@@ -48,6 +53,15 @@ lint: $(INSTALLED)
 
 bench: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/maskbench.py $(BENCH_ARGS)
+
+memory: $(BENCH_INSTALLED)
+	$(BIN)/python benchmarks/memory.py $(MEMORY_ARGS)
+
+growth: $(BENCH_INSTALLED)
+	$(BIN)/python benchmarks/growth.py $(GROWTH_ARGS)
+
+plots: $(BENCH_INSTALLED)
+	$(BIN)/python benchmarks/plots.py
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=tests/support $(BIN)/python tests/fuzz/fuzz.py $(FUZZ_ARGS)

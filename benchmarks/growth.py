@@ -24,12 +24,18 @@ from tables import aligned, duration
 
 from state_machines import JsonSchemaStateMachine, Vocabulary
 
-__all__ = ["COSTS", "STEEP", "findings", "growth_rows", "main"]
+__all__ = ["COSTS", "SET_UP", "SLOW", "STEEP", "findings", "growth_rows", "main", "set_up_rows"]
 
 COSTS = ("compile", "first_mask", "mean_mask", "slowest_mask", "mean_advance", "walk", "again")
 
+SET_UP = ("vocabulary", "first_of_all")
+"""What is paid once a vocabulary: to build it, and what its first mask of all takes beyond."""
+
 STEEP = 1.15
 """Exponents above this are findings: worse than linear, and not by chance."""
+
+SLOW = 20_000.0
+"""A single mask of more microseconds is a finding however it grows: a model would wait for it."""
 
 _VOCABULARY_SIZES = [32_000, 64_000, 128_000, 192_000, 262_144]
 
@@ -56,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report["families"].append(_family_growth(family, vocabulary, options))
         if options.json:
             write_record(options.json, report)
-    print(aligned(growth_rows(report["families"]), texts=2))
+    print(aligned(growth_rows(report["families"]), texts=2), end="\n\n")
+    print(aligned(set_up_rows(report["families"]), texts=0), end="\n\n")
     for sentence in findings(report["families"]):
         print(sentence)
     return 0
@@ -120,7 +127,7 @@ def _point(size: int, measured: Measured) -> dict[str, Any]:
 
 def _with_fits(family: dict[str, Any]) -> dict[str, Any]:
     fits = {}
-    for cost in ("vocabulary", "first_of_all", *COSTS):
+    for cost in (*SET_UP, *COSTS):
         found = [(p["size"], p[cost]) for p in family["points"] if p.get(cost)]
         fit = fit_growth([size for size, _ in found], [value for _, value in found])
         if fit is not None:
@@ -134,18 +141,28 @@ def growth_rows(families: Sequence[dict[str, Any]]) -> list[list[str]]:
     rows = [["family", "grows", "up to", *titles]]
     for family in families:
         done = [point for point in family["points"] if not point["ended"]]
-        largest: dict[str, Any] = done[-1] if done else {"size": "–"}
-        row = [family["family"], family["grows"], str(largest["size"])]
+        largest: dict[str, Any] = done[-1] if done else {}
+        row = [family["family"], family["grows"], f"{largest.get('size', 0):,}"]
         for cost in COSTS:
             fit = family["fits"].get(cost)
-            exponent = "" if fit is None else f" ^{fit['exponent']:.2f}"
+            exponent = "" if fit is None else f" (n^{fit['exponent']:.2f})"
             row.append(duration(largest.get(cost)) + exponent)
         rows.append(row)
     return rows
 
 
+def set_up_rows(families: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return rows of what is paid once a vocabulary, by size; only a head if nothing was."""
+    rows = [["tokens", "building the vocabulary", "its first mask of all"]]
+    for family in families:
+        for point in family["points"]:
+            if SET_UP[0] in point:
+                rows.append([f"{point['size']:,}", *(duration(point[cost]) for cost in SET_UP)])
+    return rows
+
+
 def findings(families: Sequence[dict[str, Any]]) -> list[str]:
-    """Say what grows worse than linearly, and which sizes were refused or took too long."""
+    """Say what grows worse than linearly, where masks are slow, and what was not measured."""
     sentences = []
     for family in families:
         for cost, fit in family["fits"].items():
@@ -155,6 +172,11 @@ def findings(families: Sequence[dict[str, Any]]) -> list[str]:
                     f"{family['family']}: {cost.replace('_', ' ')} grows with exponent "
                     f"{fit['exponent']:.2f}; {duration(last[cost])} at {last['size']}"
                 )
+        slow = [p for p in family["points"] if p.get("slowest_mask", 0) > SLOW]
+        if slow:
+            places = [f"{duration(p['slowest_mask'])} at {p['size']}" for p in slow]
+            shown = [places[0], *places[1:][-1:]]
+            sentences.append(f"{family['family']}: the slowest mask takes {', '.join(shown)}")
         sentences += [
             f"{family['family']}: {point['ended']} at {point['size']}"
             for point in family["points"]

@@ -87,7 +87,7 @@ def main(job_path: str) -> None:
         if resident_memory() > job.limit_bytes:
             point("cases")
             points.close()
-            raise MemoryError(f"more than {job.limit_bytes / 2**20:.0f} MiB")
+            raise SystemExit(f"larger than {job.limit_bytes / 2**20:,.0f} MiB")
         if number % job.every == 0:
             point("cases")
     if number % job.every:

@@ -147,6 +147,10 @@ def _draw_family(axes: Axes, family: dict[str, Any]) -> None:
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.minorticks_off()
+    sizes = [point["size"] for point in family["points"]]
+    ticks = sorted({sizes[0], sizes[len(sizes) // 2], sizes[-1]})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.set_title(family["family"], fontsize=9)
     axes.set_xlabel(family["grows"], fontsize=8)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from growth import findings, growth_rows
+from growth import findings, growth_rows, set_up_rows
 from memory import point_after
 from report import notes
 from tables import duration, markdown
@@ -123,8 +123,15 @@ def growth_table(report: dict[str, Any]) -> str:
     sentence = f"{report['tokenizer']}, {report['vocabulary_size']:,} tokens."
     found = [f"- {sentence}" for sentence in findings(report["families"])]
     blocks = [_machine(report), sentence, markdown(growth_rows(report["families"]), texts=2)]
+    set_up = set_up_rows(report["families"])
+    if len(set_up) > 1:
+        blocks.append(markdown(set_up, texts=0))
     if found:
-        blocks.append("\n".join(["Worse than linear, or not measured to the end:", "", *found]))
+        blocks.append(
+            "\n".join(
+                ["Worse than linear, slower than 20 ms, or not measured to the end:", "", *found]
+            )
+        )
     return "\n\n".join([*blocks, "![Growth](plots/growth.svg)"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from families import FAMILIES, MIXED, Family, Member
-from growth import findings, growth_rows
+from growth import findings, growth_rows, set_up_rows
 from growth_measure import (
     cut_vocabulary,
     greedy_tokens,
@@ -102,12 +102,23 @@ def family_of(exponent: float, *ended: str) -> dict[str, Any]:
 
 def test_what_is_steep_is_found() -> None:
     assert findings([family_of(1.1)]) == []
-    assert findings([family_of(1.2)]) == [
-        "enum: compile grows with exponent 1.20; 400 µs at 20"
-    ]
+    assert findings([family_of(1.2)]) == ["enum: compile grows with exponent 1.20; 400 µs at 20"]
     assert findings([family_of(1, "refused")]) == ["enum: refused at 40"]
+
+
+def test_slow_masks_are_found_however_they_grow() -> None:
+    family = family_of(1)
+    for point, slowest in zip(family["points"], (21_000.0, 35_000.0), strict=True):
+        point["slowest_mask"] = slowest
+    assert findings([family]) == ["enum: the slowest mask takes 21.0 ms at 10, 35.0 ms at 20"]
 
 
 def test_rows_have_the_largest_size_that_was_measured() -> None:
     _, row = growth_rows([family_of(1, "limit")])
-    assert row[:4] == ["enum", "entries", "20", "400 µs ^1.00"]
+    assert row[:4] == ["enum", "entries", "20", "400 µs (n^1.00)"]
+
+
+def test_set_up_is_told_by_the_number_of_tokens() -> None:
+    point = {"size": 32_000, "ended": "", "vocabulary": 900.0, "first_of_all": 70_000.0}
+    family = {"family": "vocabulary", "points": [point], "fits": {}}
+    assert set_up_rows([family, family_of(1)])[1:] == [["32,000", "900 µs", "70.0 ms"]]

@@ -83,7 +83,13 @@ def point(after: str, schemas: int, mebibytes: int) -> dict[str, Any]:
 def test_a_curve_is_summed_up_at_powers_of_ten() -> None:
     points = [point("imports", 0, 10), point("first mask", 0, 50)]
     points += [point("cases", n, 50 + n // 10) for n in range(50, 251, 50)]
-    curve = {"subject": "schemas", "engine": "ours", "kept": False, "died": "late", "points": points}
+    curve = {
+        "subject": "schemas",
+        "engine": "ours",
+        "kept": False,
+        "died": "late",
+        "points": points,
+    }
     assert point_after(curve, 100) == points[3]
     assert point_after(curve, 1000) is None
     assert [row[2:] for row in curve_rows([curve])[1:]] == [

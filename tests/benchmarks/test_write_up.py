@@ -20,7 +20,9 @@ def figures(name: str) -> dict[str, Any]:
 
 
 def test_tables_are_put_in_their_places() -> None:
-    document = "a\n<!-- figures: one -->\nold\n<!-- end -->\nb\n<!-- figures: two -->\n<!-- end -->\n"
+    document = (
+        "a\n<!-- figures: one -->\nold\n<!-- end -->\nb\n<!-- figures: two -->\n<!-- end -->\n"
+    )
     once = filled(document, {"one": "new"})
     assert once == document.replace("old\n", "\nnew\n\n")
     assert filled(once, {"one": "new"}) == once
