@@ -13,7 +13,7 @@ from typing import Any
 
 from worker import CaseResult, Job, Verdict
 
-__all__ = ["EngineRun", "EngineUnavailableError", "read_results", "run_engine"]
+__all__ = ["Ending", "EngineRun", "EngineUnavailableError", "read_results", "run_engine"]
 
 _WORKER = Path(__file__).with_name("worker.py")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ from engines import RefusedSchemaError
 from hypothesis import given
 from hypothesis import strategies as st
 from report import common_positions, engine_figures, notes, render_report
-from supervisor import EngineRun, read_results
-from worker import CaseResult, Verdict, compile_case, walk_case
+from supervisor import Ending, EngineRun, read_results, run_engine
+from worker import CaseResult, Job, Verdict, compile_case, walk_case
 
 
 @given(total=st.integers(0, 200), count=st.none() | st.integers(1, 250), seed=st.integers(0, 99))
@@ -126,6 +127,35 @@ def test_a_worker_that_died_is_known_by_the_case_it_was_at() -> None:
     ending = read_results(map(json.dumps, [*records, {"begin": 8}]))
     assert (ending.died_at, list(ending.results)) == (8, [3])
     assert read_results([]).setup is None
+
+
+def test_a_process_that_dies_is_followed_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 3 kills it in the first pass, case 1 in the second, case 4 is not in the sample."""
+    started: list[tuple[bool, list[int]]] = []
+
+    def process(job: Job, names: Sequence[str], run: EngineRun) -> Ending:
+        started.append((job.again, job.skip))
+        ending = Ending(setup={})
+        for position in sorted(set(range(6)) - set(job.skip)):
+            ending.results[position] = CaseResult(names[position])
+            if position == (1 if job.again else 3):
+                ending.results[position].outcome = "crashed"
+                ending.died_at = position
+                break
+        return ending
+
+    monkeypatch.setattr("supervisor._run_process", process)
+    job = Job("ours", "", [0], "", case_seconds=1)
+    run = run_engine(job, list("abcdef"), [0, 1, 2, 3, 5], passes=2)
+    assert started == [
+        (False, [4]),
+        (False, [4, 0, 1, 2, 3]),
+        (True, [4, 3]),
+        (True, [4, 1, 3]),
+    ]
+    outcomes = [{i: r.outcome for i, r in results.items()} for results in run.passes]
+    assert outcomes[0] == {0: "done", 1: "done", 2: "done", 3: "crashed", 5: "done"}
+    assert outcomes[1] == {0: "done", 1: "crashed", 2: "done", 3: "crashed", 5: "done"}
 
 
 def result_of(name: str, times: list[int], **facts: Any) -> CaseResult:
