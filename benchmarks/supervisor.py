@@ -67,7 +67,11 @@ def run_engine(job: Job, names: Sequence[str], positions: Sequence[int], passes:
         left = replace(job, skip=others + sorted(run.first))
         run.first |= _run_process(left, names, run).results
     if passes > 1:
-        dead = {i: r for i, r in run.first.items() if r.outcome in ("crashed", "timed out")}
+        dead = {
+            position: result.without_times()
+            for position, result in run.first.items()
+            if result.outcome in ("crashed", "timed out")
+        }
         while True:
             # All over again if the process dies: what it kept is gone with it.
             ending = _run_process(replace(job, again=True, skip=others + sorted(dead)), names, run)

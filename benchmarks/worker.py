@@ -73,6 +73,10 @@ class CaseResult:
     between_ns: list[int] = field(default_factory=list)
     peak_bytes: int = 0
 
+    def without_times(self) -> CaseResult:
+        """Return what came of it alone: what was measured belongs to another pass."""
+        return CaseResult(self.name, self.outcome, self.reason, self.wrong, self.skipped)
+
 
 def compile_case(engine: Engine, case: Case, result: CaseResult) -> CompiledSchema | None:
     """Compile a case's schema; ``None`` where the result says why not."""
@@ -165,7 +169,7 @@ def _second_pass(job: Job, engine: Engine, lines: TextIO) -> None:
             if compiled is not None and result.outcome == "done":
                 kept[position] = compiled
             else:
-                refused[position] = result
+                refused[position] = result.without_times()
     for position, case in _cases(job):
         result = refused.get(position) or CaseResult(case.name, skipped=case.skipped)
         with _noted(lines, position, job.case_seconds, result):
