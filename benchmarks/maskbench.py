@@ -156,6 +156,7 @@ def _write_outcomes(run: EngineRun, name: str, vocabulary: Vocabulary, file: Tex
                 "tokens": len(result.advance_ns),
                 "masks_us": sum(result.mask_ns) / 1000,
                 "slowest_mask_us": max(result.mask_ns, default=0) / 1000,
+                "slowest_collection_us": result.collection_ns / 1000,
                 "peak_bytes": result.peak_bytes,
             }
             file.write(json.dumps(record) + "\n")

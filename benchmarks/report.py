@@ -74,6 +74,7 @@ def _pass_figures(results: Sequence[CaseResult], *, curve: bool) -> dict[str, An
         "microseconds": {kind: distribution(_times(results, kind)) for kind in _TIMES},
         "between_masks_curve": quantile_curve(_times(results, "between_masks")) if curve else [],
         "slowest_mask": _slowest_mask(results),
+        "longest_collection": max((r.collection_ns for r in results), default=0) / 1000,
     }
 
 
@@ -181,12 +182,13 @@ def _time_rows(engines: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 
 def _slowest_rows(engines: Sequence[dict[str, Any]]) -> list[list[str]]:
-    rows = [["slowest mask", "pass", "ms", "mask", "schema"]]
+    rows = [["slowest mask", "pass", "ms", "mask", "schema", "longest garbage collection, ms"]]
     for engine in engines:
         for number, one_pass in enumerate(engine["passes"], start=1):
             worst = one_pass["slowest_mask"]
             if worst is not None:
                 milliseconds = f"{worst['microseconds'] / 1000:.2f}"
                 place = [str(worst["mask"]), worst["schema"]]
-                rows.append([engine["engine"], str(number), milliseconds, *place])
+                collection = f"{one_pass['longest_collection'] / 1000:.2f}"
+                rows.append([engine["engine"], str(number), milliseconds, *place, collection])
     return rows

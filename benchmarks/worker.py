@@ -7,6 +7,7 @@ the process died, if it does.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import sys
 from collections.abc import Iterator
@@ -58,7 +59,8 @@ class CaseResult:
 
     ``outcome`` is ``done``, ``refused``, ``crashed`` or ``timed out``, and ``reason`` belongs to
     the latter three. ``between_ns`` is mask plus advance for each token taken. ``mask_ns`` has,
-    beyond those, the masks that refused a token and those after the last token.
+    beyond those, the masks that refused a token and those after the last token. ``collection_ns``
+    is the longest run of Python's garbage collector: if it came during a mask, that took as long.
     """
 
     name: str
@@ -72,6 +74,7 @@ class CaseResult:
     advance_ns: list[int] = field(default_factory=list)
     between_ns: list[int] = field(default_factory=list)
     peak_bytes: int = 0
+    collection_ns: int = 0
 
     def without_times(self) -> CaseResult:
         """Return what came of it alone: what was measured belongs to another pass."""
@@ -144,6 +147,29 @@ def time_limit(seconds: float) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
+class _Collections:
+    """Times the runs of the garbage collector, which come whenever they like."""
+
+    def __init__(self) -> None:
+        self._longest = 0
+        self._started = 0
+        gc.callbacks.append(self._called)
+
+    def _called(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._started = perf_counter_ns()
+        else:
+            self._longest = max(self._longest, perf_counter_ns() - self._started)
+
+    def longest(self) -> int:
+        """Return the longest run since this was last asked."""
+        longest, self._longest = self._longest, 0
+        return longest
+
+
+_COLLECTIONS = _Collections()
+
+
 def _first_pass(job: Job, engine: Engine, lines: TextIO) -> None:
     """Every schema is met for the first time, and dropped when its instances are through."""
     for position, case in _cases(job):
@@ -183,9 +209,11 @@ def _noted(
 ) -> Iterator[None]:
     """Note beginning, end and result of a case, which may take some seconds."""
     _write(lines, {"begin": position})
+    _COLLECTIONS.longest()
     with time_limit(seconds):
         yield
     if result is not None:
+        result.collection_ns = _COLLECTIONS.longest()
         result.peak_bytes = peak_memory()
     _write(lines, {"end": position, "result": None if result is None else asdict(result)})
 
