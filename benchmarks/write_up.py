@@ -70,7 +70,7 @@ def _maskbench_rows(part: dict[str, Any]) -> list[list[str]]:
     ]
     rows.append(["slowest single mask", *times(0, "mask", "max", engines)])
     collections = [engine["passes"][0]["longest_collection"] for engine in engines]
-    rows.append(["longest garbage collection", *map(duration, collections)])
+    rows.append(["longest garbage collection", *(duration(us or None) for us in collections)])
     rows += [
         [f"time to first mask, {statistic}", *times(0, "time_to_first_mask", statistic, engines)]
         for statistic in ("p50", "p99")
