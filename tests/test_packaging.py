@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import email
+import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -60,6 +62,28 @@ def test_wheel_has_every_module_and_py_typed(wheel: zipfile.ZipFile, package: st
     assert f"{package}/py.typed" in names
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py")}
     assert modules <= names
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_wheel_has_the_compiled_loop_and_its_tag_says_so(wheel: zipfile.ZipFile) -> None:
+    assert "state_machines/masks/walk.so" in wheel.namelist()
+    (record,) = (name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL"))
+    lines = wheel.read(record).decode()
+    assert "Root-Is-Purelib: false" in lines
+    assert re.search(r"^Tag: py3-none-(?!any)", lines, re.MULTILINE)
+
+
+def test_installs_without_a_compiler(tmp_path: Path) -> None:
+    """The hook gives up quietly, and leaves no half-made library behind."""
+    specification = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert specification is not None
+    assert specification.loader is not None
+    hook = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(hook)
+    broken = tmp_path / "broken.c"
+    broken.write_text("this is no C")
+    assert not hook.compiled(broken, tmp_path / "broken.so")
+    assert not (tmp_path / "broken.so").exists()
 
 
 def test_wheel_has_the_licence(wheel: zipfile.ZipFile) -> None:

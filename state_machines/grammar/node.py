@@ -51,6 +51,7 @@ class Node:
         "_row",
         "_steps",
         "boolean",
+        "mask",
         "max_length",
         "min_length",
         "nullable",
@@ -67,6 +68,8 @@ class Node:
         self._first: int | None = None
         self._steps: dict[int | bytes, Node] | None = None
         self._key: Hashable = None
+        self.mask: Callable[[], Any] | None = None
+        """A weak reference to the mask of the state that was last asked for."""
 
     def __del__(self) -> None:
         if self._key is not None:

@@ -20,6 +20,7 @@ __all__ = [
     "CodePointSet",
     "SymbolSet",
     "byte_range",
+    "byte_ranges",
     "byte_set",
     "bytes_in",
     "code_points",
@@ -63,6 +64,21 @@ def bytes_in(symbols: int) -> tuple[int, ...]:
         members.append(low.bit_length() - 1)
         symbols ^= low
     return tuple(members)
+
+
+@lru_cache(maxsize=4096)
+def byte_ranges(symbols: int) -> tuple[tuple[int, int], ...]:
+    """Return the bytes of a set as ranges, both ends included, ascending."""
+    ranges = []
+    first = 0
+    while symbols >> first:
+        rest = symbols >> first
+        first += (rest & -rest).bit_length() - 1
+        rest = ~(symbols >> first)
+        last = first + (rest & -rest).bit_length() - 2
+        ranges.append((first, last))
+        first = last + 1
+    return tuple(ranges)
 
 
 class CodePointSet:

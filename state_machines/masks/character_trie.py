@@ -33,12 +33,12 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Letters:
-    """A character set as seen by a trie: its ``letters``, and which begun characters may be in."""
+    """A character set as seen by a trie: ranges of letters, and which begun ones may be in it."""
 
-    __slots__ = ("begun", "letters")
+    __slots__ = ("begun", "ranges")
 
-    def __init__(self, letters: npt.NDArray[Any] | slice, begun: Flags) -> None:
-        self.letters = letters
+    def __init__(self, ranges: list[tuple[int, int]], begun: Flags) -> None:
+        self.ranges = ranges
         self.begun = begun
 
 
@@ -90,6 +90,12 @@ class CharacterTrie:
         self.suffixes = unpack(arrays["suffix_lengths"], arrays["suffix_text"])
         self._letters: Recent[CodePointSet, Letters] = Recent(MAX_SETS)
 
+    @cached_property
+    def scratch(self) -> tuple[Ids, Ids, Ids]:
+        """Arrays to work in: int32, shape (n,)."""
+        first, second, third = np.empty((3, self.size), np.int32)
+        return first, second, third
+
     def letters(self, members: CodePointSet) -> Letters:
         """Return what a character set means here."""
         known = self._letters.get(members)
@@ -99,22 +105,14 @@ class CharacterTrie:
         bounds = np.array(members.ranges, np.int64).reshape(-1, 2)
         first = np.searchsorted(self.alphabet, bounds[:, 0])
         last = np.searchsorted(self.alphabet, bounds[:, 1], side="right")
-        letters: npt.NDArray[Any] | slice
-        if len(bounds) == 1:
-            letters = slice(int(first[0]), int(last[0]))
-        else:
-            letters = _stretches(first, last)
+        ends = zip(first.tolist(), last.tolist(), strict=True)
+        ranges = [(low, high - 1) for low, high in ends if low < high]
         low, high, which = self._begun_ranges.T
         nearest = np.searchsorted(bounds[:, 1], low)
         starts = np.append(bounds[:, 0], np.iinfo(np.int64).max)
         begun = np.zeros(self.begun_sets, np.bool_)
         begun[which[starts[nearest] <= high]] = True
-        return Letters(letters, begun)
-
-    def children_of(self, vertices: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Return the children of vertices, and for each its parent's position among them."""
-        first, last = self.first_child[vertices], self.first_child[vertices + 1]
-        return _stretches(first, last), np.repeat(np.arange(len(vertices)), last - first)
+        return Letters(ranges, begun)
 
     def spelling(self, vertex: int, letter: int) -> list[int]:
         """Return the children of a vertex that write a letter."""
@@ -141,15 +139,6 @@ class CharacterTrie:
         for child in range(self.first_child[0], self.first_child[1]):
             found.setdefault(int(self.letter[child]), []).append(child)
         return found
-
-
-def _stretches(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return all numbers of the stretches from ``first`` to before ``last``, in order."""
-    counts = last - first
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    found: npt.NDArray[Any] = np.arange(total) + np.repeat(first - ends + counts, counts)
-    return found
 
 
 def _arrays(trie: TokenTrie, start: int) -> Arrays:

@@ -8,14 +8,17 @@ accepts.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.capture import Continuation
-from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.symbols import bytes_in
+from state_machines.grammar.node import Node
+from state_machines.grammar.symbols import byte_ranges, bytes_in
+from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
@@ -27,10 +30,12 @@ __all__ = [
     "Suffixes",
     "full_walk",
     "narrow_walk",
-    "states_at_vertices",
 ]
 
 Mask = npt.NDArray[np.bool_]
+
+WALK_OVERHEAD = 4000
+"""Bytes of a walk beside its tokens."""
 
 MAX_CONTINUATIONS = 2048
 """Rests of which it is remembered what they accept."""
@@ -67,60 +72,59 @@ class Suffixes:
 
 
 class Beyond:
-    """Tokens that go on beyond a lexeme: ``ids``, and for each the number of its suffix.
+    """Tokens that go on beyond a lexeme, by the number of their suffix.
 
-    Both are int32, shape (tokens,), in the order of the numbers.
+    ``members`` names them by number, int32, in the order of the suffixes' numbers ``suffix``.
     """
 
-    __slots__ = ("_starts", "ids", "suffix", "suffixes")
+    __slots__ = ("_starts", "members", "suffixes")
 
-    def __init__(self, ids: Ids, suffix: Ids, suffixes: Suffixes) -> None:
-        self.ids = ids
-        self.suffix = suffix
-        self.suffixes = suffixes
-        self._starts: list[int] = np.searchsorted(
-            suffix, np.arange(len(suffixes.texts) + 1, dtype=np.int32)
-        ).tolist()
-
-    @classmethod
-    def sorted(cls, ids: Ids, suffix: Ids, suffixes: Suffixes) -> Beyond:
-        """Return tokens that may stand in any order."""
+    def __init__(self, members: Ids, suffix: Ids, suffixes: Suffixes) -> None:
         order = np.argsort(suffix, kind="stable")
-        return cls(ids[order], suffix[order], suffixes)
+        self.members = members[order]
+        self.suffixes = suffixes
+        numbers = np.arange(len(suffixes.texts) + 1, dtype=np.int32)
+        self._starts = array(
+            "i", np.searchsorted(suffix[order], numbers).astype(np.int32).tobytes()
+        )
 
-    def tokens(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens whose suffixes have the given numbers."""
-        starts, ids = self._starts, self.ids
-        return joined([ids[starts[number] : starts[number + 1]] for number in numbers])
+    def with_suffixes(self, numbers: Iterable[int]) -> Ids:
+        """Return the members whose suffixes have the given numbers."""
+        starts, members = self._starts, self.members
+        return joined([members[starts[number] : starts[number + 1]] for number in numbers])
 
 
 class LexemeWalk:
     """What a lexeme makes of every token of a vocabulary.
 
-    ``inside``: bool, shape (vocabulary size,), read-only: the tokens that stay inside the lexeme
-    or end with it; ``beyond``: those that go on.
+    Some tokens stay ``inside`` the lexeme or end with it, ``count`` of them; others go on beyond,
+    with one of the ``suffixes``. ``number`` tells it from every other walk.
     """
 
-    __slots__ = ("__weakref__", "_inside_ids", "inside")
+    __slots__ = ("__weakref__", "_bits", "_size", "count", "number", "suffixes")
 
     leads: Sequence[bytes] | None = None
     """The byte strings before the text of a JSON string, if the lexeme is such."""
 
-    def __init__(self, inside: Mask) -> None:
-        inside.flags.writeable = False
-        self.inside = inside
-        self._inside_ids: Ids | None = None
+    def __init__(self, inside: Mask, suffixes: Suffixes) -> None:
+        self._bits = np.packbits(inside)
+        self._size = len(inside)
+        self.count = int(np.count_nonzero(inside))
+        self.suffixes = suffixes
+        self.number = next(_NUMBERS)
 
     @property
-    def inside_ids(self) -> Ids:
-        """The tokens of ``inside``, as ids."""
-        if self._inside_ids is None:
-            self._inside_ids = np.flatnonzero(self.inside).astype(np.int32)
-        return self._inside_ids
+    def inside(self) -> Mask:
+        """The tokens that stay inside or end with the lexeme: bool, shape (vocabulary size,)."""
+        return np.unpackbits(self._bits, count=self._size).view(np.bool_)
 
     @property
-    def beyond(self) -> Beyond:
-        """The tokens that go on beyond the lexeme."""
+    def weight(self) -> int:
+        """The bytes that the walk takes, roughly."""
+        return self._bits.nbytes + WALK_OVERHEAD
+
+    def beyond(self, numbers: Iterable[int]) -> Ids:
+        """Return the tokens that go on beyond the lexeme with suffixes of the given numbers."""
         raise NotImplementedError  # pragma: no cover - abstract
 
     def leaving_ids(self) -> Ids:
@@ -132,28 +136,32 @@ class LexemeWalk:
         raise NotImplementedError  # pragma: no cover - strings give it
 
 
+_NUMBERS = count()
+
+
 class VertexWalk(LexemeWalk):
     """A lexeme walked over a token trie: ``exits`` are the vertices where it may end."""
 
     __slots__ = ("_beyond", "_exits", "_trie")
 
     def __init__(self, inside: Mask, exits: list[int], trie: TokenTrie) -> None:
-        super().__init__(inside)
+        found = [pair for vertex in exits for pair in trie.tokens_below(vertex)]
+        suffixes = Suffixes(text for text, _ in found)
+        super().__init__(inside, suffixes)
+        numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
+        suffix = np.repeat(numbers, [len(ids) for _, ids in found])
+        self._beyond = Beyond(joined([ids for _, ids in found]), suffix, suffixes)
         self._exits = exits
         self._trie = trie
-        self._beyond: Beyond | None = None
 
     @property
-    def beyond(self) -> Beyond:
-        """The tokens that go on beyond the lexeme."""
-        if self._beyond is None:
-            below = self._trie.tokens_below
-            found = [pair for vertex in self._exits for pair in below(vertex)]
-            suffixes = Suffixes(text for text, _ in found)
-            numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
-            suffix = np.repeat(numbers, [len(ids) for _, ids in found])
-            self._beyond = Beyond.sorted(joined([ids for _, ids in found]), suffix, suffixes)
-        return self._beyond
+    def weight(self) -> int:
+        """The bytes that the walk takes, roughly."""
+        return super().weight + 8 * len(self._exits) + 4 * len(self._beyond.members)
+
+    def beyond(self, numbers: Iterable[int]) -> Ids:
+        """Return the tokens that go on beyond the lexeme with suffixes of the given numbers."""
+        return self._beyond.with_suffixes(numbers)
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that end the lexeme and those that go on beyond it."""
@@ -163,10 +171,11 @@ class VertexWalk(LexemeWalk):
 
 def full_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
     """Walk the whole trie, level by level, in whole-array operations."""
-    states, nodes = states_at_vertices(lexeme, trie)
+    automaton = Automaton(lexeme, byte_ranges)
+    states = states_at_vertices(automaton, trie)
     inside = np.zeros(vocabulary_size, np.bool_)
     inside[trie.ids] = states[trie.vertex_of] > 0
-    nullable = np.fromiter((node.nullable for node in nodes), np.bool_, len(nodes))
+    nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
     exits = np.flatnonzero(nullable[states])
     return VertexWalk(inside, exits[exits > 0].tolist(), trie)
 
@@ -199,38 +208,3 @@ def narrow_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWa
     inside = np.zeros(vocabulary_size, np.bool_)
     inside[found] = True
     return VertexWalk(inside, exits, trie)
-
-
-def states_at_vertices(lexeme: Node, trie: TokenTrie) -> tuple[Ids, list[Node]]:
-    """Return the number of the lexeme's state at every vertex, and the states by number.
-
-    The numbers are int32, shape (vertices,); 0 is the dead state, 1 the lexeme itself.
-    """
-    nodes: list[Node] = [EMPTY, lexeme]
-    numbers = {EMPTY: 0, lexeme: 1}
-    table = np.zeros((16, 256), np.int32)
-    expanded = np.zeros(16, np.bool_)
-    expanded[0] = True
-    states = np.zeros(trie.size, np.int32)
-    states[0] = 1
-    for end, below in zip(trie.levels[1:], trie.levels[2:], strict=False):
-        above = states[trie.parent[end:below]]
-        # Not those where no token goes on: their rows would be for nothing.
-        present = np.zeros(len(nodes), np.bool_)
-        present[above] = True
-        if not present[1:].any():
-            break
-        for number in np.flatnonzero(present & ~expanded[: len(nodes)]).tolist():
-            for symbols, target in nodes[number].row:
-                known = numbers.get(target)
-                if known is None:
-                    known = numbers[target] = len(nodes)
-                    nodes.append(target)
-                table[number, bytes_in(symbols)] = known
-            expanded[number] = True
-            if len(nodes) >= len(table):
-                room = 2 * len(nodes)
-                table = np.concatenate((table, np.zeros((room, 256), np.int32)))
-                expanded = np.concatenate((expanded, np.zeros(room, np.bool_)))
-        states[end:below] = table[above, trie.byte[end:below]]
-    return states, nodes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
@@ -12,7 +13,6 @@ from state_machines.grammar.node import Node, live_bytes
 from state_machines.grammar.nodes import Sequence, sequence
 from state_machines.masks.lexeme_walk import (
     MAX_VISITS,
-    Beyond,
     LexemeWalk,
     Suffixes,
     full_walk,
@@ -24,9 +24,8 @@ from state_machines.masks.token_trie import Ids, TokenTrie, joined
 
 __all__ = ["Lexemes"]
 
-MAX_WALKS = 256
-MAX_TEXTS = 512
-MAX_STARTS = 64
+MAX_WALK_BYTES = 16 << 20
+MAX_STARTS = 16
 MAX_LEADS = 16
 """Byte strings that may stand before a JSON string's text."""
 
@@ -37,8 +36,7 @@ class Lexemes:
     def __init__(self, trie: TokenTrie, vocabulary_size: int) -> None:
         self._trie = trie
         self._size = vocabulary_size
-        self._walks: Recent[Node, LexemeWalk] = Recent(MAX_WALKS)
-        self._texts: Recent[tuple[int, Node], TextWalk] = Recent(MAX_TEXTS)
+        self._walks: Recent[Node, LexemeWalk] = Recent(MAX_WALK_BYTES)
         self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
         # Every schema has strings: what takes long about them is done before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
@@ -48,7 +46,8 @@ class Lexemes:
         """Return the walk of a lexeme."""
         walk = self._walks.get(lexeme)
         if walk is None:
-            walk = self._walks.put(lexeme, self._make(lexeme))
+            walk = self._make(lexeme)
+            self._walks.put(lexeme, walk, walk.weight)
         return walk
 
     def _make(self, lexeme: Node) -> LexemeWalk:
@@ -79,20 +78,17 @@ class Lexemes:
         return _LedWalk(inside, walks, leads, self._suffixes)
 
     def _text(self, start: int, text: Node) -> TextWalk:
-        walk = self._texts.get((start, text))
-        if walk is None:
-            tokens = self._strings.get(start)
-            if tokens is None:
-                made = StringTokens(self._trie, start, self._size, self._suffixes)
-                tokens = self._strings.put(start, made)
-            walk = self._texts.put((start, text), tokens.walk(text))
-        return walk
+        tokens = self._strings.get(start)
+        if tokens is None:
+            made = StringTokens(self._trie, start, self._size, self._suffixes)
+            tokens = self._strings.put(start, made)
+        return tokens.walk(text)
 
 
 class _LedWalk(LexemeWalk):
     """A text with one of several byte strings before it."""
 
-    __slots__ = ("_beyond", "_suffixes", "_walks", "leads")
+    __slots__ = ("_walks", "leads")
 
     def __init__(
         self,
@@ -101,27 +97,13 @@ class _LedWalk(LexemeWalk):
         leads: list[bytes],
         suffixes: Suffixes,
     ) -> None:
-        super().__init__(inside)
-        self._suffixes = suffixes
+        super().__init__(inside, suffixes)
         self._walks = walks
-        self._beyond: Beyond | None = None
         self.leads = leads
 
-    @property
-    def beyond(self) -> Beyond:
-        """The tokens that go on beyond the string."""
-        if self._beyond is None:
-            parts = [walk.beyond for walk in self._walks]
-            self._beyond = (
-                parts[0]
-                if len(parts) == 1
-                else Beyond.sorted(
-                    joined([part.ids for part in parts]),
-                    joined([part.suffix for part in parts]),
-                    self._suffixes,
-                )
-            )
-        return self._beyond
+    def beyond(self, numbers: Iterable[int]) -> Ids:
+        """Return the tokens that go on beyond the string with suffixes of the given numbers."""
+        return joined([walk.beyond(numbers) for walk in self._walks])
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that close the string, whatever follows."""

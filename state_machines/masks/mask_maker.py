@@ -33,29 +33,44 @@ WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
 MAX_MADE_BYTES = 32 << 20
-MADE_OVERHEAD = 500
+MASK_OVERHEAD = 1500
 """Bytes that a mask and its key take beside its ids, roughly."""
 
 NO_IDS: Ids = np.zeros(0, np.int32)
 
 
 class TokenMask:
-    """A set of token ids: those inside a lexeme (if there is one) but ``less``, and ``others``."""
+    """A set of token ids: those inside a lexeme (if there is one) but ``less``, and ``others``.
 
-    __slots__ = ("less", "lexeme", "others", "shared")
+    It holds on to no walk, and is of no use any more when that of its lexeme is forgotten.
+    """
 
-    def __init__(self, lexeme: LexemeWalk | None, others: Ids, less: Ids = NO_IDS) -> None:
-        self.lexeme = lexeme
-        self.others = others
-        self.less = less
+    __slots__ = ("__weakref__", "_less", "_lexeme", "_others", "maker", "shared")
+
+    def __init__(self, maker: object, lexeme: LexemeWalk | None, others: Ids, less: Ids) -> None:
+        self.maker = maker
+        self._lexeme = None if lexeme is None else ref(lexeme)
+        self._others = others
+        self._less = less
         self.shared: ref[npt.NDArray[np.bool_]] | None = None
         """The array that was last handed out for it, while it lives."""
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether the mask can still be made an array."""
+        return self._lexeme is None or self._lexeme() is not None
+
+    @property
+    def weight(self) -> int:
+        """The bytes that the mask takes, roughly."""
+        return MASK_OVERHEAD + self._others.nbytes + self._less.nbytes
+
     def dense(self, size: int) -> npt.NDArray[np.bool_]:
         """Return the set as a read-only bool array of shape (size,)."""
-        mask = np.zeros(size, np.bool_) if self.lexeme is None else self.lexeme.inside.copy()
-        mask[self.less] = False
-        mask[self.others] = True
+        lexeme = None if self._lexeme is None else self._lexeme()
+        mask = np.zeros(size, np.bool_) if lexeme is None else lexeme.inside
+        mask[self._less] = False
+        mask[self._others] = True
         mask.flags.writeable = False
         return mask
 
@@ -75,7 +90,8 @@ class _Parts:
 
     def key(self) -> Hashable:
         """Return the same for the same set."""
-        return frozenset(self.walks), frozenset(self.few)
+        walks = frozenset((walk.number, *others) for walk, *others in self.walks)
+        return walks, frozenset(self.few)
 
 
 class MaskMaker:
@@ -98,27 +114,27 @@ class MaskMaker:
         self._collect(state, parts)
         key = parts.key()
         mask = self._made.get(key)
-        if mask is None:
+        if mask is None or not mask.is_valid:
             mask = self._put_together(parts)
-            self._made.put(key, mask, MADE_OVERHEAD + mask.others.nbytes + mask.less.nbytes)
+            self._made.put(key, mask, mask.weight)
         return mask
 
     def _put_together(self, parts: _Parts) -> TokenMask:
         few = np.array(parts.few, np.int32)
         if not parts.walks:
-            return TokenMask(None, few)
-        main = max(parts.walks, key=lambda part: len(part[0].inside_ids))
+            return TokenMask(self, None, few, NO_IDS)
+        main = max(parts.walks, key=lambda part: part[0].count)
         others, less = [few], NO_IDS
         for part in parts.walks:
             walk, numbers, vertices, listed = part
             excepted = self._excepted(vertices, listed)
-            beyond = walk.beyond.tokens(numbers)
-            others.append(_without(beyond, excepted))
+            others.append(_without(walk.beyond(numbers), excepted))
             if part is main:
                 less = excepted
             else:
-                others.append(_without(walk.inside_ids, excepted))
-        return TokenMask(main[0], joined(others), less)
+                inside = np.flatnonzero(walk.inside).astype(np.int32)
+                others.append(_without(inside, excepted))
+        return TokenMask(self, main[0], joined(others), less)
 
     def _excepted(self, vertices: tuple[int, ...], listed: bytes) -> Ids:
         found = [self._trie.tokens_from(vertex) for vertex in vertices]
@@ -157,12 +173,11 @@ class MaskMaker:
 
         Tokens with suffixes that are not sure are looked at, and go into ``few``.
         """
-        beyond = walk.beyond
-        numbers = beyond.suffixes.accepted(rest)
+        numbers = walk.suffixes.accepted(rest)
         for capture in found.captures:
-            unsure = numbers & beyond.suffixes.unsure(capture.then)
+            unsure = numbers & walk.suffixes.unsure(capture.then)
             if unsure:
-                few += self._exactly(state, beyond.tokens(unsure))
+                few += self._exactly(state, walk.beyond(unsure))
                 numbers -= unsure
         return numbers
 
@@ -204,7 +219,8 @@ class MaskMaker:
 
     def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> list[int]:
         """Return the tokens of a wider state, less those that lead into what is taken."""
-        allowed = self.mask(wider).dense(self._size).copy()
+        allowed = self.mask(wider).dense(self._size)
+        allowed.flags.writeable = True
         beginning = [sequence(text, everything(ANY_BYTE)) for text in taken]
         listed = [i for node in beginning for i in self._trie_walk.tokens(node)]
         doubtful = np.array(listed, np.int32)

@@ -1,8 +1,7 @@
 """All masks of one vocabulary: computed once a state, kept within bounds, shared by all machines.
 
-Three caches, each least recently used out: lexeme walks (the dear part, shared across schemas),
-what is allowed in a state (compact, forgotten with the state), and the arrays handed out (one for
-each different mask).
+Masks are kept compactly, and as the arrays handed out; of both, what was not used for longest is
+forgotten. A state points to its mask, so that one that was met before costs next to nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +20,8 @@ from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskStore"]
 
-MAX_STATE_BYTES = 64 << 20
+MAX_STATES = 40_000
 MAX_DENSE_BYTES = 48 << 20
-
-STATE_OVERHEAD = 1500
-"""Bytes that a state's own nodes and its cache entry take, roughly."""
 
 
 class MaskStore:
@@ -35,7 +31,7 @@ class MaskStore:
         self._size = vocabulary.size
         self._lock = threading.RLock()
         self._maker = MaskMaker(vocabulary)
-        self._states: RecentWeak[Node, TokenMask] = RecentWeak(MAX_STATE_BYTES)
+        self._states: RecentWeak[Node, ref[TokenMask]] = RecentWeak(MAX_STATES)
         self._dense: Recent[TokenMask, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
 
     @classmethod
@@ -49,18 +45,33 @@ class MaskStore:
 
     def allowed(self, state: Node) -> npt.NDArray[np.bool_]:
         """Return the tokens allowed in a state: bool, shape (vocabulary size,), read-only."""
+        # Without the lock, nor a word to the caches: this is what most calls come to.
+        found = state.mask
+        mask = found and found()
+        if mask is not None and mask.maker is self._maker:
+            shared = mask.shared
+            dense = shared and shared()
+            if dense is not None:
+                return dense  # type: ignore[no-any-return]
         with self._lock:
-            mask = self._states.get(state)
-            if mask is None:
-                with bounded_effort(MASK_STEPS):
-                    mask = self._maker.mask(state)
-                self._states.put(state, mask, STATE_OVERHEAD)
-            shared = None if mask.shared is None else mask.shared()
-            if shared is not None:
-                return shared
+            return self._dense_of(self._mask_of(state))
+
+    def _mask_of(self, state: Node) -> TokenMask:
+        known = self._states.get(state)
+        mask = None if known is None else known()
+        if mask is None or not mask.is_valid:
+            with bounded_effort(MASK_STEPS):
+                mask = self._maker.mask(state)
+            known = self._states.put(state, ref(mask))
+        state.mask = known
+        return mask
+
+    def _dense_of(self, mask: TokenMask) -> npt.NDArray[np.bool_]:
+        dense = self._dense.get(mask)
+        if dense is None:
             dense = self._dense.put(mask, mask.dense(self._size), self._size)
             mask.shared = ref(dense)
-            return dense
+        return dense
 
 
 _STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()

@@ -33,11 +33,12 @@ class Recent(Generic[_K, _V]):
         return entry[0]
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
-        """Keep the value of a new key, and return it."""
+        """Keep the value of a key, and return it."""
         self._keep(key, value, weight)
         return value
 
     def _keep(self, key: Hashable, value: _V, weight: int) -> None:
+        self._forget(key)
         self._entries[key] = (value, weight)
         self._weight += weight
         while self._weight > self._most and len(self._entries) > 1:
@@ -66,6 +67,6 @@ class RecentWeak(Recent[_K, _V]):
         return entry[0]
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
-        """Keep the value of a new key, and return it."""
+        """Keep the value of a key, and return it."""
         self._keep(ref(key, self._forget), value, weight)
         return value

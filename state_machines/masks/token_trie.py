@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +68,9 @@ class TokenTrie:
         self.ids: Ids = arrays["ids"]
         self.vertex_of: Ids = arrays["vertex_of"]
         counts = np.bincount(self.vertex_of, minlength=self.size).astype(np.int32)
+        self.first_child: Ids = first_children(self.parent)
         # Plain arrays: quick to index one by one, and nothing for the garbage collector to visit.
-        self._first_child = array("i", first_children(self.parent).tobytes())
+        self._first_child = array("i", self.first_child.tobytes())
         self._low = array("i", self.low.tobytes())
         self._end = array("i", (self.low + counts).tobytes())
         self._marks = self.byte.tobytes()
@@ -79,6 +81,23 @@ class TokenTrie:
         self._counts: dict[int, int] = {}
         self._bytes_below: dict[int, int] = {}
         self._root = {self._marks[vertex]: vertex for vertex in self.children(0)}
+
+    @cached_property
+    def letter(self) -> Ids:
+        """The byte that leads to a vertex: int32, shape (n,)."""
+        return self.byte.astype(np.int32)
+
+    @cached_property
+    def depth(self) -> Ids:
+        """The number of bytes that lead to a vertex: int32, shape (n,)."""
+        counts = np.diff(self.levels)
+        return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+    @cached_property
+    def scratch(self) -> tuple[Ids, Ids, Ids]:
+        """Arrays to work in: int32, shape (n,)."""
+        first, second, third = np.empty((3, self.size), np.int32)
+        return first, second, third
 
     @property
     def size(self) -> int:

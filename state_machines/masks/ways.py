@@ -11,7 +11,7 @@ from state_machines.grammar.capture import Captured, captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import Choice, Sequence, sequence
+from state_machines.grammar.nodes import Choice, Repetition, Sequence, sequence
 
 __all__ = ["Split", "alternatives", "exceptional_words", "is_narrow", "split", "without_taken"]
 
@@ -101,6 +101,8 @@ def split(state: Node) -> Split | None:
 
 def is_narrow(text: Node) -> bool:
     """Whether a language of characters has few beginnings, so that few tokens suit it."""
+    if isinstance(text, Repetition) and text.is_universal:
+        return False
     stack = [(text, 0)]
     beginnings = 0
     while stack:

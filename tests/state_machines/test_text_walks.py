@@ -119,10 +119,10 @@ def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
         return
     walk = STRINGS.walk(text)
     found = set(np.flatnonzero(walk.inside).tolist())
-    suffixes = walk.beyond.suffixes
+    suffixes = walk.suffixes
     numbers = suffixes.accepted(rest)
     assert all(rest.after(suffixes.texts[number]) is not EMPTY for number in numbers)
-    found.update(walk.beyond.tokens(numbers).tolist())
+    found.update(walk.beyond(numbers).tolist())
     assert found == brute_force(sequence(encoded(text, JSON_STRING, b'"'), rest))
 
 
@@ -134,7 +134,7 @@ def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: byte
     lexeme = sequence(literal(lead), encoded(text, JSON_STRING, b'"'))
     walk = Lexemes(TRIE, VOCABULARY.size).walk(lexeme)
     found = set(np.flatnonzero(walk.inside).tolist())
-    found.update(walk.beyond.tokens(walk.beyond.suffixes.accepted(rest)).tolist())
+    found.update(walk.beyond(walk.suffixes.accepted(rest)).tolist())
     assert found == brute_force(sequence(lexeme, rest))
 
 

@@ -1,0 +1,169 @@
+"""A language as an automaton over the letters of a trie, and its walk over that trie.
+
+States are numbered as they are met and their rows are filled in when they are needed. The walk is
+done by the compiled kernel where there is one, else level by level in whole-array operations.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.grammar.node import EMPTY, Node, Symbols
+from state_machines.grammar.shortest import shortest_length
+from state_machines.masks.kernel import KERNEL, Kernel
+from state_machines.masks.token_trie import Ids
+
+__all__ = ["Automaton", "LetteredTrie", "states_at_vertices"]
+
+UNBOUNDED = np.iinfo(np.int32).max
+
+
+class LetteredTrie(Protocol):
+    """A trie in arrays, all int32: vertices by level, the children of a vertex are neighbours.
+
+    The children of *v* are ``first_child[v]`` to before ``first_child[v + 1]``; ``letter[v]`` led
+    to *v*, at depth ``depth[v]``; level *d* is ``levels[d]:levels[d + 1]``. ``scratch`` are three
+    arrays of one entry a vertex, for whoever walks.
+    """
+
+    @property
+    def first_child(self) -> Ids: ...
+    @property
+    def letter(self) -> Ids: ...
+    @property
+    def depth(self) -> Ids: ...
+    @property
+    def parent(self) -> Ids: ...
+    @property
+    def levels(self) -> list[int]: ...
+    @property
+    def scratch(self) -> tuple[Ids, Ids, Ids]: ...
+
+
+class Automaton:
+    """The states of a language that are met, by number: 0 is dead, 1 the language itself.
+
+    ``ranges`` gives the letters of a set of symbols as disjoint ranges, both ends included.
+    Shortest words are looked for only where the words' length is bounded.
+    """
+
+    def __init__(
+        self,
+        language: Node,
+        ranges: Callable[[Symbols], Iterable[tuple[int, int]]],
+        *,
+        is_bounded: bool = False,
+    ) -> None:
+        self._ranges = ranges
+        self._is_bounded = is_bounded
+        self.nodes: list[Node] = []
+        self._numbers: dict[Node, int] = {}
+        # The row of state s is the ranges row_start[s] to before row_end[s].
+        self.row_start = array("i")
+        self.row_end = array("i")
+        self.first = array("i")
+        self.last = array("i")
+        self.target = array("i")
+        self.shortest = array("i")
+        self._number(EMPTY)
+        self.row_start[0] = 0
+        self._number(language)
+
+    def _number(self, node: Node) -> int:
+        number = self._numbers.get(node)
+        if number is None:
+            number = self._numbers[node] = len(self.nodes)
+            self.nodes.append(node)
+            self.row_start.append(-1)
+            self.row_end.append(0)
+            measured = self._is_bounded and node is not EMPTY
+            self.shortest.append(min(shortest_length(node), UNBOUNDED) if measured else 0)
+        return number
+
+    def expand(self, number: int) -> None:
+        """Fill in the row of a state, if that has not been done."""
+        if self.row_start[number] >= 0:
+            return
+        row = [
+            (first, last, self._number(target))
+            for symbols, target in self.nodes[number].row
+            for first, last in self._ranges(symbols)
+        ]
+        row.sort()
+        self.row_start[number] = len(self.first)
+        for first, last, target in row:
+            self.first.append(first)
+            self.last.append(last)
+            self.target.append(target)
+        self.row_end[number] = len(self.first)
+
+    @property
+    def arrays(self) -> tuple[array[int], ...]:
+        """The rows, as the kernel wants them."""
+        return self.row_start, self.row_end, self.first, self.last, self.target, self.shortest
+
+
+def states_at_vertices(
+    automaton: Automaton,
+    trie: LetteredTrie,
+    most: int = UNBOUNDED,
+    kernel: Kernel | None = KERNEL,
+) -> Ids:
+    """Return the state of an automaton at every vertex of a trie: int32, shape (vertices,).
+
+    State 1 is at the root. No vertex is reached from which no word of at most ``most`` letters
+    can be completed. The array is the trie's own, and good until its next walk.
+    """
+    states, queue, waiting = trie.scratch
+    states.fill(0)
+    states[0] = 1
+    if kernel is None:
+        _walk_levels(automaton, trie, most, states)
+        return states
+    queue[0], count = 0, 1
+    arrays = (trie.first_child, trie.letter, trie.depth)
+    while count:
+        for number in np.unique(states[queue[:count]]).tolist():
+            automaton.expand(number)
+        count = kernel.walk(arrays, automaton.arrays, most, states, queue, count, waiting)
+        queue, waiting = waiting, queue
+    return states
+
+
+def _walk_levels(automaton: Automaton, trie: LetteredTrie, most: int, states: Ids) -> None:
+    width = int(trie.letter.max(initial=0)) + 1
+    for depth, (first, last) in enumerate(zip(trie.levels[1:], trie.levels[2:], strict=False), 1):
+        above = trie.parent[first:last]
+        # Not those where no token goes on: their rows would be for nothing.
+        present = np.unique(states[above])
+        if not present.any():
+            return
+        for number in present.tolist():
+            automaton.expand(number)
+        now = _targets(automaton, states[above], trie.letter[first:last], width)
+        # No view of an array may outlive the round, or the array could not grow.
+        shortest = np.frombuffer(automaton.shortest, np.int32)[now]
+        states[first:last] = np.where(depth <= most - shortest, now, 0)
+
+
+def _targets(automaton: Automaton, states: Ids, letters: Ids, width: int) -> Ids:
+    """Return where letters lead from states."""
+    starts = np.frombuffer(automaton.row_start, np.int32)
+    known = np.flatnonzero(starts >= 0)
+    lengths = np.frombuffer(automaton.row_end, np.int32)[known] - starts[known]
+    ranges = np.concatenate([np.arange(0), *map(np.arange, starts[known], starts[known] + lengths)])
+    ranges = ranges.astype(np.int64)
+    base = np.repeat(known, lengths) * width
+    # Keys ascend, since states do and the ranges of a row do.
+    first = base + np.frombuffer(automaton.first, np.int32)[ranges]
+    last = base + np.frombuffer(automaton.last, np.int32)[ranges]
+    target = np.append(np.frombuffer(automaton.target, np.int32)[ranges], np.int32(0))
+    keys = states.astype(np.int64) * width + letters
+    at = np.searchsorted(last, keys)
+    inside: npt.NDArray[np.bool_] = np.append(first, UNBOUNDED * width)[at] <= keys
+    return np.where(inside, target[at], 0).astype(np.int32)

@@ -1,0 +1,97 @@
+"""Automata walked over tries: by the compiled loop and without it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state_machines.grammar.boolean import difference
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import literal, repetition, symbols
+from state_machines.grammar.symbols import ANY_BYTE, byte_ranges, byte_set
+from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
+from state_machines.masks.kernel import KERNEL, LIBRARY, Kernel
+from state_machines.masks.token_trie import TokenTrie
+from state_machines.regex import compile_pattern
+
+KERNELS = [
+    pytest.param(None, id="arrays"),
+    pytest.param(
+        KERNEL,
+        id="compiled",
+        marks=pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled"),
+    ),
+]
+PATTERNS = ("a*", "(ab|ba)*c?", "[a-c]{2,5}", "é+|x", r"[^a]\d*", "(a|b)*a(a|b){3}", "abc|abd")
+
+
+def language(pattern: str) -> Node:
+    return encoded(compile_pattern(pattern, search=False), RAW)
+
+
+def state_after(node: Node, text: bytes, most: int) -> Node:
+    """The state after a text, :data:`EMPTY` where no word within the bound begins with it."""
+    left = most - len(text)
+    for byte in text:
+        node = node.derivative(byte)
+    if most == UNBOUNDED or node is EMPTY:
+        return node
+    short = repetition(symbols(ANY_BYTE), 0, max(left, 0))
+    too_long = difference(node, short, ANY_BYTE)
+    within = difference(node, too_long, ANY_BYTE)
+    return node if left >= 0 and not within.is_empty else EMPTY
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(
+    st.sampled_from(PATTERNS),
+    st.lists(st.text("abcdxé1", min_size=1, max_size=6), min_size=1, max_size=20, unique=True),
+    st.sampled_from((UNBOUNDED, 0, 2, 4)),
+)
+def test_states_are_those_after_the_bytes(
+    kernel: Kernel | None, pattern: str, texts: list[str], most: int
+) -> None:
+    forms = [text.encode() for text in texts]
+    trie = TokenTrie.of_texts(forms)
+    node = language(pattern)
+    automaton = Automaton(node, byte_ranges, is_bounded=most != UNBOUNDED)
+    states = states_at_vertices(automaton, trie, most, kernel)
+    for form in forms:
+        path = trie.path(form)
+        found = [automaton.nodes[states[vertex]] for vertex in path]
+        expected = [state_after(node, form[: n + 1], most) for n in range(len(form))]
+        assert found == expected
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rows_are_made_of_what_is_met_alone(kernel: Kernel | None) -> None:
+    trie = TokenTrie.of_texts([b"ab", b"b"])
+    automaton = Automaton(language("ab[0-9]{50}|b[a-z]{50}"), byte_ranges)
+    states_at_vertices(automaton, trie, kernel=kernel)
+    # Where no token goes on, no row is needed: those of the root and of what follows "a" are.
+    assert sum(start >= 0 for start in automaton.row_start) == 3
+
+
+def test_a_library_that_is_none_is_an_error() -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        Kernel(LIBRARY.with_name("nowhere.so"))
+
+
+@given(st.sets(st.integers(0, 255)))
+def test_ranges_of_bytes(members: set[int]) -> None:
+    ranges = byte_ranges(byte_set(members))
+    assert [byte for first, last in ranges for byte in range(first, last + 1)] == sorted(members)
+    assert all(first > last + 1 for (_, last), (first, _) in pairwise(ranges))
+
+
+def test_states_are_good_until_the_next_walk() -> None:
+    trie = TokenTrie.of_texts([b"ab"])
+    first = states_at_vertices(Automaton(literal(b"ab"), byte_ranges), trie)
+    assert np.count_nonzero(first) == 3
+    states_at_vertices(Automaton(literal(b"xx"), byte_ranges), trie)
+    assert np.count_nonzero(first) == 1
