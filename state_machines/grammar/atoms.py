@@ -71,7 +71,7 @@ def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> No
     if not kept:
         return EPSILON if nullable else EMPTY
     return intern_node(
-        (Branch, tuple((members, id(target)) for members, target in kept), nullable),
+        ("Branch", nullable, *(part for members, target in kept for part in (members, id(target)))),
         lambda: Branch(kept, nullable),
     )
 
@@ -105,5 +105,5 @@ class Literal(Node):
 def literal(text: bytes) -> Node:
     """Return the language of exactly one byte string."""
     if len(text) > 1:
-        return intern_node((Literal, text), lambda: Literal(text))
+        return intern_node(("Literal", text), lambda: Literal(text))
     return branch(((1 << text[0], EPSILON),)) if text else EPSILON

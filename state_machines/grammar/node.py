@@ -204,7 +204,8 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     """Return the living node of that key, or make it. Nodes nobody holds are forgotten.
 
     A key must not keep nodes alive, or the table would: where it names an object that the node
-    itself holds on to, it does so by ``id``.
+    itself holds on to, it does so by ``id``. One of strings and numbers alone, as those of the most
+    frequent nodes are, is none of the garbage collector's business.
     """
     spend()
     known = _TABLE.get(key)

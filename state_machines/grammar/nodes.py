@@ -140,7 +140,7 @@ def _join(head: Node, tail: Node) -> Node:
 
 
 def _cons(head: Node, tail: Node) -> Node:
-    return intern_node((Sequence, id(head), id(tail)), lambda: Sequence(head, tail))
+    return intern_node(("Sequence", id(head), id(tail)), lambda: Sequence(head, tail))
 
 
 def leading_literal(node: Node) -> tuple[bytes, Node] | None:
@@ -340,7 +340,7 @@ def repetition(body: Node, least: int, most: int | None) -> Node:
         return repetition(body.body, least * body.least, None)
     if most == 1:
         return body if least == 1 else optional(body)
-    return intern_node((Repetition, id(body), least, most), lambda: Repetition(body, least, most))
+    return intern_node(("Repetition", id(body), least, most), lambda: Repetition(body, least, most))
 
 
 def optional(body: Node) -> Node:

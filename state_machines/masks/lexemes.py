@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.grammar.encoding import JSON_STRING, EncodedText
-from state_machines.grammar.node import Node, live_bytes
-from state_machines.grammar.nodes import Sequence, sequence
+from state_machines.grammar.encoding import JSON_STRING, EncodedText, Spelling
+from state_machines.grammar.node import EPSILON, Node, live_bytes
+from state_machines.grammar.nodes import sequence
 from state_machines.masks.lexeme_walk import (
     MAX_VISITS,
     LexemeWalk,
@@ -21,6 +22,7 @@ from state_machines.masks.lexeme_walk import (
 from state_machines.masks.recent import Recent
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
+from state_machines.masks.walks_by_text import WalksByText
 
 __all__ = ["Lexemes"]
 
@@ -29,41 +31,46 @@ MAX_STARTS = 16
 MAX_LEADS = 16
 """Byte strings that may stand before a JSON string's text."""
 
+_Kind: TypeAlias = "tuple[Node, Spelling, bytes]"
+
 
 class Lexemes:
-    """The lexemes of all schemas over one vocabulary."""
+    """The lexemes of all schemas over one vocabulary.
+
+    A walk is forgotten with the language of characters that it is of.
+    """
 
     def __init__(self, trie: TokenTrie, vocabulary_size: int) -> None:
         self._trie = trie
         self._size = vocabulary_size
-        self._walks: Recent[Node, LexemeWalk] = Recent(MAX_WALK_BYTES)
+        self._walks: WalksByText[_Kind, LexemeWalk] = WalksByText(MAX_WALK_BYTES)
         self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
         # Every schema has strings: what takes long about them is done before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
         self._strings.put(0, StringTokens(trie, 0, vocabulary_size, self._suffixes))
 
-    def walk(self, lexeme: Node) -> LexemeWalk:
-        """Return the walk of a lexeme."""
-        walk = self._walks.get(lexeme)
+    def walk(self, before: Node, text: EncodedText) -> LexemeWalk:
+        """Return the walk of a text with something before it."""
+        if before is EPSILON and _is_string(text):
+            return self._text(0, text.text)
+        kind = (before, text.spelling, text.terminator)
+        walk = self._walks.get(text.text, kind)
         if walk is None:
-            walk = self._make(lexeme)
-            self._walks.put(lexeme, walk, walk.weight)
+            walk = self._walks.put(text.text, kind, self._make(before, text))
         return walk
 
-    def _make(self, lexeme: Node) -> LexemeWalk:
-        text, before = _text_at_the_end(lexeme)
-        if text is not None:
-            leads = [b""] if before is None else _words(before)
+    def _make(self, before: Node, text: EncodedText) -> LexemeWalk:
+        if _is_string(text):
+            leads = _words(before)
             if leads is not None:
-                return self._string(text, leads)
+                return self._led(leads, text.text)
+        lexeme = sequence(before, text)
         if self._trie.count_from_root(lexeme.first_bytes) <= MAX_VISITS:
             with suppress(OverflowError):
                 return narrow_walk(lexeme, self._trie, self._size)
         return full_walk(lexeme, self._trie, self._size)
 
-    def _string(self, text: Node, leads: list[bytes]) -> LexemeWalk:
-        if leads == [b""]:
-            return self._text(0, text)
+    def _led(self, leads: list[bytes], text: Node) -> LexemeWalk:
         trie = self._trie
         inside = np.zeros(self._size, np.bool_)
         walks = []
@@ -114,16 +121,8 @@ class _LedWalk(LexemeWalk):
         return joined([walk.ending(word) for walk in self._walks])
 
 
-def _text_at_the_end(lexeme: Node) -> tuple[Node | None, Node | None]:
-    """Return the text of the JSON string that a lexeme ends with, and what stands before it."""
-    before: list[Node] = []
-    node = lexeme
-    while isinstance(node, Sequence):
-        before.append(node.head)
-        node = node.tail
-    if isinstance(node, EncodedText) and node.spelling is JSON_STRING and node.terminator == b'"':
-        return node.text, sequence(*before) if before else None
-    return None, None
+def _is_string(text: EncodedText) -> bool:
+    return text.spelling is JSON_STRING and text.terminator == b'"'
 
 
 def _words(node: Node) -> list[bytes] | None:

@@ -153,18 +153,21 @@ class MaskMaker:
         if found is None or self._is_narrow(found):
             parts.few += self._trie_walk.tokens(state)
             return
-        walk = self._lexemes.walk(found.lexeme)
+        walk = self._lexemes.walk(found.before, found.text)
         numbers: frozenset[int] = frozenset()
         if found.rest is not None:
             numbers = self._numbers(state, found, found.rest, walk, parts.few)
         vertices, listed = self._exceptions(state, found, walk, parts.few)
         parts.walks.append((walk, numbers, vertices, listed))
-        if found.rest is not None and found.lexeme.nullable:
+        if found.rest is not None and found.before.nullable and found.text.nullable:
             self._collect(found.rest, parts)
 
     def _is_narrow(self, found: Split) -> bool:
         """Whether a state is walked vertex by vertex."""
-        return self._trie.count_from_root(found.lexeme.first_bytes) < WIDE or is_narrow(found.text)
+        first = found.before.first_bytes
+        if found.before.nullable:
+            first |= found.text.first_bytes
+        return self._trie.count_from_root(first) < WIDE or is_narrow(found.text.text)
 
     def _numbers(
         self, state: Node, found: Split, rest: Node, walk: LexemeWalk, few: list[int]

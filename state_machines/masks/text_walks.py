@@ -21,12 +21,18 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
 from state_machines.masks.character_trie import CharacterTrie, Flags
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk, Suffixes
-from state_machines.masks.recent import Recent
+from state_machines.masks.recent import Recent, RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie
+from state_machines.masks.walks_by_text import WalksByText
 
 __all__ = ["StringTokens", "TextWalk"]
 
 MAX_WALK_BYTES = 12 << 20
+
+MAX_KEPT = 32
+"""Languages without their bounds that are kept alive: nobody else may hold them."""
+
+MAX_REACHES = 512
 MAX_DIFFERENCES = 600
 FEW_LETTERS = 16
 
@@ -49,21 +55,21 @@ class StringTokens:
         self._vertex_of[self.trie.whole_ids] = self.trie.whole_at
         self.suffixes = suffixes
         self._beyond = Beyond(going_on.astype(np.int32), number[going_on], suffixes)
-        self._walks: Recent[tuple[Node, int, int | None], TextWalk] = Recent(MAX_WALK_BYTES)
+        self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(MAX_WALK_BYTES)
+        self._kept: Recent[Node, None] = Recent(MAX_KEPT)
+        self._reaches: RecentWeak[Node, int] = RecentWeak(MAX_REACHES)
 
     def walk(self, text: Node) -> TextWalk:
         """Return what a language of characters makes of the tokens."""
         text, least, most = _without_bounds(text)
         # What is further away than the longest token makes no difference yet.
-        longest = len(self.trie.levels)
-        least = min(least, longest)
-        if most is not None and most >= longest and isinstance(text, Repetition):
-            most = None if text.is_universal else most
-        key = (text, least, most)
-        walk = self._walks.get(key)
+        least = min(least, self._longest)
+        if most is not None and most >= self._reach(text, least):
+            most = None
+        walk = self._walks.get(text, (least, most))
         if walk is None:
-            walk = self._make(text, least, most)
-            self._walks.put(key, walk, walk.weight)
+            self._kept.put(text, None)
+            walk = self._walks.put(text, (least, most), self._make(text, least, most))
         return walk
 
     def _make(self, text: Node, least: int, most: int | None) -> TextWalk:
@@ -74,6 +80,17 @@ class StringTokens:
             if different is not None:
                 return different
         return self._by_automaton(text, least, most)
+
+    def _reach(self, text: Node, least: int) -> int:
+        """Return the length from which on a bound on a language's length shuts out no token."""
+        if text is everything(ANY_CODE_POINT):
+            return self._longest
+        reach = self._reaches.get(text)
+        if reach is None:
+            automaton, _ = self._states(text, least, None)
+            reach = self._longest + max(map(shortest_length, automaton.nodes[1:]))
+            self._reaches.put(text, reach)
+        return reach
 
     @cached_property
     def free(self) -> TextWalk:
@@ -141,16 +158,21 @@ class StringTokens:
             inside[trie.leaving_ids[first:last]] = False
         return TextWalk(inside, self, leaves)
 
-    def _by_automaton(self, text: Node, least: int, most: int | None) -> TextWalk:
+    def _states(self, text: Node, least: int, most: int | None) -> tuple[Automaton, Ids]:
+        """Walk a language with bounds on the length; see :func:`states_at_vertices`."""
         trie = self.trie
         if least:
             text = intersection((text, repetition(symbols(ANY_CODE_POINT), least, None)))
-        limit = UNBOUNDED if most is None else most
         automaton = Automaton(
             text, lambda members: trie.letters(members).ranges, is_bounded=most is not None
         )
-        states = states_at_vertices(automaton, trie, limit)
+        return automaton, states_at_vertices(automaton, trie, UNBOUNDED if most is None else most)
+
+    def _by_automaton(self, text: Node, least: int, most: int | None) -> TextWalk:
+        trie = self.trie
+        automaton, states = self._states(text, least, most)
         nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
+        limit = UNBOUNDED if most is None else most
         begun = self._begun(automaton, states[trie.begun_at], limit)
         return self.result(states > 0, begun, nullable[states[trie.leaving_at]])
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from state_machines.effort import spend
-from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import Choice, Literal, Sequence
 from state_machines.grammar.symbols import bytes_in
-from state_machines.masks.recent import Recent
+from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import TokenTrie
 
 __all__ = ["TrieWalk"]
@@ -24,6 +24,7 @@ MAX_HEADS = 2048
 """Heads whose walks are remembered."""
 
 _Tail: TypeAlias = "tuple[Node, _Tail] | None"
+_Kind: TypeAlias = tuple[Spelling, bytes, int]
 _Reached: TypeAlias = "tuple[list[int], list[int]]"
 
 
@@ -32,7 +33,7 @@ class TrieWalk:
 
     def __init__(self, trie: TokenTrie) -> None:
         self._trie = trie
-        self._heads: Recent[Node, dict[int, _Reached]] = Recent(MAX_HEADS)
+        self._heads: RecentWeak[Node, dict[_Kind, _Reached]] = RecentWeak(MAX_HEADS)
 
     def tokens(self, start: Node, vertex: int = 0) -> list[int]:
         """Return the ids of the tokens below a vertex that a node there can begin with.
@@ -64,7 +65,7 @@ class TrieWalk:
             elif isinstance(node, Lazy) and kind is not EncodedText:
                 spend()
                 stack.append((node.expansion, tail, at))
-            elif tail is not None and kind is EncodedText:
+            elif tail is not None and isinstance(node, EncodedText):
                 ids, ends = self._head(node, at)
                 found += ids
                 stack.extend((*tail, end) for end in ends)
@@ -75,17 +76,19 @@ class TrieWalk:
                         stack.append((node.derivative(byte), tail, child))
         return found
 
-    def _head(self, head: Node, vertex: int) -> _Reached:
+    def _head(self, head: EncodedText, vertex: int) -> _Reached:
         """Return the tokens below a vertex that a head allows, and the vertices where it may end.
 
         Of these vertices, only those below the first where tokens go on.
         """
-        known = self._heads.get(head)
+        # By the language alone: it may outlive the schema.
+        kind = (head.spelling, head.terminator, vertex)
+        known = self._heads.get(head.text)
         if known is None:
-            known = self._heads.put(head, {})
-        reached = known.get(vertex)
+            known = self._heads.put(head.text, {})
+        reached = known.get(kind)
         if reached is None:
-            reached = known[vertex] = self._walk_head(head, vertex)
+            reached = known[kind] = self._walk_head(head, vertex)
         return reached
 
     def _walk_head(self, head: Node, vertex: int) -> _Reached:

@@ -24,15 +24,15 @@ FEW_BEGINNINGS = 96
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A state as a lexeme, which ends with the spelling of ``text``, and the rest.
+    """A state as a lexeme, which is ``text`` with something ``before`` it, and the rest.
 
     The rest is ``None`` where it depends on what the lexeme will be. ``captures`` are captured
     texts around the lexeme, outermost first; where there are such, the rest is exact only up to
     the end of the next captured text, and not after the exceptions.
     """
 
-    lexeme: Node
-    text: Node
+    before: Node
+    text: EncodedText
     rest: Node | None
     captures: tuple[Captured, ...] = ()
 
@@ -81,7 +81,7 @@ def split(state: Node) -> Split | None:
     while True:
         head, rest = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
         if isinstance(head, EncodedText):
-            return Split(sequence(*before, head), head.text, rest, tuple(captures))
+            return Split(sequence(*before), head, rest, tuple(captures))
         if isinstance(head, Captured):
             after = head.then.after_any()
             captures.append(head)
@@ -89,8 +89,7 @@ def split(state: Node) -> Split | None:
                 inner = split(head.rest)
                 if inner is None:
                     return None
-                lexeme = sequence(*before, inner.lexeme)
-                return Split(lexeme, inner.text, None, tuple(captures))
+                return Split(sequence(*before, inner.before), inner.text, None, tuple(captures))
             state = sequence(head.rest, after, rest)
             continue
         if rest is EPSILON or isinstance(head, Lazy):

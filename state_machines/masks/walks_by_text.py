@@ -1,0 +1,36 @@
+"""Walks that are kept as long as the language they are of, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from state_machines.grammar.node import Node
+from state_machines.masks.lexeme_walk import LexemeWalk
+from state_machines.masks.recent import RecentWeak
+
+__all__ = ["WalksByText"]
+
+_K = TypeVar("_K", bound=Hashable)
+_W = TypeVar("_W", bound=LexemeWalk)
+
+
+class WalksByText(Generic[_K, _W]):
+    """Several walks of a language by what tells them apart; least recently used out.
+
+    Languages that several schemas share live longer than one schema, and so do their walks.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._texts: RecentWeak[Node, dict[_K, _W]] = RecentWeak(most_bytes)
+
+    def get(self, text: Node, kind: _K) -> _W | None:
+        """Return a walk; ``None`` where there is none."""
+        walks = self._texts.get(text)
+        return None if walks is None else walks.get(kind)
+
+    def put(self, text: Node, kind: _K, walk: _W) -> _W:
+        """Keep a walk, and return it."""
+        walks = {**(self._texts.get(text) or {}), kind: walk}
+        self._texts.put(text, walks, sum(known.weight for known in walks.values()))
+        return walk
