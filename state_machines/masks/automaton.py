@@ -27,7 +27,7 @@ class LetteredTrie(Protocol):
     """A trie in arrays, all int32: vertices by level, the children of a vertex are neighbours.
 
     The children of *v* are ``first_child[v]`` to before ``first_child[v + 1]``; ``letter[v]`` led
-    to *v*, at depth ``depth[v]``; level *d* is ``levels[d]:levels[d + 1]``. ``scratch`` are three
+    to *v*, at depth ``depth[v]``; level *d* is ``levels[d]:levels[d + 1]``. ``scratch`` are four
     arrays of one entry a vertex, for whoever walks.
     """
 
@@ -42,7 +42,7 @@ class LetteredTrie(Protocol):
     @property
     def levels(self) -> list[int]: ...
     @property
-    def scratch(self) -> tuple[Ids, Ids, Ids]: ...
+    def scratch(self) -> tuple[Ids, Ids, Ids, Ids]: ...
 
 
 class Automaton:
@@ -113,26 +113,30 @@ def states_at_vertices(
     trie: LetteredTrie,
     most: int = UNBOUNDED,
     kernel: Kernel | None = KERNEL,
-) -> Ids:
-    """Return the state of an automaton at every vertex of a trie: int32, shape (vertices,).
+) -> tuple[Ids, Ids]:
+    """Walk an automaton over a trie, from state 1 at the root.
 
-    State 1 is at the root. No vertex is reached from which no word of at most ``most`` letters
-    can be completed. The array is the trie's own, and good until its next walk.
+    Returns the state at every vertex, int32, shape (vertices,), and the vertices where it is alive
+    but for the root, int32, shape (alive,). No vertex is reached from which no word of at most
+    ``most`` letters can be completed. The arrays are the trie's own, and good until its next walk.
     """
-    states, queue, waiting = trie.scratch
+    states, queue, waiting, live = trie.scratch
     states.fill(0)
     states[0] = 1
     if kernel is None:
         _walk_levels(automaton, trie, most, states)
-        return states
+        return states, np.flatnonzero(states)[1:].astype(np.int32)
     queue[0], count = 0, 1
+    reached = np.zeros(1, np.int32)
     arrays = (trie.first_child, trie.letter, trie.depth)
     while count:
         for number in np.unique(states[queue[:count]]).tolist():
             automaton.expand(number)
-        count = kernel.walk(arrays, automaton.arrays, most, states, queue, count, waiting)
+        count = kernel.walk(
+            arrays, automaton.arrays, most, states, queue, count, waiting, live, reached
+        )
         queue, waiting = waiting, queue
-    return states
+    return states, live[: reached[0]]
 
 
 def _walk_levels(automaton: Automaton, trie: LetteredTrie, most: int, states: Ids) -> None:

@@ -43,7 +43,7 @@ class Letters:
 
 
 class CharacterTrie:
-    """The tokens below a vertex of a byte trie, read as the inside of a JSON string from there on.
+    """The tokens of a byte trie, read as the inside of a JSON string.
 
     Vertices are texts of whole characters, numbered level by level, so that level *d* holds those
     of *d* characters and the children of a vertex are neighbours; the root is 0. A text that can
@@ -64,11 +64,8 @@ class CharacterTrie:
       the text they write beyond the quote, out of ``suffixes``; sorted by vertex.
     """
 
-    def __init__(self, trie: TokenTrie, start: int) -> None:
-        if start:
-            arrays = _arrays(trie, start)
-        else:  # Every schema has strings of their own, so these are kept with the vocabulary.
-            arrays = trie.tables.group("string_trie", lambda: _arrays(trie, 0))
+    def __init__(self, trie: TokenTrie) -> None:
+        arrays = trie.tables.group("string_trie", lambda: _arrays(trie))
         self.parent: Ids = arrays["parent"]
         self.size = len(self.parent)
         self.levels: list[int] = arrays["levels"].tolist()
@@ -91,10 +88,10 @@ class CharacterTrie:
         self._letters: Recent[CodePointSet, Letters] = Recent(MAX_SETS)
 
     @cached_property
-    def scratch(self) -> tuple[Ids, Ids, Ids]:
+    def scratch(self) -> tuple[Ids, Ids, Ids, Ids]:
         """Arrays to work in: int32, shape (n,)."""
-        first, second, third = np.empty((3, self.size), np.int32)
-        return first, second, third
+        first, second, third, fourth = np.empty((4, self.size), np.int32)
+        return first, second, third, fourth
 
     def letters(self, members: CodePointSet) -> Letters:
         """Return what a character set means here."""
@@ -141,13 +138,13 @@ class CharacterTrie:
         return found
 
 
-def _arrays(trie: TokenTrie, start: int) -> Arrays:
+def _arrays(trie: TokenTrie) -> Arrays:
     """Return what a :class:`CharacterTrie` is made of, by the names it gives them.
 
     ``begun_ranges`` are rows of first character, last character and number of the set; the
     suffixes are one text and their lengths.
     """
-    reader = _Reader(trie, start)
+    reader = _Reader(trie)
     order = reader.by_level()
     number = np.full(trie.size, -1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
@@ -212,7 +209,7 @@ class _Reader:
     ``depth`` the number of characters.
     """
 
-    def __init__(self, trie: TokenTrie, start: int) -> None:
+    def __init__(self, trie: TokenTrie) -> None:
         self._trie = trie
         self.status = np.zeros(trie.size, np.int8)
         self.owner: Ids = np.zeros(trie.size, np.int32)
@@ -220,11 +217,9 @@ class _Reader:
         self.depth: Ids = np.zeros(trie.size, np.int32)
         self._width = np.zeros(trie.size, np.int8)
         self._left = np.zeros(trie.size, np.int8)
-        self.status[start] = _WHOLE
-        self.owner[start] = start
+        self.status[0] = _WHOLE
         for first, last in zip(trie.levels[1:], trie.levels[2:], strict=False):
-            if first > start:
-                self._read_level(first, last)
+            self._read_level(first, last)
 
     def _read_level(self, first: int, last: int) -> None:
         trie, status = self._trie, self.status

@@ -26,7 +26,7 @@ class Kernel:
     def __init__(self, path: Path) -> None:
         self._walk = ctypes.CDLL(str(path)).walk
         pointer, number = ctypes.c_void_p, ctypes.c_int32
-        self._walk.argtypes = [*[pointer] * 9, number, *[pointer] * 2, number, pointer]
+        self._walk.argtypes = [*[pointer] * 9, number, *[pointer] * 2, number, *[pointer] * 3]
         self._walk.restype = number
 
     def walk(
@@ -38,6 +38,8 @@ class Kernel:
         queue: _Numbers,
         count: int,
         waiting: _Numbers,
+        live: _Numbers,
+        reached: _Numbers,
     ) -> int:
         """Call the function of that name; see ``walk.c``.
 
@@ -53,6 +55,8 @@ class Kernel:
             queue.ctypes.data,
             count,
             waiting.ctypes.data,
+            live.ctypes.data,
+            reached.ctypes.data,
         )
         return found
 

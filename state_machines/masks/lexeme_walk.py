@@ -11,25 +11,25 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import count
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import Node
-from state_machines.grammar.symbols import byte_ranges, bytes_in
+from state_machines.grammar.symbols import byte_ranges, byte_set
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.recent import RecentWeak
-from state_machines.masks.token_trie import Ids, TokenTrie, joined
+from state_machines.masks.token_trie import Ids, TokenTrie, joined, stretches
 from state_machines.masks.trie_walk import TrieWalk
 
 __all__ = [
-    "MAX_VISITS",
     "Beyond",
+    "BySuffix",
     "LexemeWalk",
     "Suffixes",
-    "full_walk",
-    "narrow_walk",
+    "vertex_walk",
 ]
 
 Mask = npt.NDArray[np.bool_]
@@ -71,46 +71,57 @@ class Suffixes:
         return known
 
 
-class Beyond:
-    """Tokens that go on beyond a lexeme, by the number of their suffix.
+class Beyond(Protocol):
+    """Tokens that go on beyond a lexeme, by the numbers of their suffixes."""
 
-    ``members`` names them by number, int32, in the order of the suffixes' numbers ``suffix``.
+    @property
+    def suffixes(self) -> Suffixes:
+        """What the tokens write beyond the lexeme."""
+        ...
+
+    def tokens(self, numbers: Iterable[int]) -> Ids:
+        """Return the tokens whose suffixes have the given numbers."""
+        ...
+
+
+class BySuffix:
+    """Tokens in the order of their suffixes.
+
+    ``ids`` and ``suffix``, the number of each one's suffix: int32, shape (tokens,).
     """
 
-    __slots__ = ("_starts", "members", "suffixes")
+    __slots__ = ("_ids", "_starts", "suffixes")
 
-    def __init__(self, members: Ids, suffix: Ids, suffixes: Suffixes) -> None:
+    def __init__(self, ids: Ids, suffix: Ids, suffixes: Suffixes) -> None:
         order = np.argsort(suffix, kind="stable")
-        self.members = members[order]
+        self._ids = ids[order]
         self.suffixes = suffixes
         numbers = np.arange(len(suffixes.texts) + 1, dtype=np.int32)
-        self._starts = array(
-            "i", np.searchsorted(suffix[order], numbers).astype(np.int32).tobytes()
-        )
+        starts = np.searchsorted(suffix[order], numbers).astype(np.int32)
+        self._starts = array("i", starts.tobytes())
 
-    def with_suffixes(self, numbers: Iterable[int]) -> Ids:
-        """Return the members whose suffixes have the given numbers."""
-        starts, members = self._starts, self.members
-        return joined([members[starts[number] : starts[number + 1]] for number in numbers])
+    def tokens(self, numbers: Iterable[int]) -> Ids:
+        """Return the tokens whose suffixes have the given numbers."""
+        starts, ids = self._starts, self._ids
+        return joined([ids[starts[number] : starts[number + 1]] for number in numbers])
 
 
 class LexemeWalk:
     """What a lexeme makes of every token of a vocabulary.
 
-    Some tokens stay ``inside`` the lexeme or end with it, ``count`` of them; others go on beyond,
-    with one of the ``suffixes``. ``number`` tells it from every other walk.
+    Some tokens stay ``inside`` the lexeme or end with it, ``count`` of them; others go on
+    :meth:`beyond`. ``number`` tells it from every other walk.
     """
 
-    __slots__ = ("__weakref__", "_bits", "_size", "count", "number", "suffixes")
+    __slots__ = ("__weakref__", "_bits", "_size", "count", "number")
 
     leads: Sequence[bytes] | None = None
     """The byte strings before the text of a JSON string, if the lexeme is such."""
 
-    def __init__(self, inside: Mask, suffixes: Suffixes) -> None:
+    def __init__(self, inside: Mask) -> None:
         self._bits = np.packbits(inside)
         self._size = len(inside)
         self.count = int(np.count_nonzero(inside))
-        self.suffixes = suffixes
         self.number = next(_NUMBERS)
 
     @property
@@ -123,8 +134,8 @@ class LexemeWalk:
         """The bytes that the walk takes, roughly."""
         return self._bits.nbytes + WALK_OVERHEAD
 
-    def beyond(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens that go on beyond the lexeme with suffixes of the given numbers."""
+    def beyond(self, first: int) -> Beyond:
+        """Return tokens that go on beyond the lexeme, at least those with a byte of a set."""
         raise NotImplementedError  # pragma: no cover - abstract
 
     def leaving_ids(self) -> Ids:
@@ -142,69 +153,54 @@ _NUMBERS = count()
 class VertexWalk(LexemeWalk):
     """A lexeme walked over a token trie: ``exits`` are the vertices where it may end."""
 
-    __slots__ = ("_beyond", "_exits", "_trie")
+    __slots__ = ("_beyond", "_by_byte", "_exits", "_trie")
 
-    def __init__(self, inside: Mask, exits: list[int], trie: TokenTrie) -> None:
-        found = [pair for vertex in exits for pair in trie.tokens_below(vertex)]
-        suffixes = Suffixes(text for text, _ in found)
-        super().__init__(inside, suffixes)
-        numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
-        suffix = np.repeat(numbers, [len(ids) for _, ids in found])
-        self._beyond = Beyond(joined([ids for _, ids in found]), suffix, suffixes)
+    def __init__(self, inside: Mask, exits: Ids, trie: TokenTrie) -> None:
+        super().__init__(inside)
         self._exits = exits
         self._trie = trie
+        self._beyond: dict[int, BySuffix] = {}
+        children = stretches(trie.first_child[exits], trie.first_child[exits + 1])
+        marks = trie.byte[children]
+        self._by_byte = {
+            int(byte): children[marks == byte].astype(np.int32) for byte in np.unique(marks)
+        }
 
     @property
     def weight(self) -> int:
         """The bytes that the walk takes, roughly."""
-        return super().weight + 8 * len(self._exits) + 4 * len(self._beyond.members)
+        return super().weight + 8 * len(self._exits)
 
-    def beyond(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens that go on beyond the lexeme with suffixes of the given numbers."""
-        return self._beyond.with_suffixes(numbers)
+    def beyond(self, first: int) -> Beyond:
+        """Return the tokens that go on beyond the lexeme with a byte of a set."""
+        leading = [byte for byte in self._by_byte if first >> byte & 1]
+        known = self._beyond.get(byte_set(leading))
+        if known is None:
+            found: list[tuple[bytes, Ids]] = []
+            for byte in leading:
+                mark = bytes((byte,))
+                for vertex in self._by_byte[byte].tolist():
+                    found.append((mark, self._trie.tokens_at(vertex)))
+                    below = self._trie.tokens_below(vertex)
+                    found.extend((mark + text, ids) for text, ids in below)
+            suffixes = Suffixes(text for text, _ in found)
+            numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
+            suffix = np.repeat(numbers, [len(ids) for _, ids in found])
+            known = BySuffix(joined([ids for _, ids in found]), suffix, suffixes)
+            self._beyond[byte_set(leading)] = known
+        return known
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that end the lexeme and those that go on beyond it."""
-        parts = [self._trie.tokens_from(vertex) for vertex in self._exits]
+        parts = [self._trie.tokens_from(vertex) for vertex in self._exits.tolist()]
         return np.unique(joined(parts)).astype(np.int32)
 
 
-def full_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
-    """Walk the whole trie, level by level, in whole-array operations."""
+def vertex_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
+    """Walk a lexeme over the whole trie."""
     automaton = Automaton(lexeme, byte_ranges)
-    states = states_at_vertices(automaton, trie)
+    states, live = states_at_vertices(automaton, trie)
     inside = np.zeros(vocabulary_size, np.bool_)
-    inside[trie.ids] = states[trie.vertex_of] > 0
+    inside[trie.tokens_at_all(live)] = True
     nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
-    exits = np.flatnonzero(nullable[states])
-    return VertexWalk(inside, exits[exits > 0].tolist(), trie)
-
-
-MAX_VISITS = 1500
-"""Vertices that a walk visits one by one before whole-array operations are quicker."""
-
-
-def narrow_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
-    """Walk the trie vertex by vertex.
-
-    Raises :class:`OverflowError` when these are not few.
-    """
-    found: list[int] = []
-    exits: list[int] = []
-    visits = 0
-    stack = [(lexeme, 0)]
-    while stack:
-        node, vertex = stack.pop()
-        for byte in bytes_in(node.first_bytes & trie.bytes_below(vertex)):
-            visits += 1
-            child = trie.child(vertex, byte, found)
-            target = node.derivative(byte)
-            if target.nullable:
-                exits.append(child)
-            if trie.has_children(child):
-                stack.append((target, child))
-        if visits > MAX_VISITS:
-            raise OverflowError(f"more than {MAX_VISITS} vertices are alive")
-    inside = np.zeros(vocabulary_size, np.bool_)
-    inside[found] = True
-    return VertexWalk(inside, exits, trie)
+    return VertexWalk(inside, live[nullable[states[live]]], trie)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
@@ -12,13 +11,7 @@ import numpy.typing as npt
 from state_machines.grammar.encoding import JSON_STRING, EncodedText, Spelling
 from state_machines.grammar.node import EPSILON, Node, live_bytes
 from state_machines.grammar.nodes import sequence
-from state_machines.masks.lexeme_walk import (
-    MAX_VISITS,
-    LexemeWalk,
-    Suffixes,
-    full_walk,
-    narrow_walk,
-)
+from state_machines.masks.lexeme_walk import Beyond, LexemeWalk, Suffixes, vertex_walk
 from state_machines.masks.recent import Recent
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
@@ -47,7 +40,7 @@ class Lexemes:
         self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
         # Every schema has strings: what takes long about them is done before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
-        self._strings.put(0, StringTokens(trie, 0, vocabulary_size, self._suffixes))
+        self._strings.put(0, StringTokens(trie, vocabulary_size, self._suffixes))
 
     def walk(self, before: Node, text: EncodedText) -> LexemeWalk:
         """Return the walk of a text with something before it."""
@@ -64,11 +57,7 @@ class Lexemes:
             leads = _words(before)
             if leads is not None:
                 return self._led(leads, text.text)
-        lexeme = sequence(before, text)
-        if self._trie.count_from_root(lexeme.first_bytes) <= MAX_VISITS:
-            with suppress(OverflowError):
-                return narrow_walk(lexeme, self._trie, self._size)
-        return full_walk(lexeme, self._trie, self._size)
+        return vertex_walk(sequence(before, text), self._trie, self._size)
 
     def _led(self, leads: list[bytes], text: Node) -> LexemeWalk:
         trie = self._trie
@@ -87,7 +76,7 @@ class Lexemes:
     def _text(self, start: int, text: Node) -> TextWalk:
         tokens = self._strings.get(start)
         if tokens is None:
-            made = StringTokens(self._trie, start, self._size, self._suffixes)
+            made = StringTokens(self._trie.below(start), self._size, self._suffixes)
             tokens = self._strings.put(start, made)
         return tokens.walk(text)
 
@@ -95,7 +84,7 @@ class Lexemes:
 class _LedWalk(LexemeWalk):
     """A text with one of several byte strings before it."""
 
-    __slots__ = ("_walks", "leads")
+    __slots__ = ("_walks", "leads", "suffixes")
 
     def __init__(
         self,
@@ -104,13 +93,19 @@ class _LedWalk(LexemeWalk):
         leads: list[bytes],
         suffixes: Suffixes,
     ) -> None:
-        super().__init__(inside, suffixes)
+        super().__init__(inside)
+        self.suffixes = suffixes
         self._walks = walks
         self.leads = leads
 
-    def beyond(self, numbers: Iterable[int]) -> Ids:
+    def beyond(self, first: int) -> Beyond:
+        """Return the tokens that go on beyond the string."""
+        del first
+        return self
+
+    def tokens(self, numbers: Iterable[int]) -> Ids:
         """Return the tokens that go on beyond the string with suffixes of the given numbers."""
-        return joined([walk.beyond(numbers) for walk in self._walks])
+        return joined([walk.tokens(numbers) for walk in self._walks])
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that close the string, whatever follows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -12,7 +13,7 @@ from state_machines.grammar.boolean import everything
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import ANY_BYTE
-from state_machines.masks.lexeme_walk import LexemeWalk
+from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.recent import Recent
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
@@ -37,6 +38,7 @@ MASK_OVERHEAD = 1500
 """Bytes that a mask and its key take beside its ids, roughly."""
 
 NO_IDS: Ids = np.zeros(0, np.int32)
+NO_NUMBERS: frozenset[int] = frozenset()
 
 
 class TokenMask:
@@ -75,22 +77,35 @@ class TokenMask:
         return mask
 
 
-class _Parts:
-    """What a mask is put together from.
+class _Part(NamedTuple):
+    """A lexeme and what goes on beyond it.
 
-    ``walks``: lexemes, each with the numbers of the suffixes that may follow it and the vertices
-    whose tokens are excepted, and more that are, as the bytes of an array of ids; ``few``: ids.
+    The tokens of ``beyond`` whose suffixes have the ``numbers`` are allowed. Those at and below the
+    ``vertices`` are excepted, and those ``listed``, the bytes of an array of ids.
     """
+
+    walk: LexemeWalk
+    beyond: Beyond | None
+    numbers: frozenset[int]
+    vertices: tuple[int, ...]
+    listed: bytes
+
+
+class _Parts:
+    """What a mask is put together from: lexemes, and a few ids."""
 
     __slots__ = ("few", "walks")
 
     def __init__(self) -> None:
-        self.walks: list[tuple[LexemeWalk, frozenset[int], tuple[int, ...], bytes]] = []
+        self.walks: list[_Part] = []
         self.few: list[int] = []
 
     def key(self) -> Hashable:
         """Return the same for the same set."""
-        walks = frozenset((walk.number, *others) for walk, *others in self.walks)
+        walks = frozenset(
+            (part.walk.number, id(part.beyond), part.numbers, part.vertices, part.listed)
+            for part in self.walks
+        )
         return walks, frozenset(self.few)
 
 
@@ -123,18 +138,18 @@ class MaskMaker:
         few = np.array(parts.few, np.int32)
         if not parts.walks:
             return TokenMask(self, None, few, NO_IDS)
-        main = max(parts.walks, key=lambda part: part[0].count)
+        main = max(parts.walks, key=lambda part: part.walk.count)
         others, less = [few], NO_IDS
         for part in parts.walks:
-            walk, numbers, vertices, listed = part
-            excepted = self._excepted(vertices, listed)
-            others.append(_without(walk.beyond(numbers), excepted))
+            excepted = self._excepted(part.vertices, part.listed)
+            if part.beyond is not None:
+                others.append(_without(part.beyond.tokens(part.numbers), excepted))
             if part is main:
                 less = excepted
             else:
-                inside = np.flatnonzero(walk.inside).astype(np.int32)
+                inside = np.flatnonzero(part.walk.inside).astype(np.int32)
                 others.append(_without(inside, excepted))
-        return TokenMask(self, main[0], joined(others), less)
+        return TokenMask(self, main.walk, joined(others), less)
 
     def _excepted(self, vertices: tuple[int, ...], listed: bytes) -> Ids:
         found = [self._trie.tokens_from(vertex) for vertex in vertices]
@@ -154,11 +169,12 @@ class MaskMaker:
             parts.few += self._trie_walk.tokens(state)
             return
         walk = self._lexemes.walk(found.before, found.text)
-        numbers: frozenset[int] = frozenset()
+        beyond, numbers = None, NO_NUMBERS
         if found.rest is not None:
-            numbers = self._numbers(state, found, found.rest, walk, parts.few)
+            beyond = walk.beyond(found.rest.first_bytes)
+            numbers = self._numbers(state, found, found.rest, beyond, parts.few)
         vertices, listed = self._exceptions(state, found, walk, parts.few)
-        parts.walks.append((walk, numbers, vertices, listed))
+        parts.walks.append(_Part(walk, beyond, numbers, vertices, listed))
         if found.rest is not None and found.before.nullable and found.text.nullable:
             self._collect(found.rest, parts)
 
@@ -170,17 +186,17 @@ class MaskMaker:
         return self._trie.count_from_root(first) < WIDE or is_narrow(found.text.text)
 
     def _numbers(
-        self, state: Node, found: Split, rest: Node, walk: LexemeWalk, few: list[int]
+        self, state: Node, found: Split, rest: Node, beyond: Beyond, few: list[int]
     ) -> frozenset[int]:
         """Return the suffixes with which tokens may go on beyond a lexeme.
 
         Tokens with suffixes that are not sure are looked at, and go into ``few``.
         """
-        numbers = walk.suffixes.accepted(rest)
+        numbers = beyond.suffixes.accepted(rest)
         for capture in found.captures:
-            unsure = numbers & walk.suffixes.unsure(capture.then)
+            unsure = numbers & beyond.suffixes.unsure(capture.then)
             if unsure:
-                few += self._exactly(state, walk.beyond(unsure))
+                few += self._exactly(state, beyond.tokens(unsure))
                 numbers -= unsure
         return numbers
 

@@ -20,7 +20,7 @@ from state_machines.grammar.shortest import shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
 from state_machines.masks.character_trie import CharacterTrie, Flags
-from state_machines.masks.lexeme_walk import Beyond, LexemeWalk, Suffixes
+from state_machines.masks.lexeme_walk import Beyond, BySuffix, LexemeWalk, Suffixes
 from state_machines.masks.recent import Recent, RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie
 from state_machines.masks.walks_by_text import WalksByText
@@ -38,12 +38,10 @@ FEW_LETTERS = 16
 
 
 class StringTokens:
-    """The tokens below a vertex of a byte trie as the inside of a JSON string; their walks."""
+    """The tokens of a byte trie as the inside of a JSON string; their walks."""
 
-    def __init__(
-        self, trie: TokenTrie, start: int, vocabulary_size: int, suffixes: Suffixes
-    ) -> None:
-        self.trie = CharacterTrie(trie, start)
+    def __init__(self, trie: TokenTrie, vocabulary_size: int, suffixes: Suffixes) -> None:
+        self.trie = CharacterTrie(trie)
         self.size = vocabulary_size
         closing = np.array([not text for text in self.trie.suffixes], np.bool_)
         self._closes: Flags = closing[self.trie.suffix]
@@ -54,7 +52,8 @@ class StringTokens:
         self._vertex_of = np.full(vocabulary_size, self.trie.size, np.intp)
         self._vertex_of[self.trie.whole_ids] = self.trie.whole_at
         self.suffixes = suffixes
-        self._beyond = Beyond(going_on.astype(np.int32), number[going_on], suffixes)
+        self.going_on = BySuffix(going_on.astype(np.int32), number[going_on], suffixes)
+        """The leaving tokens, by their places among these, that go on beyond the quote."""
         self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(MAX_WALK_BYTES)
         self._kept: Recent[Node, None] = Recent(MAX_KEPT)
         self._reaches: RecentWeak[Node, int] = RecentWeak(MAX_REACHES)
@@ -96,11 +95,6 @@ class StringTokens:
     def free(self) -> TextWalk:
         """Any text."""
         return self._bounded(0, None)
-
-    def beyond(self, numbers: Iterable[int], leaves: Flags) -> Ids:
-        """Return the leaving tokens with suffixes of the given numbers, of those that may."""
-        found = self._beyond.with_suffixes(numbers)
-        return self.trie.leaving_ids[found[leaves[found]]]
 
     def result(self, is_live: Flags, begun: Flags, leaves: Flags) -> TextWalk:
         """Make a walk of what stays inside.
@@ -159,14 +153,15 @@ class StringTokens:
         return TextWalk(inside, self, leaves)
 
     def _states(self, text: Node, least: int, most: int | None) -> tuple[Automaton, Ids]:
-        """Walk a language with bounds on the length; see :func:`states_at_vertices`."""
+        """Return a language with bounds on the length, and its state at every vertex."""
         trie = self.trie
         if least:
             text = intersection((text, repetition(symbols(ANY_CODE_POINT), least, None)))
         automaton = Automaton(
             text, lambda members: trie.letters(members).ranges, is_bounded=most is not None
         )
-        return automaton, states_at_vertices(automaton, trie, UNBOUNDED if most is None else most)
+        limit = UNBOUNDED if most is None else most
+        return automaton, states_at_vertices(automaton, trie, limit)[0]
 
     def _by_automaton(self, text: Node, least: int, most: int | None) -> TextWalk:
         trie = self.trie
@@ -204,7 +199,7 @@ class TextWalk(LexemeWalk):
     leads = (b"",)
 
     def __init__(self, inside: Flags, tokens: StringTokens, leaves: Flags) -> None:
-        super().__init__(inside, tokens.suffixes)
+        super().__init__(inside)
         self._tokens = tokens
         self._leaves = np.packbits(leaves)
 
@@ -214,9 +209,20 @@ class TextWalk(LexemeWalk):
         count = len(self._tokens.trie.leaving_ids)
         return np.unpackbits(self._leaves, count=count).view(np.bool_)
 
-    def beyond(self, numbers: Iterable[int]) -> Ids:
+    def beyond(self, first: int) -> Beyond:
+        """Return the tokens that go on beyond the string."""
+        del first
+        return self
+
+    @property
+    def suffixes(self) -> Suffixes:
+        """What tokens write beyond a string's closing quote."""
+        return self._tokens.suffixes
+
+    def tokens(self, numbers: Iterable[int]) -> Ids:
         """Return the tokens that go on beyond the string with suffixes of the given numbers."""
-        return self._tokens.beyond(numbers, self.leaves)
+        found = self._tokens.going_on.tokens(numbers)
+        return self._tokens.trie.leaving_ids[found[self.leaves[found]]]
 
     def leaving_ids(self) -> Ids:
         """Return all tokens that close the string, whatever follows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +38,8 @@ class TokenTrie:
       leads to a vertex;
     * ``levels``: offsets of the levels, so level *d* is ``levels[d]:levels[d + 1]``;
     * ``ids``: int32, shape (t,), token ids by rank; ``vertex_of``: int32, shape (t,), by rank;
-    * ``low`` and ``high``: int32, shape (n,): the tokens that begin with a vertex's bytes are
-      those of the ranks ``low:high``, first the ones that end there.
+    * ``low``, ``end`` and ``high``: int32, shape (n,): the tokens that begin with a vertex's bytes
+      are those of the ranks ``low:high``, first the ones that end there, ``low:end``.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -56,7 +57,15 @@ class TokenTrie:
         trie._read(texts, Tables())
         return trie
 
-    def _read(self, forms: Sequence[bytes], tables: Tables) -> None:
+    def below(self, vertex: int) -> TokenTrie:
+        """Return a trie of what the tokens write that go on beyond a vertex."""
+        found = list(self.tokens_below(vertex))
+        trie = TokenTrie.__new__(TokenTrie)
+        texts = [text for text, ids in found for _ in ids]
+        trie._read(texts, Tables(), joined([ids for _, ids in found]))
+        return trie
+
+    def _read(self, forms: Sequence[bytes], tables: Tables, ids: Ids | None = None) -> None:
         self.tables = tables
         """Where what is derived from the vocabulary is kept."""
         arrays = self.tables.group("token_trie", lambda: _arrays(forms))
@@ -65,14 +74,15 @@ class TokenTrie:
         self.low: Ids = arrays["low"]
         self.high: Ids = arrays["high"]
         self.levels: list[int] = arrays["levels"].tolist()
-        self.ids: Ids = arrays["ids"]
+        self.ids: Ids = arrays["ids"] if ids is None else ids[arrays["ids"]]
         self.vertex_of: Ids = arrays["vertex_of"]
         counts = np.bincount(self.vertex_of, minlength=self.size).astype(np.int32)
         self.first_child: Ids = first_children(self.parent)
         # Plain arrays: quick to index one by one, and nothing for the garbage collector to visit.
         self._first_child = array("i", self.first_child.tobytes())
         self._low = array("i", self.low.tobytes())
-        self._end = array("i", (self.low + counts).tobytes())
+        self.end: Ids = self.low + counts
+        self._end = array("i", self.end.tobytes())
         self._marks = self.byte.tobytes()
         only = np.append(self.ids, _NONE)[np.where(counts == 1, self.low, len(self.ids))]
         only[counts > 1] = _SEVERAL
@@ -94,10 +104,10 @@ class TokenTrie:
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
     @cached_property
-    def scratch(self) -> tuple[Ids, Ids, Ids]:
+    def scratch(self) -> tuple[Ids, Ids, Ids, Ids]:
         """Arrays to work in: int32, shape (n,)."""
-        first, second, third = np.empty((3, self.size), np.int32)
-        return first, second, third
+        first, second, third, fourth = np.empty((4, self.size), np.int32)
+        return first, second, third, fourth
 
     @property
     def size(self) -> int:
@@ -193,6 +203,11 @@ class TokenTrie:
         """Return the ids of the tokens that end at a vertex."""
         return self.ids[self._low[vertex] : self._end[vertex]]
 
+    def tokens_at_all(self, vertices: Ids) -> Ids:
+        """Return the ids of the tokens that end at any of several vertices."""
+        first, last = self.low[vertices], self.end[vertices]
+        return self.ids[stretches(first, last)]
+
     def tokens_from(self, vertex: int) -> Ids:
         """Return the ids of the tokens that begin with a vertex's bytes."""
         return self.ids[self._low[vertex] : self.high[vertex]]
@@ -278,3 +293,12 @@ def joined(parts: list[Ids]) -> Ids:
     if not parts:
         return np.zeros(0, np.int32)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def stretches(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return all numbers of the stretches from ``first`` to before ``last``, in order."""
+    counts = (last - first).astype(np.int64)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    found: npt.NDArray[np.int64] = np.arange(total) + np.repeat(first - ends + counts, counts)
+    return found

@@ -18,18 +18,19 @@
  * known yet), each `first`..`last` with its `target`, ascending; at least shortest[s] letters
  * follow s. No vertex is reached from which `most` letters in all cannot do (INT32_MAX: no bound).
  *
- * Writes the states of the vertices that are reached to `states`, and those that must wait for the
- * row of their state to `waiting`, of which it returns the number. `queue` and `waiting` have room
- * for all vertices. First in, first out: neighbours are visited one after the other, which is what
- * memory is quick at.
+ * Writes the states of the vertices that are reached to `states`, adds the vertices to the *reached
+ * ones in `live`, and writes those that must wait for the row of their state to `waiting`, of which
+ * it returns the number. `queue`, `live` and `waiting` have room for all vertices. First in, first
+ * out: neighbours are visited one after the other, which is what memory is quick at.
  */
 EXPORTED int32_t walk(const int32_t *first_child, const int32_t *letter, const int32_t *depth,
                       const int32_t *row_start, const int32_t *row_end,
                       const int32_t *first, const int32_t *last, const int32_t *target,
                       const int32_t *shortest, int32_t most,
-                      int32_t *states, int32_t *queue, int32_t count, int32_t *waiting)
+                      int32_t *states, int32_t *queue, int32_t count, int32_t *waiting,
+                      int32_t *live, int32_t *reached)
 {
-    int32_t waits = 0;
+    int32_t waits = 0, lives = *reached;
     for (int32_t at = 0; at < count; at++) {
         int32_t vertex = queue[at];
         int32_t state = states[vertex];
@@ -55,9 +56,11 @@ EXPORTED int32_t walk(const int32_t *first_child, const int32_t *letter, const i
             if (most != INT32_MAX && depth[child] > most - shortest[next])
                 continue;
             states[child] = next;
+            live[lives++] = child;
             if (begins < below)
                 queue[count++] = child;
         }
     }
+    *reached = lives;
     return waits;
 }

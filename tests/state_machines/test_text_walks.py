@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from state_machines import Vocabulary
 from state_machines.grammar.boolean import everything, intersection
-from state_machines.grammar.encoding import JSON_STRING, encode_set, encoded
+from state_machines.grammar.encoding import JSON_STRING, EncodedText, encode_set, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import literal, repetition, sequence, symbols
 from state_machines.grammar.shortest import shortest_length
@@ -77,7 +77,7 @@ def vocabulary(seed: int) -> Vocabulary:
 VOCABULARY = vocabulary(3)
 TRIE = TokenTrie(VOCABULARY)
 SUFFIXES = Suffixes(TRIE.after_each(ord('"')))
-STRINGS = StringTokens(TRIE, 0, VOCABULARY.size, SUFFIXES)
+STRINGS = StringTokens(TRIE, VOCABULARY.size, SUFFIXES)
 ANY = symbols(ANY_CODE_POINT)
 
 PATTERNS = ("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$")
@@ -122,7 +122,7 @@ def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
     suffixes = walk.suffixes
     numbers = suffixes.accepted(rest)
     assert all(rest.after(suffixes.texts[number]) is not EMPTY for number in numbers)
-    found.update(walk.beyond(numbers).tolist())
+    found.update(walk.tokens(numbers).tolist())
     assert found == brute_force(sequence(encoded(text, JSON_STRING, b'"'), rest))
 
 
@@ -131,10 +131,13 @@ def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
 def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: bytes) -> None:
     if text.is_empty:
         return
-    lexeme = sequence(literal(lead), encoded(text, JSON_STRING, b'"'))
-    walk = Lexemes(TRIE, VOCABULARY.size).walk(lexeme)
+    string = encoded(text, JSON_STRING, b'"')
+    assert isinstance(string, EncodedText)
+    lexeme = sequence(literal(lead), string)
+    walk = Lexemes(TRIE, VOCABULARY.size).walk(literal(lead), string)
     found = set(np.flatnonzero(walk.inside).tolist())
-    found.update(walk.beyond(walk.suffixes.accepted(rest)).tolist())
+    beyond = walk.beyond(rest.first_bytes)
+    found.update(beyond.tokens(beyond.suffixes.accepted(rest)).tolist())
     assert found == brute_force(sequence(lexeme, rest))
 
 
