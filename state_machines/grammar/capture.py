@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import choice, sequence
 from state_machines.grammar.symbols import bytes_in
 
 __all__ = ["Captured", "Continuation", "captured"]
@@ -20,7 +20,9 @@ __all__ = ["Captured", "Continuation", "captured"]
 class Continuation(ABC):
     """What comes after a captured text."""
 
-    __slots__ = ()
+    __slots__ = ("_joined",)
+
+    _joined: tuple[Node, Node | None]
 
     @property
     @abstractmethod
@@ -39,6 +41,18 @@ class Continuation(ABC):
         where the continuation ``is_unsure``, it may hold more than ``after(text)`` from the
         beginning.
         """
+
+    def any_before(self, tail: Node) -> Node | None:
+        """Return :meth:`after_any` and a tail; kept, since every state of a text asks for it."""
+        try:
+            known, joined = self._joined
+        except AttributeError:
+            known = None
+        if known is not tail:
+            after = self.after_any()
+            joined = None if after is None else sequence(after, tail)
+            object.__setattr__(self, "_joined", (tail, joined))
+        return joined
 
     @property
     def is_unsure(self) -> bool:

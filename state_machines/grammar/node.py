@@ -69,7 +69,7 @@ class Node:
         self._steps: dict[int | bytes, Node] | None = None
         self._key: Hashable = None
         self.mask: Callable[[], Any] | None = None
-        """A weak reference to the mask of the state that was last asked for."""
+        """A weak reference to the mask that the state was given last."""
 
     def __del__(self) -> None:
         if self._key is not None:

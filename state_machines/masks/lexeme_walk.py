@@ -9,9 +9,11 @@ accepts.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Protocol
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,6 @@ from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_ranges, byte_set
 from state_machines.masks.automaton import Automaton, states_at_vertices
-from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie, joined, stretches
 from state_machines.masks.trie_walk import TrieWalk
 
@@ -37,8 +38,8 @@ Mask = npt.NDArray[np.bool_]
 WALK_OVERHEAD = 4000
 """Bytes of a walk beside its tokens."""
 
-MAX_CONTINUATIONS = 2048
-"""Rests of which it is remembered what they accept."""
+MAX_RESTS = 4
+"""Rests of which it is remembered what they accept: those of one and the same state."""
 
 
 class Suffixes:
@@ -48,17 +49,19 @@ class Suffixes:
         self.texts = [text for text in dict.fromkeys(texts) if text]
         self.numbers = {text: number for number, text in enumerate(self.texts)}
         self._walk: TrieWalk | None = None
-        self._accepted: RecentWeak[Node, frozenset[int]] = RecentWeak(MAX_CONTINUATIONS)
+        self._accepted: deque[tuple[ref[Node], frozenset[int]]] = deque(maxlen=MAX_RESTS)
         self._unsure: dict[type[Continuation], frozenset[int]] = {}
 
     def accepted(self, rest: Node) -> frozenset[int]:
         """Return the numbers of the texts that a node can begin with."""
-        known = self._accepted.get(rest)
-        if known is None:
-            if self._walk is None:
-                self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
-            known = self._accepted.put(rest, frozenset(self._walk.tokens(rest)))
-        return known
+        for known, numbers in self._accepted:
+            if known() is rest:
+                return numbers
+        if self._walk is None:
+            self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
+        numbers = frozenset(self._walk.tokens(rest))
+        self._accepted.append((ref(rest), numbers))
+        return numbers
 
     def unsure(self, then: Continuation) -> frozenset[int]:
         """Return the numbers of the texts that must be looked at with what was captured known."""

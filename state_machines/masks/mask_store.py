@@ -1,7 +1,8 @@
 """All masks of one vocabulary: computed once a state, kept within bounds, shared by all machines.
 
 Masks are kept compactly, and as the arrays handed out; of both, what was not used for longest is
-forgotten. A state points to its mask, so that one that was met before costs next to nothing.
+forgotten. A state points to the mask it was given last, so that one that was met before costs next
+to nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import numpy.typing as npt
 from state_machines.effort import MASK_STEPS, bounded_effort
 from state_machines.grammar.node import Node
 from state_machines.masks.mask_maker import MaskMaker, TokenMask
-from state_machines.masks.recent import Recent, RecentWeak
+from state_machines.masks.recent import Recent
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskStore"]
 
-MAX_STATES = 40_000
 MAX_DENSE_BYTES = 48 << 20
 
 
@@ -31,7 +31,6 @@ class MaskStore:
         self._size = vocabulary.size
         self._lock = threading.RLock()
         self._maker = MaskMaker(vocabulary)
-        self._states: RecentWeak[Node, ref[TokenMask]] = RecentWeak(MAX_STATES)
         self._dense: Recent[TokenMask, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
 
     @classmethod
@@ -57,13 +56,11 @@ class MaskStore:
             return self._dense_of(self._mask_of(state))
 
     def _mask_of(self, state: Node) -> TokenMask:
-        known = self._states.get(state)
-        mask = None if known is None else known()
-        if mask is None or not mask.is_valid:
+        mask = None if state.mask is None else state.mask()
+        if mask is None or mask.maker is not self._maker or not mask.is_valid:
             with bounded_effort(MASK_STEPS):
                 mask = self._maker.mask(state)
-            known = self._states.put(state, ref(mask))
-        state.mask = known
+            state.mask = ref(mask)
         return mask
 
     def _dense_of(self, mask: TokenMask) -> npt.NDArray[np.bool_]:

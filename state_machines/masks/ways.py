@@ -83,14 +83,16 @@ def split(state: Node) -> Split | None:
         if isinstance(head, EncodedText):
             return Split(sequence(*before), head, rest, tuple(captures))
         if isinstance(head, Captured):
-            after = head.then.after_any()
             captures.append(head)
+            after = head.then.any_before(rest)
+            if isinstance(head.rest, EncodedText):
+                return Split(sequence(*before), head.rest, after, tuple(captures))
             if after is None:
                 inner = split(head.rest)
                 if inner is None:
                     return None
                 return Split(sequence(*before, inner.before), inner.text, None, tuple(captures))
-            state = sequence(head.rest, after, rest)
+            state = sequence(head.rest, after)
             continue
         if rest is EPSILON or isinstance(head, Lazy):
             return None

@@ -10,6 +10,9 @@ of ISO 8601 durations.
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
+
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import choice, sequence
@@ -70,7 +73,7 @@ def _language(pattern: str) -> Node:
 def _leap_second(days: int) -> Node:
     """Return the local times of 23:59:60 UTC that fall ``days`` days after the UTC date.
 
-    Made hour by hour as they are met, since there are 2,880 offsets.
+    Made hour by hour and minute by minute as they are met, since there are 2,880 offsets.
     """
     hours = []
     for hour in range(24):
@@ -96,16 +99,27 @@ def _minutes(offsets: tuple[tuple[int, str], ...]) -> Node:
     """Return minute, ``:60``, a fraction of a second and an offset."""
 
     def make() -> Node:
-        fraction = _language(_FRACTION)
+        by_minute = groupby(offsets, key=itemgetter(0))
         return trie(
             (
-                (_points(f"{minute:02}:60"), sequence(fraction, _text(offset)))
-                for minute, offset in offsets
+                (_points(f"{minute:02}"), _second(tuple(offset for _, offset in found)))
+                for minute, found in by_minute
             ),
             code_points,
         )
 
     return reference((_minutes, offsets), make)
+
+
+def _second(offsets: tuple[str, ...]) -> Node:
+    """Return ``:60``, a fraction of a second and an offset."""
+
+    def make() -> Node:
+        fraction = _language(_FRACTION)
+        ends = [sequence(fraction, _text(offset)) for offset in offsets]
+        return trie([(_points(":60"), choice(ends))], code_points)
+
+    return reference((_second, offsets), make)
 
 
 def _text(text: str) -> Node:
