@@ -39,6 +39,7 @@ MASK_OVERHEAD = 1500
 
 NO_IDS: Ids = np.zeros(0, np.int32)
 NO_NUMBERS: frozenset[int] = frozenset()
+NOTHING: tuple[tuple[int, ...], bytes] = (), b""
 
 
 class TokenMask:
@@ -173,13 +174,15 @@ class MaskMaker:
         if found.rest is not None:
             beyond = walk.beyond(found.rest.first_bytes)
             numbers = self._numbers(state, found, found.rest, beyond, parts.few)
-        vertices, listed = self._exceptions(state, found, walk, parts.few)
-        parts.walks.append(_Part(walk, beyond, numbers, vertices, listed))
+        excepted = self._exceptions(state, found, walk, parts.few) if found.captures else NOTHING
+        parts.walks.append(_Part(walk, beyond, numbers, *excepted))
         if found.rest is not None and found.before.nullable and found.text.nullable:
             self._collect(found.rest, parts)
 
     def _is_narrow(self, found: Split) -> bool:
         """Whether a state is walked vertex by vertex."""
+        if found.is_free:
+            return False
         first = found.before.first_bytes
         if found.before.nullable:
             first |= found.text.first_bytes
@@ -210,7 +213,7 @@ class MaskMaker:
         """
         words = True if found.rest is None else exceptional_words(found)
         if words is None:
-            return (), b""
+            return NOTHING
         trie = self._trie
         if isinstance(words, bool) or walk.leads is None:
             doubtful = walk.leaving_ids()

@@ -36,6 +36,12 @@ class Split:
     rest: Node | None
     captures: tuple[Captured, ...] = ()
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it is any text, with nothing before it."""
+        text = self.text.text
+        return self.before is EPSILON and isinstance(text, Repetition) and text.is_universal
+
 
 def alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
     """Yield nodes that are together the state, none of them with a choice near its front.
@@ -43,13 +49,17 @@ def alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
     ``room`` is how many more bytes count as near.
     """
     head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
-    if isinstance(head, Choice):
+    if isinstance(head, EncodedText) or (
+        isinstance(head, Captured) and isinstance(head.rest, EncodedText)
+    ):
+        yield state
+    elif isinstance(head, Choice):
         for member in head.members:
             yield from alternatives(sequence(member, tail), room)
     elif isinstance(head, Captured):
         for rest in alternatives(head.rest, room):
             yield sequence(captured(rest, head.then, head.text), tail)
-    elif isinstance(head, Lazy) and not isinstance(head, EncodedText) and room == SHORT:
+    elif isinstance(head, Lazy) and room == SHORT:
         yield from alternatives(sequence(head.expansion, tail), room - 1)
     elif head.max_length is not None and head.max_length <= room and tail is not EPSILON:
         for rest in alternatives(tail, room - head.max_length):
@@ -102,8 +112,6 @@ def split(state: Node) -> Split | None:
 
 def is_narrow(text: Node) -> bool:
     """Whether a language of characters has few beginnings, so that few tokens suit it."""
-    if isinstance(text, Repetition) and text.is_universal:
-        return False
     stack = [(text, 0)]
     beginnings = 0
     while stack:
