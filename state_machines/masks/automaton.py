@@ -16,7 +16,7 @@ import numpy.typing as npt
 from state_machines.grammar.node import EMPTY, Node, Symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.masks.kernel import KERNEL, Kernel
-from state_machines.masks.token_trie import Ids
+from state_machines.masks.token_trie import Ids, Scratch
 
 __all__ = ["Automaton", "LetteredTrie", "states_at_vertices"]
 
@@ -27,8 +27,8 @@ class LetteredTrie(Protocol):
     """A trie in arrays, all int32: vertices by level, the children of a vertex are neighbours.
 
     The children of *v* are ``first_child[v]`` to before ``first_child[v + 1]``; ``letter[v]`` led
-    to *v*, at depth ``depth[v]``; level *d* is ``levels[d]:levels[d + 1]``. ``scratch`` are four
-    arrays of one entry a vertex, for whoever walks.
+    to *v*, at depth ``depth[v]``; level *d* is ``levels[d]:levels[d + 1]``. ``scratch`` are
+    arrays for whoever walks.
     """
 
     @property
@@ -42,7 +42,7 @@ class LetteredTrie(Protocol):
     @property
     def levels(self) -> list[int]: ...
     @property
-    def scratch(self) -> tuple[Ids, Ids, Ids, Ids]: ...
+    def scratch(self) -> Scratch: ...
 
 
 class Automaton:
@@ -120,14 +120,18 @@ def states_at_vertices(
     but for the root, int32, shape (alive,). No vertex is reached from which no word of at most
     ``most`` letters can be completed. The arrays are the trie's own, and good until its next walk.
     """
-    states, queue, waiting, live = trie.scratch
-    states.fill(0)
+    scratch = trie.scratch
+    scratch.clear()
+    states, live, reached = scratch.states, scratch.live, scratch.reached
     states[0] = 1
     if kernel is None:
         _walk_levels(automaton, trie, most, states)
-        return states, np.flatnonzero(states)[1:].astype(np.int32)
-    queue[0], count = 0, 1
-    reached = np.zeros(1, np.int32)
+        found = np.flatnonzero(states)[1:]
+        reached[0] = len(found)
+        live[: len(found)] = found
+        return states, live[: reached[0]]
+    queue, waiting, count = scratch.queue, scratch.waiting, 1
+    queue[0] = 0
     arrays = (trie.first_child, trie.letter, trie.depth)
     while count:
         for number in np.unique(states[queue[:count]]).tolist():
@@ -140,7 +144,6 @@ def states_at_vertices(
 
 
 def _walk_levels(automaton: Automaton, trie: LetteredTrie, most: int, states: Ids) -> None:
-    width = int(trie.letter.max(initial=0)) + 1
     for depth, (first, last) in enumerate(zip(trie.levels[1:], trie.levels[2:], strict=False), 1):
         above = trie.parent[first:last]
         # Not those where no token goes on: their rows would be for nothing.
@@ -149,19 +152,20 @@ def _walk_levels(automaton: Automaton, trie: LetteredTrie, most: int, states: Id
             return
         for number in present.tolist():
             automaton.expand(number)
-        now = _targets(automaton, states[above], trie.letter[first:last], width)
+        now = _targets(automaton, states[above], trie.letter[first:last])
         # No view of an array may outlive the round, or the array could not grow.
         shortest = np.frombuffer(automaton.shortest, np.int32)[now]
         states[first:last] = np.where(depth <= most - shortest, now, 0)
 
 
-def _targets(automaton: Automaton, states: Ids, letters: Ids, width: int) -> Ids:
+def _targets(automaton: Automaton, states: Ids, letters: Ids) -> Ids:
     """Return where letters lead from states."""
     starts = np.frombuffer(automaton.row_start, np.int32)
     known = np.flatnonzero(starts >= 0)
     lengths = np.frombuffer(automaton.row_end, np.int32)[known] - starts[known]
     ranges = np.concatenate([np.arange(0), *map(np.arange, starts[known], starts[known] + lengths)])
     ranges = ranges.astype(np.int64)
+    width = 1 + max(int(letters.max()), max(automaton.last, default=0))
     base = np.repeat(known, lengths) * width
     # Keys ascend, since states do and the ranges of a row do.
     first = base + np.frombuffer(automaton.first, np.int32)[ranges]

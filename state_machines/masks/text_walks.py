@@ -35,6 +35,8 @@ MAX_KEPT = 32
 MAX_REACHES = 512
 MAX_DIFFERENCES = 600
 FEW_LETTERS = 16
+FEW = 16
+"""What part of all vertices is few, so that they are looked at one by one."""
 
 
 class StringTokens:
@@ -56,7 +58,7 @@ class StringTokens:
         """The leaving tokens, by their places among these, that go on beyond the quote."""
         self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(MAX_WALK_BYTES)
         self._kept: Recent[Node, None] = Recent(MAX_KEPT)
-        self._reaches: RecentWeak[Node, int] = RecentWeak(MAX_REACHES)
+        self._reaches: RecentWeak[Node, dict[int, int]] = RecentWeak(MAX_REACHES)
 
     def walk(self, text: Node) -> TextWalk:
         """Return what a language of characters makes of the tokens."""
@@ -84,11 +86,11 @@ class StringTokens:
         """Return the length from which on a bound on a language's length shuts out no token."""
         if text is everything(ANY_CODE_POINT):
             return self._longest
-        reach = self._reaches.get(text)
+        known = self._reaches.get(text) or self._reaches.put(text, {})
+        reach = known.get(least)
         if reach is None:
-            automaton, _ = self._states(text, least, None)
-            reach = self._longest + max(map(shortest_length, automaton.nodes[1:]))
-            self._reaches.put(text, reach)
+            automaton, _, _ = self._states(text, least, None)
+            reach = known[least] = self._longest + max(map(shortest_length, automaton.nodes[1:]))
         return reach
 
     @cached_property
@@ -96,23 +98,33 @@ class StringTokens:
         """Any text."""
         return self._bounded(0, None)
 
-    def result(self, is_live: Flags, begun: Flags, leaves: Flags) -> TextWalk:
+    def result(self, whole: Flags, begun: Flags, leaves: Flags) -> TextWalk:
         """Make a walk of what stays inside.
 
-        ``is_live`` is said of vertices, the others of the trie's tokens by group.
+        ``whole`` is said of all tokens, by id, and counts for those that end in a whole character;
+        the others are said of the trie's tokens, by group.
         """
         trie = self.trie
-        inside = np.append(is_live, np.False_)[self._vertex_of]
-        inside[trie.begun_ids] = begun
-        inside[trie.leaving_ids[leaves & self._closes]] = True
-        return TextWalk(inside, self, leaves)
+        whole[trie.begun_ids] = begun
+        whole[trie.leaving_ids[leaves & self._closes]] = True
+        return TextWalk(whole, self, leaves)
+
+    def _whole(self, states: Ids, live: Ids) -> Flags:
+        """Return the tokens that end in a whole character where a language is alive."""
+        trie = self.trie
+        if len(live) < trie.size // FEW:
+            whole = np.zeros(self.size, np.bool_)
+            whole[trie.whole_at_all(live)] = True
+            return whole
+        found: Flags = np.append(states > 0, np.False_)[self._vertex_of]
+        return found
 
     def _bounded(self, least: int, most: int | None) -> TextWalk:
         trie = self.trie
         limit = self._longest if most is None else most
         leaving = trie.depth[trie.leaving_at]
         return self.result(
-            trie.depth <= limit,
+            np.append(trie.depth <= limit, np.False_)[self._vertex_of],
             trie.depth[trie.begun_at] < limit,
             (leaving >= least) & (leaving <= limit),
         )
@@ -152,8 +164,8 @@ class StringTokens:
             inside[trie.leaving_ids[first:last]] = False
         return TextWalk(inside, self, leaves)
 
-    def _states(self, text: Node, least: int, most: int | None) -> tuple[Automaton, Ids]:
-        """Return a language with bounds on the length, and its state at every vertex."""
+    def _states(self, text: Node, least: int, most: int | None) -> tuple[Automaton, Ids, Ids]:
+        """Return a language with bounds, its state at every vertex, and those where it is alive."""
         trie = self.trie
         if least:
             text = intersection((text, repetition(symbols(ANY_CODE_POINT), least, None)))
@@ -161,15 +173,15 @@ class StringTokens:
             text, lambda members: trie.letters(members).ranges, is_bounded=most is not None
         )
         limit = UNBOUNDED if most is None else most
-        return automaton, states_at_vertices(automaton, trie, limit)[0]
+        return automaton, *states_at_vertices(automaton, trie, limit)
 
     def _by_automaton(self, text: Node, least: int, most: int | None) -> TextWalk:
         trie = self.trie
-        automaton, states = self._states(text, least, most)
+        automaton, states, live = self._states(text, least, most)
         nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
         limit = UNBOUNDED if most is None else most
         begun = self._begun(automaton, states[trie.begun_at], limit)
-        return self.result(states > 0, begun, nullable[states[trie.leaving_at]])
+        return self.result(self._whole(states, live), begun, nullable[states[trie.leaving_at]])
 
     def _begun(self, automaton: Automaton, states: Ids, most: int) -> Flags:
         """Return which of the tokens that begin a character may do so, by their states."""

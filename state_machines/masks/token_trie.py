@@ -18,7 +18,7 @@ from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
 
-__all__ = ["TokenTrie"]
+__all__ = ["Scratch", "TokenTrie"]
 
 Ids = npt.NDArray[np.int32]
 
@@ -27,6 +27,25 @@ _NONE, _SEVERAL = -1, -2
 
 MAX_VERTICES = 20_000
 """Texts whose vertices are remembered."""
+
+
+class Scratch:
+    """Arrays of one entry a vertex for a walk over a trie, used again and again: int32, shape (n,).
+
+    ``states`` is zero but for the vertices of ``live`` up to ``reached[0]``, and the root.
+    """
+
+    __slots__ = ("live", "queue", "reached", "states", "waiting")
+
+    def __init__(self, size: int) -> None:
+        self.states: Ids = np.zeros(size, np.int32)
+        self.queue, self.waiting, self.live = np.empty((3, size), np.int32)
+        self.reached: Ids = np.zeros(1, np.int32)
+
+    def clear(self) -> None:
+        """Make the states zero again."""
+        self.states[self.live[: self.reached[0]]] = 0
+        self.reached[0] = 0
 
 
 class TokenTrie:
@@ -104,10 +123,9 @@ class TokenTrie:
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
     @cached_property
-    def scratch(self) -> tuple[Ids, Ids, Ids, Ids]:
-        """Arrays to work in: int32, shape (n,)."""
-        first, second, third, fourth = np.empty((4, self.size), np.int32)
-        return first, second, third, fourth
+    def scratch(self) -> Scratch:
+        """Arrays for whoever walks the trie."""
+        return Scratch(self.size)
 
     @property
     def size(self) -> int:
