@@ -59,22 +59,26 @@ class TokenMask:
         """The array that was last handed out for it, while it lives."""
 
     @property
-    def is_valid(self) -> bool:
-        """Whether the mask can still be made an array."""
-        return self._lexeme is None or self._lexeme() is not None
-
-    @property
     def weight(self) -> int:
         """The bytes that the mask takes, roughly."""
         return MASK_OVERHEAD + self._others.nbytes + self._less.nbytes
 
-    def dense(self, size: int) -> npt.NDArray[np.bool_]:
-        """Return the set as a read-only bool array of shape (size,)."""
+    def dense(self, size: int) -> npt.NDArray[np.bool_] | None:
+        """Return the set as a read-only bool array of shape (size,); ``None`` if it is lost."""
+        shared = None if self.shared is None else self.shared()
+        if shared is not None:
+            return shared
         lexeme = None if self._lexeme is None else self._lexeme()
-        mask = np.zeros(size, np.bool_) if lexeme is None else lexeme.inside
+        if lexeme is not None:
+            mask = lexeme.inside
+        elif self._lexeme is None:
+            mask = np.zeros(size, np.bool_)
+        else:
+            return None
         mask[self._less] = False
         mask[self._others] = True
         mask.flags.writeable = False
+        self.shared = ref(mask)
         return mask
 
 
@@ -122,18 +126,21 @@ class MaskMaker:
         self._lexemes = Lexemes(self._trie, self._size)
         self._made: Recent[Hashable, TokenMask] = Recent(MAX_MADE_BYTES)
 
-    def mask(self, state: Node) -> TokenMask:
-        """Return the tokens allowed in a state."""
+    def mask(self, state: Node) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
+        """Return the tokens allowed in a state, compactly and as an array."""
         parts = _Parts()
         if state.nullable:
             parts.few += self._end_ids
         self._collect(state, parts)
         key = parts.key()
         mask = self._made.get(key)
-        if mask is None or not mask.is_valid:
+        dense = None if mask is None else mask.dense(self._size)
+        if mask is None or dense is None:
             mask = self._put_together(parts)
             self._made.put(key, mask, mask.weight)
-        return mask
+            dense = mask.dense(self._size)
+            assert dense is not None, "the walks are still held by their parts"
+        return mask, dense
 
     def _put_together(self, parts: _Parts) -> TokenMask:
         few = np.array(parts.few, np.int32)
@@ -241,8 +248,7 @@ class MaskMaker:
 
     def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> list[int]:
         """Return the tokens of a wider state, less those that lead into what is taken."""
-        allowed = self.mask(wider).dense(self._size)
-        allowed.flags.writeable = True
+        allowed = self.mask(wider)[1].copy()
         beginning = [sequence(text, everything(ANY_BYTE)) for text in taken]
         listed = [i for node in beginning for i in self._trie_walk.tokens(node)]
         doubtful = np.array(listed, np.int32)

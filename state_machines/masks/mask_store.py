@@ -53,22 +53,17 @@ class MaskStore:
             if dense is not None:
                 return dense  # type: ignore[no-any-return]
         with self._lock:
-            return self._dense_of(self._mask_of(state))
+            return self._allowed(state, mask)
 
-    def _mask_of(self, state: Node) -> TokenMask:
-        mask = None if state.mask is None else state.mask()
-        if mask is None or mask.maker is not self._maker or not mask.is_valid:
-            with bounded_effort(MASK_STEPS):
-                mask = self._maker.mask(state)
-            state.mask = ref(mask)
-        return mask
-
-    def _dense_of(self, mask: TokenMask) -> npt.NDArray[np.bool_]:
-        dense = self._dense.get(mask)
-        if dense is None:
-            dense = self._dense.put(mask, mask.dense(self._size), self._size)
-            mask.shared = ref(dense)
-        return dense
+    def _allowed(self, state: Node, mask: TokenMask | None) -> npt.NDArray[np.bool_]:
+        if mask is not None and mask.maker is self._maker:
+            dense = mask.dense(self._size)
+            if dense is not None:
+                return self._dense.put(mask, dense, self._size)
+        with bounded_effort(MASK_STEPS):
+            mask, dense = self._maker.mask(state)
+        state.mask = ref(mask)
+        return self._dense.put(mask, dense, self._size)
 
 
 _STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()

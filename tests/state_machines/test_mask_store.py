@@ -1,0 +1,134 @@
+"""Masks as they are handed out: right whichever way they are made, whatever was forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from small_vocabulary import brute_force_mask, small_vocabulary
+
+from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.masks import lexemes, mask_maker, mask_store, text_walks, ways
+
+SCHEMAS: dict[str, Any] = {
+    "open": {
+        "properties": {"a": {"type": "integer"}, "ab": {"const": "x"}, "é": {}, 'q"': {}},
+        "type": "object",
+    },
+    "open, some required": {"required": ["b"], "properties": {"a": {"type": "string"}}},
+    "open in any order": {"type": "object", "properties": {"ab": {"maxLength": 2}, "a": {}}},
+    "names by pattern": {"type": "object", "patternProperties": {"^a+$": {"type": "null"}}},
+    "closed": {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}, "b": {"type": "number"}},
+        "additionalProperties": False,
+    },
+    "strings": {
+        "anyOf": [
+            {"type": "string", "pattern": "^a[^b]*$", "maxLength": 7},
+            {"type": "string", "minLength": 2, "maxLength": 5},
+            {"enum": ["ab", "aab", "é€", "c d"]},
+        ]
+    },
+    "unique": {"type": "array", "items": {"type": ["string", "integer"]}, "uniqueItems": True},
+    "nested": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"a": {"$ref": "#"}}},
+    },
+}
+VOCABULARY = small_vocabulary()
+
+
+@pytest.fixture(params=["as it is", "wide", "forgetful"])
+def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Vocabulary:
+    """A new vocabulary: also one whose masks are made as large ones are, and one that forgets."""
+    if request.param != "as it is":
+        monkeypatch.setattr(mask_maker, "WIDE", 1)
+        monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+    if request.param == "forgetful":
+        monkeypatch.setattr(lexemes, "MAX_WALK_BYTES", 1)
+        monkeypatch.setattr(text_walks, "MAX_WALK_BYTES", 1)
+        monkeypatch.setattr(mask_maker, "MAX_MADE_BYTES", 1)
+        monkeypatch.setattr(mask_store, "MAX_DENSE_BYTES", 1)
+    return small_vocabulary()
+
+
+def walks(machine: JsonSchemaStateMachine, vocabulary: Vocabulary, seed: int) -> Iterator[Matcher]:
+    """Yield a matcher at every step of some texts."""
+    random = Random(seed)
+    for _ in range(6):
+        matcher = machine.matcher(vocabulary)
+        for _ in range(12):
+            yield matcher
+            allowed = np.flatnonzero(matcher.allowed_tokens()).tolist()
+            going_on = [i for i in allowed if i not in vocabulary.end_token_ids]
+            if not going_on:
+                break
+            matcher.advance(random.choice(going_on))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_masks_are_what_every_token_says(name: str, vocabulary: Vocabulary) -> None:
+    order = "any" if "any order" in name else "schema"
+    machine = JsonSchemaStateMachine(SCHEMAS[name], property_order=order)
+    for matcher in walks(machine, vocabulary, seed=len(name)):
+        expected = brute_force_mask(matcher.state, vocabulary)
+        assert np.array_equal(matcher.allowed_tokens(), expected)
+        assert np.array_equal(matcher.allowed_tokens(), expected), "asked again"
+
+
+def bytewise(state: Node, text: bytes) -> Node:
+    for byte in text:
+        state = state.step(byte) if state.first_bytes >> byte & 1 else EMPTY
+    return state
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_token_leads_where_its_bytes_lead(name: str) -> None:
+    machine = JsonSchemaStateMachine(SCHEMAS[name])
+    for matcher in walks(machine, VOCABULARY, seed=1):
+        for form in VOCABULARY.token_bytes:
+            if form is not None:
+                assert matcher.state.after(form) is bytewise(matcher.state, form)
+
+
+def test_two_vocabularies_take_turns() -> None:
+    machine = JsonSchemaStateMachine(SCHEMAS["open"])
+    forms = [bytes((byte,)) for byte in range(256)]
+    other = Vocabulary([*forms, b'{"a', b"end"], end_token_ids=[257])
+    for text in (b"", b"{", b'{"a', b'{"a"', b'{"a": 1'):
+        states = [machine.start.after(text)] * 2
+        for vocabulary in (VOCABULARY, other, VOCABULARY, other):
+            mask = Matcher(states[0], vocabulary).allowed_tokens()
+            assert np.array_equal(mask, brute_force_mask(states[0], vocabulary))
+
+
+def test_masks_are_shared_and_cannot_be_written() -> None:
+    vocabulary = small_vocabulary()
+    machine = JsonSchemaStateMachine({"type": "string"})
+    first, second = machine.matcher(vocabulary), machine.matcher(vocabulary)
+    assert first.allowed_tokens() is second.allowed_tokens()
+    with pytest.raises(ValueError, match="read-only"):
+        first.allowed_tokens()[0] = True
+
+
+def test_threads_with_one_machine_see_right_masks() -> None:
+    """New states in every round, so that threads meet while masks are being made."""
+    for round_ in range(3):
+        vocabulary = small_vocabulary()
+        machine = JsonSchemaStateMachine(json.loads(json.dumps(SCHEMAS["open"])))
+
+        def differing(seed: int) -> int:
+            return sum(
+                not np.array_equal(m.allowed_tokens(), brute_force_mask(m.state, m.vocabulary))
+                for m in walks(machine, vocabulary, seed)  # noqa: B023
+            )
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(differing, range(100 * round_, 100 * round_ + 16))) == 0
