@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from typing import Any
 
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
 from state_machines.grammar.nodes import choice, sequence
@@ -21,10 +20,9 @@ __all__ = ["Captured", "Continuation", "captured"]
 class Continuation(ABC):
     """What comes after a captured text."""
 
-    __slots__ = ("_joined", "_noted")
+    __slots__ = ("_joined",)
 
     _joined: tuple[Node, Node | None]
-    _noted: tuple[Hashable, Any]
 
     @property
     @abstractmethod
@@ -55,18 +53,6 @@ class Continuation(ABC):
             joined = None if after is None else sequence(after, tail)
             object.__setattr__(self, "_joined", (tail, joined))
         return joined
-
-    def note(self, key: Hashable, value: Any) -> None:
-        """Keep something that was found out about the states within the text, the last one."""
-        object.__setattr__(self, "_noted", (key, value))
-
-    def noted(self, key: Hashable) -> Any:
-        """Return what was noted last, if it was under this key."""
-        try:
-            known, value = self._noted
-        except AttributeError:
-            return None
-        return value if known == key else None
 
     @property
     def is_unsure(self) -> bool:

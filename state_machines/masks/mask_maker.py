@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import NamedTuple
 from weakref import ref
 
@@ -25,7 +24,6 @@ from state_machines.masks.ways import (
     exceptional_words,
     is_narrow,
     split,
-    unexceptional,
     without_taken,
 )
 from state_machines.vocabulary import Vocabulary
@@ -101,12 +99,10 @@ class _Part(NamedTuple):
 class _Parts:
     """What a mask is put together from: lexemes, and a few ids."""
 
-    __slots__ = ("few", "is_text_of_account", "walks")
+    __slots__ = ("few", "walks")
 
     def __init__(self) -> None:
         self.walks: list[_Part] = []
-        self.is_text_of_account = False
-        """Whether it matters what was captured."""
         self.few: list[int] = []
 
     def key(self) -> Hashable:
@@ -132,32 +128,10 @@ class MaskMaker:
 
     def mask(self, state: Node) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
         """Return the tokens allowed in a state, compactly and as an array."""
-        within = unexceptional(state)
-        if within is None:
-            return self._made_of(self._parts(state))
-        # Such states are new with every token of a text, but their masks are the same.
-        capture, tail = within
-        key = (capture.rest, tail)
-        noted: ref[TokenMask] | None = capture.then.noted(key)
-        mask = None if noted is None else noted()
-        if mask is not None and mask.maker is self:
-            dense = mask.dense(self._size)
-            if dense is not None:
-                return mask, dense
-        parts = self._parts(state)
-        mask, dense = self._made_of(parts)
-        if not parts.is_text_of_account:
-            capture.then.note(key, ref(mask))
-        return mask, dense
-
-    def _parts(self, state: Node) -> _Parts:
         parts = _Parts()
         if state.nullable:
             parts.few += self._end_ids
         self._collect(state, parts)
-        return parts
-
-    def _made_of(self, parts: _Parts) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
         key = parts.key()
         mask = self._made.get(key)
         dense = None if mask is None else mask.dense(self._size)
@@ -196,20 +170,18 @@ class MaskMaker:
     def _collect_way(self, state: Node, parts: _Parts) -> None:
         wider = without_taken(state)
         if wider is not None:
-            parts.is_text_of_account = True
             parts.few += self._less_taken(state, *wider)
             return
         found = split(state)
         if found is None or self._is_narrow(found):
-            parts.is_text_of_account = True
             parts.few += self._trie_walk.tokens(state)
             return
         walk = self._lexemes.walk(found.before, found.text)
         beyond, numbers = None, NO_NUMBERS
         if found.rest is not None:
             beyond = walk.beyond(found.rest.first_bytes)
-            numbers = self._numbers(state, found, found.rest, beyond, parts)
-        excepted = self._exceptions(state, found, walk, parts) if found.captures else NOTHING
+            numbers = self._numbers(state, found, found.rest, beyond, parts.few)
+        excepted = self._exceptions(state, found, walk, parts.few) if found.captures else NOTHING
         parts.walks.append(_Part(walk, beyond, numbers, *excepted))
         if found.rest is not None and found.before.nullable and found.text.nullable:
             self._collect(found.rest, parts)
@@ -224,34 +196,32 @@ class MaskMaker:
         return self._trie.count_from_root(first) < WIDE or is_narrow(found.text.text)
 
     def _numbers(
-        self, state: Node, found: Split, rest: Node, beyond: Beyond, parts: _Parts
+        self, state: Node, found: Split, rest: Node, beyond: Beyond, few: list[int]
     ) -> frozenset[int]:
         """Return the suffixes with which tokens may go on beyond a lexeme.
 
-        Tokens with suffixes that are not sure are looked at, and go into the few.
+        Tokens with suffixes that are not sure are looked at, and go into ``few``.
         """
         numbers = beyond.suffixes.accepted(rest)
         for capture in found.captures:
             unsure = numbers & beyond.suffixes.unsure(capture.then)
             if unsure:
-                parts.is_text_of_account = True
-                parts.few += self._exactly(state, beyond.tokens(unsure))
+                few += self._exactly(state, beyond.tokens(unsure))
                 numbers -= unsure
         return numbers
 
     def _exceptions(
-        self, state: Node, found: Split, walk: LexemeWalk, parts: _Parts
+        self, state: Node, found: Split, walk: LexemeWalk, few: list[int]
     ) -> tuple[tuple[int, ...], bytes]:
         """Return the tokens that end a captured text which is an exception.
 
-        Those of them that are allowed go into the few. They are given as vertices, at and below
+        Those of them that are allowed go into ``few``. They are given as vertices, at and below
         which all tokens are such, and as the bytes of an array of ids.
         """
-        words = True if found.rest is None else exceptional_words(found.captures[-1])
+        words = True if found.rest is None else exceptional_words(found)
         if words is None:
             return NOTHING
-        parts.is_text_of_account = True
-        trie, few = self._trie, parts.few
+        trie = self._trie
         if isinstance(words, bool) or walk.leads is None:
             doubtful = walk.leaving_ids()
             few += self._exactly(state, doubtful)
@@ -296,7 +266,6 @@ def _without(ids: Ids, excepted: Ids) -> Ids:
     return np.setdiff1d(ids, excepted) if len(excepted) else ids
 
 
-@lru_cache(maxsize=4096)
 def _plain_spelling(word: str) -> bytes | None:
     """Return the only spelling of a text in a JSON string, with the quote that closes it."""
     if word.isascii() and word.isprintable() and '"' not in word and "\\" not in word:

@@ -13,15 +13,7 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import Choice, Repetition, Sequence, sequence
 
-__all__ = [
-    "Split",
-    "alternatives",
-    "exceptional_words",
-    "is_narrow",
-    "split",
-    "unexceptional",
-    "without_taken",
-]
+__all__ = ["Split", "alternatives", "exceptional_words", "is_narrow", "split", "without_taken"]
 
 SHORT = 4
 """Length up to which what stands before a text is walked together with it."""
@@ -133,14 +125,15 @@ def is_narrow(text: Node) -> bool:
     return True
 
 
-def exceptional_words(capture: Captured) -> list[str] | bool | None:
+def exceptional_words(found: Split) -> list[str] | bool | None:
     """Return what is still to be written of the exceptions to what goes on after a captured text.
 
     ``None`` where there are none; ``True`` where they cannot be told, since the text that was
     captured ends within a character.
     """
-    if not capture.then.has_exceptions:
+    if not found.captures or not found.captures[-1].then.has_exceptions:
         return None
+    capture = found.captures[-1]
     prefix = ""
     if capture.text:
         if not isinstance(capture.rest, EncodedText):
@@ -148,13 +141,3 @@ def exceptional_words(capture: Captured) -> list[str] | bool | None:
         prefix = json.loads(b'"' + capture.text + b'"')
     words = [word[len(prefix) :] for word in capture.then.exceptions(prefix)]
     return words or None
-
-
-def unexceptional(state: Node) -> tuple[Captured, Node] | None:
-    """Return the captured text that a state is within, and its tail, if what was written of it so
-    far can become none of the exceptions: then it plays no part until the text ends.
-    """
-    head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
-    if not isinstance(head, Captured) or not isinstance(head.rest, EncodedText):
-        return None
-    return None if exceptional_words(head) else (head, tail)
