@@ -87,11 +87,12 @@ class CodePointSet:
     Surrogates (U+D800 to U+DFFF) are no scalar values and never members: text cannot hold them.
     """
 
-    __slots__ = ("_hash", "_starts", "ranges")
+    __slots__ = ("_hash", "_length", "_starts", "ranges")
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         self.ranges = _normalised(ranges)
         self._hash = hash(self.ranges)
+        self._length = sum(last - first + 1 for first, last in self.ranges)
         self._starts: list[int] | None = None
 
     @classmethod
@@ -122,7 +123,7 @@ class CodePointSet:
         return bool(self.ranges)
 
     def __len__(self) -> int:
-        return sum(last - first + 1 for first, last in self.ranges)
+        return self._length
 
     def __iter__(self) -> Iterator[int]:
         for first, last in self.ranges:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import NamedTuple
 from weakref import ref
 
@@ -266,6 +267,7 @@ def _without(ids: Ids, excepted: Ids) -> Ids:
     return np.setdiff1d(ids, excepted) if len(excepted) else ids
 
 
+@lru_cache(maxsize=4096)
 def _plain_spelling(word: str) -> bytes | None:
     """Return the only spelling of a text in a JSON string, with the quote that closes it."""
     if word.isascii() and word.isprintable() and '"' not in word and "\\" not in word:
