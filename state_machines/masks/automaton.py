@@ -16,7 +16,7 @@ import numpy.typing as npt
 from state_machines.grammar.node import EMPTY, Node, Symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.masks.kernel import KERNEL, Kernel
-from state_machines.masks.token_trie import Ids, Scratch
+from state_machines.masks.token_trie import Ids
 
 __all__ = ["Automaton", "LetteredTrie", "states_at_vertices"]
 
@@ -24,15 +24,12 @@ UNBOUNDED = np.iinfo(np.int32).max
 
 
 class LetteredTrie(Protocol):
-    """A trie in arrays, all int32: vertices by level, the children of a vertex are neighbours.
+    """A trie in arrays, all int32, shape (vertices,); vertices by level, the root is 0.
 
-    The children of *v* are ``first_child[v]`` to before ``first_child[v + 1]``; ``letter[v]`` led
-    to *v*, at depth ``depth[v]``; level *d* is ``levels[d]:levels[d + 1]``. ``scratch`` are
-    arrays for whoever walks.
+    ``letter[v]`` led from ``parent[v]`` to *v*, at depth ``depth[v]``; level *d* is
+    ``levels[d]:levels[d + 1]``. ``scratch`` is for whoever walks.
     """
 
-    @property
-    def first_child(self) -> Ids: ...
     @property
     def letter(self) -> Ids: ...
     @property
@@ -42,7 +39,7 @@ class LetteredTrie(Protocol):
     @property
     def levels(self) -> list[int]: ...
     @property
-    def scratch(self) -> Scratch: ...
+    def scratch(self) -> Ids: ...
 
 
 class Automaton:
@@ -113,34 +110,24 @@ def states_at_vertices(
     trie: LetteredTrie,
     most: int = UNBOUNDED,
     kernel: Kernel | None = KERNEL,
-) -> tuple[Ids, Ids]:
-    """Walk an automaton over a trie, from state 1 at the root.
+) -> Ids:
+    """Return the state of an automaton at every vertex of a trie: int32, shape (vertices,).
 
-    Returns the state at every vertex, int32, shape (vertices,), and the vertices where it is alive
-    but for the root, int32, shape (alive,). No vertex is reached from which no word of at most
-    ``most`` letters can be completed. The arrays are the trie's own, and good until its next walk.
+    State 1 is at the root. No vertex is reached from which no word of at most ``most`` letters
+    can be completed. The array is the trie's own, and good until its next walk.
     """
-    scratch = trie.scratch
-    scratch.clear()
-    states, live, reached = scratch.states, scratch.live, scratch.reached
+    states = trie.scratch
+    states.fill(0)
     states[0] = 1
     if kernel is None:
         _walk_levels(automaton, trie, most, states)
-        found = np.flatnonzero(states)[1:]
-        reached[0] = len(found)
-        live[: len(found)] = found
-        return states, live[: reached[0]]
-    queue, waiting, count = scratch.queue, scratch.waiting, 1
-    queue[0] = 0
-    arrays = (trie.first_child, trie.letter, trie.depth)
-    while count:
-        for number in np.unique(states[queue[:count]]).tolist():
-            automaton.expand(number)
-        count = kernel.walk(
-            arrays, automaton.arrays, most, states, queue, count, waiting, live, reached
-        )
-        queue, waiting = waiting, queue
-    return states, live[: reached[0]]
+        return states
+    arrays = [numbers.ctypes.data for numbers in (trie.parent, trie.letter, trie.depth)]
+    place, vertex = (states.ctypes.data, len(states)), 1
+    while vertex < len(states):
+        automaton.expand(int(states[trie.parent[vertex]]))
+        vertex = kernel.walk(arrays, automaton.arrays, most, place, vertex)
+    return states
 
 
 def _walk_levels(automaton: Automaton, trie: LetteredTrie, most: int, states: Ids) -> None:

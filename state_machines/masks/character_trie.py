@@ -16,7 +16,7 @@ import numpy.typing as npt
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.masks.escapes import begun_escape, written_escape
 from state_machines.masks.recent import Recent
-from state_machines.masks.token_trie import Ids, Scratch, TokenTrie, first_children, stretches
+from state_machines.masks.token_trie import Ids, TokenTrie, first_children
 from state_machines.vocabulary.tables import Arrays, pack, unpack
 
 __all__ = ["CharacterTrie", "Letters"]
@@ -88,20 +88,9 @@ class CharacterTrie:
         self._letters: Recent[CodePointSet, Letters] = Recent(MAX_SETS)
 
     @cached_property
-    def scratch(self) -> Scratch:
-        """Arrays for whoever walks the trie."""
-        return Scratch(self.size)
-
-    def whole_at_all(self, vertices: Ids) -> Ids:
-        """Return the ids of the tokens that end in a whole character at any of several vertices."""
-        ids, starts = self._whole
-        return ids[stretches(starts[vertices], starts[vertices + 1])]
-
-    @cached_property
-    def _whole(self) -> tuple[Ids, Ids]:
-        order = np.argsort(self.whole_at, kind="stable")
-        starts = np.searchsorted(self.whole_at[order], np.arange(self.size + 1))
-        return self.whole_ids[order], starts.astype(np.int32)
+    def scratch(self) -> Ids:
+        """An array for whoever walks the trie: int32, shape (n,)."""
+        return np.zeros(self.size, np.int32)
 
     def letters(self, members: CodePointSet) -> Letters:
         """Return what a character set means here."""

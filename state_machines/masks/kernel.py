@@ -7,15 +7,11 @@ is done in whole-array operations, more slowly.
 from __future__ import annotations
 
 import ctypes
+from array import array
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 __all__ = ["KERNEL", "Kernel"]
-
-_Numbers = npt.NDArray[np.int32]
 
 LIBRARY = Path(__file__).with_name("walk.so")
 
@@ -26,38 +22,33 @@ class Kernel:
     def __init__(self, path: Path) -> None:
         self._walk = ctypes.CDLL(str(path)).walk
         pointer, number = ctypes.c_void_p, ctypes.c_int32
-        self._walk.argtypes = [*[pointer] * 9, number, *[pointer] * 2, number, *[pointer] * 3]
+        self._walk.argtypes = [
+            *[pointer] * 3,
+            number,
+            *[pointer] * 6,
+            number,
+            pointer,
+            number,
+        ]
         self._walk.restype = number
 
     def walk(
         self,
-        trie: tuple[_Numbers, _Numbers, _Numbers],
-        automaton: tuple[Any, ...],
+        trie: Sequence[int],
+        automaton: Sequence[array[int]],
         most: int,
-        states: _Numbers,
-        queue: _Numbers,
-        count: int,
-        waiting: _Numbers,
-        live: _Numbers,
-        reached: _Numbers,
+        states: tuple[int, int],
+        vertex: int,
     ) -> int:
-        """Call the function of that name; see ``walk.c``.
+        """Call the function of that name from a vertex on; see ``walk.c``.
 
-        ``trie`` is first_child, letter and depth; ``automaton`` the arrays row_start, row_end,
-        first, last, target and shortest, of C integers.
+        ``trie`` is where parent, letter and depth lie in memory, ``states`` where these do, and
+        their number; ``automaton`` the arrays row_start, row_end, first, last, target and
+        shortest, of C integers.
         """
-        rows = [array.buffer_info()[0] for array in automaton]
-        found: int = self._walk(
-            *(array.ctypes.data for array in trie),
-            *rows,
-            most,
-            states.ctypes.data,
-            queue.ctypes.data,
-            count,
-            waiting.ctypes.data,
-            live.ctypes.data,
-            reached.ctypes.data,
-        )
+        address, size = states
+        rows = [numbers.buffer_info()[0] for numbers in automaton]
+        found: int = self._walk(*trie, size, *rows, most, address, vertex)
         return found
 
 

@@ -202,8 +202,9 @@ class VertexWalk(LexemeWalk):
 def vertex_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
     """Walk a lexeme over the whole trie."""
     automaton = Automaton(lexeme, byte_ranges)
-    states, live = states_at_vertices(automaton, trie)
+    states = states_at_vertices(automaton, trie)
+    live = np.flatnonzero(states)[1:]
     inside = np.zeros(vocabulary_size, np.bool_)
     inside[trie.tokens_at_all(live)] = True
     nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
-    return VertexWalk(inside, live[nullable[states[live]]], trie)
+    return VertexWalk(inside, live[nullable[states[live]]].astype(np.int32), trie)

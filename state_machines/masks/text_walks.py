@@ -35,8 +35,6 @@ MAX_KEPT = 32
 MAX_REACHES = 512
 MAX_DIFFERENCES = 600
 FEW_LETTERS = 16
-FEW = 16
-"""What part of all vertices is few, so that they are looked at one by one."""
 
 
 class StringTokens:
@@ -89,7 +87,7 @@ class StringTokens:
         known = self._reaches.get(text) or self._reaches.put(text, {})
         reach = known.get(least)
         if reach is None:
-            automaton, _, _ = self._states(text, least, None)
+            automaton, _ = self._states(text, least, None)
             reach = known[least] = self._longest + max(map(shortest_length, automaton.nodes[1:]))
         return reach
 
@@ -98,33 +96,23 @@ class StringTokens:
         """Any text."""
         return self._bounded(0, None)
 
-    def result(self, whole: Flags, begun: Flags, leaves: Flags) -> TextWalk:
+    def result(self, is_live: Flags, begun: Flags, leaves: Flags) -> TextWalk:
         """Make a walk of what stays inside.
 
-        ``whole`` is said of all tokens, by id, and counts for those that end in a whole character;
-        the others are said of the trie's tokens, by group.
+        ``is_live`` is said of vertices, the others of the trie's tokens by group.
         """
         trie = self.trie
-        whole[trie.begun_ids] = begun
-        whole[trie.leaving_ids[leaves & self._closes]] = True
-        return TextWalk(whole, self, leaves)
-
-    def _whole(self, states: Ids, live: Ids) -> Flags:
-        """Return the tokens that end in a whole character where a language is alive."""
-        trie = self.trie
-        if len(live) < trie.size // FEW:
-            whole = np.zeros(self.size, np.bool_)
-            whole[trie.whole_at_all(live)] = True
-            return whole
-        found: Flags = np.append(states > 0, np.False_)[self._vertex_of]
-        return found
+        inside = np.append(is_live, np.False_)[self._vertex_of]
+        inside[trie.begun_ids] = begun
+        inside[trie.leaving_ids[leaves & self._closes]] = True
+        return TextWalk(inside, self, leaves)
 
     def _bounded(self, least: int, most: int | None) -> TextWalk:
         trie = self.trie
         limit = self._longest if most is None else most
         leaving = trie.depth[trie.leaving_at]
         return self.result(
-            np.append(trie.depth <= limit, np.False_)[self._vertex_of],
+            trie.depth <= limit,
             trie.depth[trie.begun_at] < limit,
             (leaving >= least) & (leaving <= limit),
         )
@@ -164,8 +152,8 @@ class StringTokens:
             inside[trie.leaving_ids[first:last]] = False
         return TextWalk(inside, self, leaves)
 
-    def _states(self, text: Node, least: int, most: int | None) -> tuple[Automaton, Ids, Ids]:
-        """Return a language with bounds, its state at every vertex, and those where it is alive."""
+    def _states(self, text: Node, least: int, most: int | None) -> tuple[Automaton, Ids]:
+        """Return a language with bounds on the length, and its state at every vertex."""
         trie = self.trie
         if least:
             text = intersection((text, repetition(symbols(ANY_CODE_POINT), least, None)))
@@ -173,15 +161,15 @@ class StringTokens:
             text, lambda members: trie.letters(members).ranges, is_bounded=most is not None
         )
         limit = UNBOUNDED if most is None else most
-        return automaton, *states_at_vertices(automaton, trie, limit)
+        return automaton, states_at_vertices(automaton, trie, limit)
 
     def _by_automaton(self, text: Node, least: int, most: int | None) -> TextWalk:
         trie = self.trie
-        automaton, states, live = self._states(text, least, most)
+        automaton, states = self._states(text, least, most)
         nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
         limit = UNBOUNDED if most is None else most
         begun = self._begun(automaton, states[trie.begun_at], limit)
-        return self.result(self._whole(states, live), begun, nullable[states[trie.leaving_at]])
+        return self.result(states > 0, begun, nullable[states[trie.leaving_at]])
 
     def _begun(self, automaton: Automaton, states: Ids, most: int) -> Flags:
         """Return which of the tokens that begin a character may do so, by their states."""

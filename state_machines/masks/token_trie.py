@@ -18,7 +18,7 @@ from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
 
-__all__ = ["Scratch", "TokenTrie"]
+__all__ = ["TokenTrie"]
 
 Ids = npt.NDArray[np.int32]
 
@@ -27,25 +27,6 @@ _NONE, _SEVERAL = -1, -2
 
 MAX_VERTICES = 20_000
 """Texts whose vertices are remembered."""
-
-
-class Scratch:
-    """Arrays of one entry a vertex for a walk over a trie, used again and again: int32, shape (n,).
-
-    ``states`` is zero but for the vertices of ``live`` up to ``reached[0]``, and the root.
-    """
-
-    __slots__ = ("live", "queue", "reached", "states", "waiting")
-
-    def __init__(self, size: int) -> None:
-        self.states: Ids = np.zeros(size, np.int32)
-        self.queue, self.waiting, self.live = np.empty((3, size), np.int32)
-        self.reached: Ids = np.zeros(1, np.int32)
-
-    def clear(self) -> None:
-        """Make the states zero again."""
-        self.states[self.live[: self.reached[0]]] = 0
-        self.reached[0] = 0
 
 
 class TokenTrie:
@@ -123,9 +104,9 @@ class TokenTrie:
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
     @cached_property
-    def scratch(self) -> Scratch:
-        """Arrays for whoever walks the trie."""
-        return Scratch(self.size)
+    def scratch(self) -> Ids:
+        """An array for whoever walks the trie: int32, shape (n,)."""
+        return np.zeros(self.size, np.int32)
 
     @property
     def size(self) -> int:
@@ -221,7 +202,7 @@ class TokenTrie:
         """Return the ids of the tokens that end at a vertex."""
         return self.ids[self._low[vertex] : self._end[vertex]]
 
-    def tokens_at_all(self, vertices: Ids) -> Ids:
+    def tokens_at_all(self, vertices: npt.NDArray[Any]) -> Ids:
         """Return the ids of the tokens that end at any of several vertices."""
         first, last = self.low[vertices], self.end[vertices]
         return self.ids[stretches(first, last)]

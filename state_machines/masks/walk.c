@@ -11,56 +11,46 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-/* Go down from the first `count` vertices of `queue`, whose states are known.
+/* Go through the vertices of a trie in order, from `from` on, and write their states.
  *
- * Trie: the children of v are first_child[v] up to first_child[v + 1]; letter[v] and depth[v].
+ * Trie: vertices by level, so that parents come first; parent[v], letter[v] and depth[v].
  * Automaton: the row of state s is the ranges row_start[s] up to row_end[s] (row_start[s] < 0: not
  * known yet), each `first`..`last` with its `target`, ascending; at least shortest[s] letters
- * follow s. No vertex is reached from which `most` letters in all cannot do (INT32_MAX: no bound).
+ * follow s. A vertex has state 0 (dead) where its letter has no target, or where `most` letters in
+ * all cannot do (INT32_MAX: no bound).
  *
- * Writes the states of the vertices that are reached to `states`, adds the vertices to the *reached
- * ones in `live`, and writes those that must wait for the row of their state to `waiting`, of which
- * it returns the number. `queue`, `live` and `waiting` have room for all vertices. First in, first
- * out: neighbours are visited one after the other, which is what memory is quick at.
+ * `states` are zero but for those of the vertices before `from`. Returns the first vertex that must
+ * wait for the row of its parent's state, or `size` when all is done. In order, and not only where
+ * something is alive: that is what memory is quick at.
  */
-EXPORTED int32_t walk(const int32_t *first_child, const int32_t *letter, const int32_t *depth,
+EXPORTED int32_t walk(const int32_t *parent, const int32_t *letter, const int32_t *depth,
+                      int32_t size,
                       const int32_t *row_start, const int32_t *row_end,
                       const int32_t *first, const int32_t *last, const int32_t *target,
-                      const int32_t *shortest, int32_t most,
-                      int32_t *states, int32_t *queue, int32_t count, int32_t *waiting,
-                      int32_t *live, int32_t *reached)
+                      const int32_t *shortest, int32_t most, int32_t *states, int32_t from)
 {
-    int32_t waits = 0, lives = *reached;
-    for (int32_t at = 0; at < count; at++) {
-        int32_t vertex = queue[at];
-        int32_t state = states[vertex];
-        int32_t low = row_start[state], high = row_end[state];
-        if (low < 0) {
-            waiting[waits++] = vertex;
+    int32_t row = -1, low = 0, high = 0, range = 0;
+    for (int32_t vertex = from; vertex < size; vertex++) {
+        int32_t state = states[parent[vertex]];
+        if (state == 0)
             continue;
+        if (state != row) {
+            row = state;
+            range = low = row_start[row];
+            high = row_end[row];
+            if (low < 0)
+                return vertex;
         }
-        int32_t child = first_child[vertex], end = first_child[vertex + 1];
-        int32_t below = end > child ? first_child[child] : 0;
-        int32_t range = low;
-        for (; child < end; child++) {
-            int32_t begins = below, wanted = letter[child];
-            below = first_child[child + 1];
-            /* The letters of neighbours ascend, but where one has another spelling as well. */
-            if (range > low && wanted <= last[range - 1])
-                range = low;
-            while (range < high && wanted > last[range])
-                range++;
-            if (range == high || wanted < first[range])
-                continue;
-            int32_t next = target[range];
-            if (most != INT32_MAX && depth[child] > most - shortest[next])
-                continue;
-            states[child] = next;
-            live[lives++] = child;
-            if (begins < below)
-                queue[count++] = child;
-        }
+        int32_t wanted = letter[vertex];
+        /* The letters of neighbours ascend, but where one has another spelling as well. */
+        if (range > low && wanted <= last[range - 1])
+            range = low;
+        while (range < high && wanted > last[range])
+            range++;
+        if (range == high || wanted < first[range])
+            continue;
+        if (most == INT32_MAX || depth[vertex] <= most - shortest[target[range]])
+            states[vertex] = target[range];
     }
-    *reached = lives;
-    return waits;
+    return size;
 }
