@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -35,12 +34,18 @@ WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
 MAX_MADE_BYTES = 32 << 20
+MAX_ENDINGS = 512
+"""Lists of names of which it is remembered where tokens end them."""
+
 MASK_OVERHEAD = 1500
 """Bytes that a mask and its key take beside its ids, roughly."""
 
 NO_IDS: Ids = np.zeros(0, np.int32)
 NO_NUMBERS: frozenset[int] = frozenset()
 NOTHING: tuple[tuple[int, ...], bytes] = (), b""
+
+
+_Endings: TypeAlias = tuple[list[tuple[bytes, int]], list[str]]
 
 
 class TokenMask:
@@ -125,6 +130,7 @@ class MaskMaker:
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self._trie)
         self._lexemes = Lexemes(self._trie, self._size)
+        self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
         self._made: Recent[Hashable, TokenMask] = Recent(MAX_MADE_BYTES)
 
     def mask(self, state: Node) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
@@ -227,25 +233,37 @@ class MaskMaker:
             doubtful = walk.leaving_ids()
             few += self._exactly(state, doubtful)
             return (), doubtful.tobytes()
-        vertices: list[int] = []
-        listed: list[Ids] = []
-        for word in words:
-            spelled = _plain_spelling(word)
-            if spelled is None:
-                doubtful = walk.ending(word)
-                few += self._exactly(state, doubtful)
-                listed.append(doubtful)
-                continue
-            for lead in walk.leads:
-                vertex = trie.vertex(lead + spelled)
-                if vertex is None:
+        spelled, others = self._endings(walk.leads, tuple(words))
+        for text, vertex in spelled:
+            node = state.after(text)
+            if node is not EMPTY:
+                trie.add_tokens_at(vertex, few)
+                few += self._trie_walk.tokens(node, vertex)
+        listed = [walk.ending(word) for word in others]
+        few += self._exactly(state, joined(listed))
+        return tuple(vertex for _, vertex in spelled), joined(listed).tobytes()
+
+    def _endings(self, leads: Sequence[bytes], words: tuple[str, ...]) -> _Endings:
+        """Return how tokens may end texts: (spelling, vertex), and the texts to be looked for.
+
+        Those of one spelling, with a quote and what stands before them, are looked for here.
+        """
+        key = (tuple(leads), words)
+        known = self._known_endings.get(key)
+        if known is None:
+            spelled: list[tuple[bytes, int]] = []
+            others: list[str] = []
+            for word in words:
+                plain = _plain_spelling(word)
+                if plain is None:
+                    others.append(word)
                     continue
-                vertices.append(vertex)
-                node = state.after(lead + spelled)
-                if node is not EMPTY:
-                    trie.add_tokens_at(vertex, few)
-                    few += self._trie_walk.tokens(node, vertex)
-        return tuple(vertices), joined(listed).tobytes() if listed else b""
+                for lead in leads:
+                    vertex = self._trie.vertex(lead + plain)
+                    if vertex is not None:
+                        spelled.append((lead + plain, vertex))
+            known = self._known_endings.put(key, (spelled, others))
+        return known
 
     def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> list[int]:
         """Return the tokens of a wider state, less those that lead into what is taken."""
@@ -267,7 +285,6 @@ def _without(ids: Ids, excepted: Ids) -> Ids:
     return np.setdiff1d(ids, excepted) if len(excepted) else ids
 
 
-@lru_cache(maxsize=4096)
 def _plain_spelling(word: str) -> bytes | None:
     """Return the only spelling of a text in a JSON string, with the quote that closes it."""
     if word.isascii() and word.isprintable() and '"' not in word and "\\" not in word:
