@@ -67,7 +67,8 @@ class Continuation(ABC):
     def has_exceptions(self) -> bool:
         """Whether there may be :meth:`exceptions`.
 
-        If so, the captured language is that of all JSON strings, closing quote included.
+        If so, what is captured is the text of a JSON string with its closing quote, and an
+        exception is not the only text that goes on from where its spelling has come to.
         """
         return False
 

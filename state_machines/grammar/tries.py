@@ -1,7 +1,8 @@
 """Choices among many literals, as one trie.
 
 Small tries are built bottom-up out of hash-consed branches, so common suffixes are shared as well.
-Large ones are a sorted list, of which a state is a stretch: they cost what is used of them.
+Large ones are a sorted list, of which a state is a stretch: they cost what is used of them. Those
+that grow word by word share all vertices that a word does not pass through.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from operator import itemgetter
 from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
 from state_machines.grammar.nodes import branch, choice
+from state_machines.grammar.symbols import code_points
 
-__all__ = ["literals", "trie"]
+__all__ = ["literals", "trie", "with_word"]
 
 
 MANY_WORDS = 2000
@@ -146,3 +148,50 @@ def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
         lambda: Stretch(words, first, last, depth, nullable=is_end),
     )
     return longer if is_end or then is EMPTY else choice((longer, then))
+
+
+class GrowingTrie(Node):
+    """A vertex of a trie of words of code points; ``children`` by code point, ascending."""
+
+    __slots__ = ("children",)
+
+    def __init__(self, children: tuple[tuple[int, Node], ...], nullable: bool) -> None:
+        longest = max((1 + (child.max_length or 0) for _, child in children), default=0)
+        shortest = min((1 + child.min_length for _, child in children), default=0)
+        super().__init__(
+            nullable=nullable, min_length=0 if nullable else shortest, max_length=longest
+        )
+        self.children = children
+
+    def _make_row(self) -> Row:
+        return collect((code_points(point), child) for point, child in self.children)
+
+
+def with_word(words: Node, word: str) -> Node:
+    """Return the language of code points that has one word more.
+
+    ``words`` is :data:`EMPTY`, or came from here. Takes steps for the word's length only.
+    """
+    path: list[tuple[tuple[tuple[int, Node], ...], int, bool]] = []
+    vertex = words
+    for character in word:
+        children, nullable = _parts(vertex)
+        path.append((children, ord(character), nullable))
+        vertex = next((child for at, child in children if at == ord(character)), EMPTY)
+    result = _vertex(_parts(vertex)[0], nullable=True)
+    for children, point, nullable in reversed(path):
+        others = [pair for pair in children if pair[0] != point]
+        ascending = sorted([*others, (point, result)], key=itemgetter(0))
+        result = _vertex(tuple(ascending), nullable=nullable)
+    return result
+
+
+def _parts(vertex: Node) -> tuple[tuple[tuple[int, Node], ...], bool]:
+    return (vertex.children, vertex.nullable) if isinstance(vertex, GrowingTrie) else ((), False)
+
+
+def _vertex(children: tuple[tuple[int, Node], ...], *, nullable: bool) -> Node:
+    return intern_node(
+        (GrowingTrie, tuple((point, id(child)) for point, child in children), nullable),
+        lambda: GrowingTrie(children, nullable),
+    )

@@ -14,7 +14,6 @@ from state_machines.json_schema.objects.object_shape import (
     NameRule,
     ObjectShape,
     names_language,
-    without_names,
 )
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.values import ANY_TEXT, Values, disjoin
@@ -62,9 +61,8 @@ def constant(value: Any, table: TermTable) -> Values:
 
 
 def without_scalars(values: Values, taken: Iterable[Any]) -> Values:
-    """Return a set of values less the scalars among some JSON values."""
+    """Return a set of values less the scalars among some JSON values that are no strings."""
     known = list(taken)
-    strings = [value for value in known if isinstance(value, str)]
     flags = [value for value in known if isinstance(value, bool)]
     numbers = [
         exact(value)
@@ -76,7 +74,6 @@ def without_scalars(values: Values, taken: Iterable[Any]) -> Values:
         null=values.null and None not in known,
         booleans=values.booleans.difference(flags),
         numbers=values.numbers & ~points(numbers) if numbers else values.numbers,
-        strings=without_names(values.strings, strings) if strings else values.strings,
     )
 
 

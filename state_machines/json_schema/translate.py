@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import Node, intern_node
+from state_machines.grammar.node import EMPTY, Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
@@ -70,12 +71,16 @@ class Translator:
             if self._normaliser.shape_is_inhabited(shape)
         )
 
-    def value_without(self, term: Term, taken: Sequence[Any], depth: int) -> Node:
-        """Return the node of a term's values, less some JSON values.
+    def strings(self, term: Term) -> Node:
+        """Return the strings among a term's values, as a language of code points."""
+        return self._normaliser.values(term).strings
+
+    def others_without(self, term: Term, taken: Sequence[Any], depth: int) -> Node:
+        """Return the node of a term's values, less strings and some JSON values.
 
         Scalars are left out as values, arrays and objects as texts.
         """
-        values = self._normaliser.values(term)
+        values = replace(self._normaliser.values(term), strings=EMPTY)
         containers = self._containers(values, depth)
         for value in taken:
             if isinstance(value, list | dict):
@@ -108,10 +113,9 @@ class Translator:
                 depth=depth,
                 is_empty=is_empty,
                 value_node=self.value,
-                value_without=self.value_without,
-                has_values_to_spare=lambda term, count: (
-                    Cardinality(self._normaliser, count).count(term) >= count
-                ),
+                strings=self.strings,
+                others_without=self.others_without,
+                count_values=lambda term, most: Cardinality(self._normaliser, most).count(term),
             ).node()
         return ObjectPlan(
             shape,

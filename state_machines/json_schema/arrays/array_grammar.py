@@ -1,30 +1,42 @@
-"""Arrays of a shape, as nodes."""
+"""Arrays of a shape, as nodes.
+
+Where items may not be repeated, each is captured. Strings may mostly be begun by others as well,
+so that one is looked at only when it ends (:class:`FreeString`); of other values those that are
+taken are left out from the beginning (:class:`DistinctItem`).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
+from state_machines.grammar.boolean import counts_any_symbol, difference
 from state_machines.grammar.capture import Continuation, captured
+from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.nodes import Repetition, choice, literal, sequence
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
+from state_machines.json_schema.arrays.taken import NOTHING_TAKEN, Taken
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 
 __all__ = ["ArrayPlan"]
 
+_LONG = 8
+"""Characters within which no string may have to end, if it is to be looked at only then."""
+
 
 class ArrayPlan:
     """One array shape, prepared.
 
-    ``value_without`` gives the node of a term's values less some JSON values, given its depth;
-    ``has_values_to_spare`` tells whether a term has more than n values.
+    ``strings`` gives the strings among a term's values as a language of code points;
+    ``others_without`` the node of its other values less some JSON values, given its depth;
+    ``count_values`` how many values a term surely has, counting no further than a number.
     """
 
     def __init__(
@@ -36,25 +48,39 @@ class ArrayPlan:
         depth: int,
         is_empty: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
-        value_without: Callable[[Term, Sequence[Any], int], Node],
-        has_values_to_spare: Callable[[Term, int], bool],
+        strings: Callable[[Term], Node],
+        others_without: Callable[[Term, Sequence[Any], int], Node],
+        count_values: Callable[[Term, int], int],
     ) -> None:
         self.layout = layout
         self.depth = depth
         self.steps = ItemSteps(shape, table)
         self._is_empty = is_empty
         self._value_node = value_node
-        self._value_without = value_without
-        self._has_values_to_spare = has_values_to_spare
+        self._strings = strings
+        self._others_without = others_without
+        self._count_values = count_values
+        self._counted: dict[Term, tuple[int, int]] = {}
+        self._others: dict[Term, tuple[frozenset[str], Node]] = {}
+        self._limits: frozenset[int] | None = None
+        if shape.unique:
+            self._limits = _limits(map(strings, self._terms))
+
+    @property
+    def _terms(self) -> list[Term]:
+        shape = self.steps.shape
+        every = dict.fromkeys((*shape.prefix, shape.rest))
+        return [term for term in every if term is not FALSE and not self._is_empty(term)]
 
     def node(self) -> Node:
         """Return the node of the whole array."""
-        return sequence(literal(b"["), self.items(self.steps.start, frozenset(), is_first=True))
+        return sequence(literal(b"["), self.items(self.steps.start, NOTHING_TAKEN, is_first=True))
 
-    def items(self, state: ItemState, taken: frozenset[str], *, is_first: bool = False) -> Node:
+    def items(self, state: ItemState, taken: Taken, *, is_first: bool = False) -> Node:
         """Return the node of everything after the items written so far."""
         return intern_node(
-            (Items, id(self), state, taken, is_first), lambda: Items(self, state, taken, is_first)
+            (Items, id(self), state, taken.key, is_first),
+            lambda: Items(self, state, taken, is_first),
         )
 
     def may_follow(self, term: Term, target: ItemState) -> bool:
@@ -65,24 +91,77 @@ class ArrayPlan:
             return True
         return self.steps.can_finish(target, lambda other: not self._is_empty(other))
 
-    def member(self, term: Term, target: ItemState, taken: frozenset[str]) -> Node:
+    def member(self, term: Term, target: ItemState, taken: Taken) -> Node:
         """Return the node of one item and everything after it."""
         if not self.steps.shape.unique:
             return sequence(self._value_node(term, self.depth + 1), self.items(target, taken))
-        values = [json.loads(text, parse_float=Decimal) for text in sorted(taken)]
-        item = self._value_without(term, values, self.depth + 1)
-        if item.is_empty:
-            return EMPTY
-        return captured(item, DistinctItem(self, target, taken))
-
-    def has_items_to_spare(self, taken: frozenset[str]) -> bool:
-        """Whether taking one more value cannot change what may follow."""
-        shape = self.steps.shape
-        return not shape.counted and all(
-            self._has_values_to_spare(term, len(taken) + 3)
-            for term in dict.fromkeys((*shape.prefix, shape.rest))
-            if term is not FALSE
+        words = self._strings(term)
+        if taken.words is not EMPTY:
+            words = difference(words, taken.words, ANY_CODE_POINT)
+        strings = encoded(words, JSON_STRING, b'"')
+        others = self._others_of(term, taken)
+        if self._limits is None:
+            item = choice((sequence(literal(b'"'), strings), others))
+            return _unless_empty(item, DistinctItem(self, target, taken))
+        return choice(
+            (
+                sequence(literal(b'"'), captured(strings, FreeString(self, target, taken))),
+                _unless_empty(others, DistinctItem(self, target, taken)),
+            )
         )
+
+    def _others_of(self, term: Term, taken: Taken) -> Node:
+        """Return what is left of a term's values that are no strings."""
+        texts, node = self._others.get(term, (None, EMPTY))
+        if texts != taken.texts:
+            node = self._others_without(term, taken.values, self.depth + 1)
+            self._others[term] = (taken.texts, node)
+        return node
+
+    def with_string(self, taken: Taken, word: str) -> Taken:
+        """Return what is taken after a string."""
+        if self._limits is None or len(word) in self._limits:
+            return taken.with_string(word)
+        return taken.with_free(word)
+
+    def has_items_to_spare(self, taken: Taken) -> bool:
+        """Whether taking one more value cannot change what may follow."""
+        needed = taken.count + 3
+        return not self.steps.shape.counted and all(
+            self._count(term, needed) >= needed for term in self._terms
+        )
+
+    def _count(self, term: Term, most: int) -> int:
+        """Return how many values a term has, counting at least to a number."""
+        counted, known = self._counted.get(term, (0, 0))
+        if known == counted < most:
+            counted = 2 * most
+            known = self._count_values(term, counted)
+            self._counted[term] = (counted, known)
+        return known
+
+
+def _limits(languages: Iterator[Node]) -> frozenset[int] | None:
+    """Return the greatest lengths of strings, if nothing else is said of any of them.
+
+    Then every string that is shorter may go on, in more ways than items can ever be written. And
+    one that is begun within what a token writes need not end there.
+    """
+    limits = set()
+    for language in languages:
+        if language is EMPTY:
+            continue
+        if not isinstance(language, Repetition) or not counts_any_symbol(language):
+            return None
+        if language.most is not None:
+            if language.most <= _LONG:
+                return None
+            limits.add(language.most)
+    return frozenset(limits)
+
+
+def _unless_empty(item: Node, then: Continuation) -> Node:
+    return EMPTY if item.is_empty else captured(item, then)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +170,21 @@ class DistinctItem(Continuation):
 
     plan: ArrayPlan
     target: ItemState
-    taken: frozenset[str]
+    taken: Taken
 
     @property
     def key(self) -> Hashable:
         """What tells this continuation from others."""
-        return (DistinctItem, id(self.plan), self.target, self.taken)
+        return (type(self), id(self.plan), self.target, self.taken.key)
 
     def after(self, text: bytes) -> Node:
         """Return the node after the item written as ``text``."""
-        return self.plan.items(self.target, self.taken | {text.decode()})
+        plan, taken = self.plan, self.taken
+        if text.startswith(b'"'):
+            taken = plan.with_string(taken, json.loads(text))
+        else:
+            taken = taken.with_text(text.decode())
+        return plan.items(self.target, taken)
 
     def after_any(self) -> Node | None:
         """Return the node after an item that is not remembered."""
@@ -116,14 +200,47 @@ class DistinctItem(Continuation):
         return len(suffix) > 1
 
 
+@dataclass(frozen=True, slots=True)
+class FreeString(DistinctItem):
+    """The same, where the item is a string that others begin with as well.
+
+    What is captured is the text after the opening quote. It matters to nothing but another string,
+    and only when that ends.
+    """
+
+    def after(self, text: bytes) -> Node:
+        """Return the node after the string spelled by ``text``, closing quote included."""
+        word = json.loads(b'"' + text)
+        if word in self.taken.free:
+            return EMPTY
+        return self.plan.items(self.target, self.plan.with_string(self.taken, word))
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether what was written may matter at once."""
+        return False
+
+    def may_end_another(self, suffix: bytes) -> bool:
+        """Whether another string may end in these bytes, or come to where it has to."""
+        opening = suffix.find(b'"')
+        return opening >= 0 and (suffix.count(b'"') > 1 or len(suffix) - opening > _LONG)
+
+    @property
+    def has_exceptions(self) -> bool:
+        """Whether a string is taken."""
+        return len(self.taken.free) > 0
+
+    def exceptions(self, prefix: str) -> Iterator[str]:
+        """Return the strings that are taken."""
+        return (word for word in self.taken.free if word.startswith(prefix))
+
+
 class Items(Lazy):
     """The rest of an array, from after an item (or the opening bracket) to its end."""
 
     __slots__ = ("is_first", "plan", "state", "taken")
 
-    def __init__(
-        self, plan: ArrayPlan, state: ItemState, taken: frozenset[str], is_first: bool
-    ) -> None:
+    def __init__(self, plan: ArrayPlan, state: ItemState, taken: Taken, is_first: bool) -> None:
         super().__init__(min_length=1)
         self.plan = plan
         self.state = state

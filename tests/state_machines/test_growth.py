@@ -1,0 +1,93 @@
+"""What one more costs does not grow with those before it; counted in steps, not in seconds."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from small_vocabulary import brute_force_mask, small_vocabulary
+
+from state_machines import JsonSchemaStateMachine, Vocabulary, effort
+from state_machines.masks.mask_maker import MaskMaker
+
+_MANY = 10**9
+
+
+def steps_of(action: Callable[[], object]) -> int:
+    """Return the steps that something takes."""
+    with effort.bounded_effort(_MANY):
+        action()
+        counted = effort._EFFORT.get()
+    assert counted is not None
+    return _MANY - counted.left
+
+
+def written(schema: Any, text: str, vocabulary: Vocabulary) -> Callable[[], None]:
+    """Return what makes the masks before each byte of a text, a new machine each time."""
+
+    def write() -> None:
+        maker = MaskMaker(vocabulary)
+        state = JsonSchemaStateMachine(schema).start
+        for byte in text.encode():
+            maker.mask(state)
+            state = state.derivative(byte)
+
+    return write
+
+
+def words(count: int) -> list[str]:
+    return [f"{'abcdefgh'[n % 8]}{n * 37 % 1024:010b}" for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [{"type": "string"}, {"type": "string", "maxLength": 40}, {"type": ["string", "null"]}, {}],
+)
+def test_different_items(items: Any) -> None:
+    schema = {"type": "array", "items": items, "uniqueItems": True}
+    vocabulary = small_vocabulary()
+    few, many = (
+        steps_of(written(schema, json.dumps(words(count)), vocabulary)) for count in (20, 80)
+    )
+    assert many < 4.4 * few
+
+
+@pytest.mark.parametrize(
+    ("items", "texts"),
+    [
+        ({"type": "string"}, ["a", "", "ab", "a b", "é", "b", "aab"]),
+        ({"type": "string", "minLength": 1, "maxLength": 9}, ["a" * 9, "b" * 9, "ab", "aaaaaaaab"]),
+        ({"type": "string", "minLength": 9, "maxLength": 9}, ["a" * 9, "b" * 9, "aaaaaaaab"]),
+        ({"type": "string", "maxLength": 3}, ["aab", "ab", "", "a", "aa"]),
+        ({"pattern": "^a*b?$", "type": "string"}, ["a", "ab", "", "aa"]),
+        ({"enum": ["a", "ab", "abab", 1, None]}, ["ab", 1, "a", None, "abab"]),
+        ({}, ["a", 1, ["a"], "ab", {"a": 1}, None, "b", 10]),
+        ({"anyOf": [{"type": "string", "maxLength": 9}, {"type": "boolean"}]}, ["a", True, "ab"]),
+    ],
+)
+def test_masks_where_values_are_taken(items: Any, texts: list[Any]) -> None:
+    vocabulary = small_vocabulary()
+    machine = JsonSchemaStateMachine({"type": "array", "items": items, "uniqueItems": True})
+    matcher = machine.matcher(vocabulary)
+    for byte in json.dumps(texts, ensure_ascii=False).encode():
+        expected = brute_force_mask(matcher.state, vocabulary)
+        assert np.array_equal(matcher.allowed_tokens(), expected), matcher.state
+        matcher.advance(byte)
+    assert matcher.is_accepting
+    for first in texts:
+        for second in texts:
+            assert machine.matches(json.dumps([first, second])) == (first != second)
+
+
+def test_a_string_that_is_as_long_as_it_may_be_leaves_no_dead_end() -> None:
+    """After ``aaaaaaaa`` only a letter could come that is taken, and the text must be nine long."""
+    schema = {
+        "type": "array",
+        "items": {"type": "string", "minLength": 9, "maxLength": 9, "pattern": ""},
+        "uniqueItems": True,
+    }
+    state = JsonSchemaStateMachine(schema).start.after(b'["aaaaaaaab", "aaaaaaaa')
+    assert not state.derivative(ord("b")).matches(b'"]')
+    assert state.derivative(ord("b")).first_bytes == 0
+    assert state.derivative(ord("c")).matches(b'"]')
