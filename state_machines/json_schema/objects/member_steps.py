@@ -121,6 +121,16 @@ class MemberSteps:
                 kept |= 1 << index
         return kept
 
+    def seen_from(self, state: MemberState) -> MemberState:
+        """Return a state in which the same follows each listed name that may come next.
+
+        Where names come in order, what follows one does not depend on those before it, so that
+        what is made for a name serves all states in which it may come.
+        """
+        if self._bounded or self.any_order:
+            return state
+        return MemberState(self.start.allowed, state.missing, state.unlisted, is_first=False)
+
     def unlisted(self, state: MemberState) -> Iterator[tuple[NameCell, Node]]:
         """Yield the cells of names that may come next, with the names not yet taken."""
         if state.missing and not self.any_order:

@@ -15,14 +15,12 @@ from state_machines.grammar.boolean import everything
 from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import branch, choice, literal, sequence
-from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, collect, intern_node
+from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.symbols import ANY_CODE_POINT, byte_set
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
-from state_machines.json_schema.objects.names import (
-    NameCell,
-)
+from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
@@ -147,7 +145,7 @@ class Members(Lazy):
             for cell, free in plan.steps.unlisted(state)
         ]
         if candidates:
-            names.append(_names_below(plan, state, plan.root, candidates))
+            names.append(_names_below(plan, plan.steps.seen_from(state), plan.root, candidates))
         return choice(names)
 
 
@@ -197,7 +195,9 @@ class AnyName(Unlisted):
         index = self.plan.steps.index_of(name)
         if index is not None:
             is_open = self.candidates >> index & 1
-            return _listed_value(self.plan, self.state, index) if is_open else EMPTY
+            if not is_open:
+                return EMPTY
+            return _listed_value(self.plan, self.plan.steps.seen_from(self.state), index)
         if name in self.state.unlisted:
             return EMPTY
         return self.plan.unlisted_value(self.state, self.cell, name)
@@ -219,27 +219,39 @@ class AnyName(Unlisted):
                 yield name
 
 
-class NameChoice(Lazy):
-    """The rest of a listed name, out of those below a vertex of the trie, and what follows."""
+class NameChoice(Node):
+    """The rest of a listed name, out of those below a vertex of the trie, and what follows.
+
+    Only those children are unfolded that are asked for.
+    """
 
     __slots__ = ("candidates", "plan", "state", "vertex")
 
     def __init__(
         self, plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates: int
     ) -> None:
-        super().__init__(min_length=1)
+        super().__init__(nullable=False, min_length=1, max_length=None)
         self.plan = plan
         self.state = state
         self.vertex = vertex
         self.candidates = candidates
 
-    def expand(self) -> Node:
-        """Return the choice of the next byte of a name."""
-        return branch(
-            (1 << byte, _names_below(self.plan, self.state, child, self.candidates))
-            for byte, child in self.vertex.children.items()
-            if child.below & self.candidates
-        )
+    def _make_first_bytes(self) -> int:
+        return byte_set(byte for byte, _ in self._open_children())
+
+    def _open_children(self) -> Iterator[tuple[int, _Vertex]]:
+        for byte, child in self.vertex.children.items():
+            if child.below & self.candidates:
+                yield byte, child
+
+    def _make_row(self) -> Row:
+        return collect((1 << byte, self.derivative(byte)) for byte, _ in self._open_children())
+
+    def step(self, byte: int) -> Node:
+        child = self.vertex.children.get(byte)
+        if child is None or not child.below & self.candidates:
+            return EMPTY
+        return _names_below(self.plan, self.state, child, self.candidates)
 
 
 def _names_below(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates: int) -> Node:
