@@ -91,3 +91,37 @@ def test_a_string_that_is_as_long_as_it_may_be_leaves_no_dead_end() -> None:
     assert not state.derivative(ord("b")).matches(b'"]')
     assert state.derivative(ord("b")).first_bytes == 0
     assert state.derivative(ord("c")).matches(b'"]')
+
+
+@pytest.mark.parametrize("required", [[], ["a0000000000"]])
+def test_optional_names_in_order(required: list[str]) -> None:
+    """All later names may come next, but they are not made anew at each position."""
+    vocabulary = small_vocabulary()
+
+    def write(count: int) -> Callable[[], None]:
+        names = words(count)
+        schema = {
+            "type": "object",
+            "properties": dict.fromkeys(names, {"type": "null"}),
+            "required": required,
+            "additionalProperties": False,
+        }
+        return written(schema, json.dumps(dict.fromkeys(names)), vocabulary)
+
+    few, many = (steps_of(write(count)) for count in (20, 80))
+    assert many < 4.4 * few
+
+
+def test_a_name_costs_what_is_met_of_the_others() -> None:
+    def write(count: int) -> Callable[[], None]:
+        names = words(count)
+        schema = {
+            "type": "object",
+            "properties": dict.fromkeys(names, {"type": "null"}),
+            "additionalProperties": False,
+        }
+        start = JsonSchemaStateMachine(schema).start
+        return lambda: start.after(f'{{"{names[1]}": null}}'.encode())
+
+    few, many = (steps_of(write(count)) for count in (50, 500))
+    assert many < 2 * few

@@ -81,9 +81,10 @@ class MemberSteps:
         self._bounded = bool(self._counts_to or self._claims.all)
         self._ends: dict[MemberState, Members | None] = {}
         present = [not is_empty(term) for term in self.terms]
+        required = frozenset(shape.required)
         self.start = MemberState(
             allowed=sum(1 << index for index, there in enumerate(present) if there),
-            missing=sum(1 << i for i, name in enumerate(self.names) if name in shape.required),
+            missing=sum(1 << i for i, name in enumerate(self.names) if name in required),
         )
 
     @property

@@ -20,6 +20,7 @@ from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_CODE_POINT, byte_set
 from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
+from state_machines.json_schema.objects.name_trie import NameVertex, name_trie
 from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
@@ -28,17 +29,6 @@ __all__ = ["ObjectPlan"]
 
 
 _ANY_STRING = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
-
-
-class _Vertex:
-    """A vertex of the trie of listed names; ``below`` has the bits of all names under it."""
-
-    __slots__ = ("below", "children", "entry")
-
-    def __init__(self) -> None:
-        self.below = 0
-        self.children: dict[int, _Vertex] = {}
-        self.entry: int | None = None
 
 
 class ObjectPlan:
@@ -62,19 +52,9 @@ class ObjectPlan:
             shape, table=table, any_order=any_order, is_empty=is_empty, is_barred=is_barred
         )
         self._value_node = value_node
-        self.root = _Vertex()
-        for index, name in enumerate(self.steps.names):
-            if self.steps.start.allowed >> index & 1:
-                self._enter(name, index)
-
-    def _enter(self, name: str, index: int) -> None:
-        for ensure_ascii in (False, True):
-            vertex = self.root
-            vertex.below |= 1 << index
-            for byte in json.dumps(name, ensure_ascii=ensure_ascii).encode()[1:]:
-                vertex = vertex.children.setdefault(byte, _Vertex())
-                vertex.below |= 1 << index
-            vertex.entry = index
+        allowed = self.steps.start.allowed
+        listed = enumerate(self.steps.names)
+        self.names = name_trie((name, index) for index, name in listed if allowed >> index & 1)
 
     def node(self) -> Node:
         """Return the node of the whole object."""
@@ -145,7 +125,7 @@ class Members(Lazy):
             for cell, free in plan.steps.unlisted(state)
         ]
         if candidates:
-            names.append(_names_below(plan, plan.steps.seen_from(state), plan.root, candidates))
+            names.append(_names_below(plan, plan.steps.seen_from(state), plan.names, candidates))
         return choice(names)
 
 
@@ -228,7 +208,7 @@ class NameChoice(Node):
     __slots__ = ("candidates", "plan", "state", "vertex")
 
     def __init__(
-        self, plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates: int
+        self, plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int
     ) -> None:
         super().__init__(nullable=False, min_length=1, max_length=None)
         self.plan = plan
@@ -239,7 +219,7 @@ class NameChoice(Node):
     def _make_first_bytes(self) -> int:
         return byte_set(byte for byte, _ in self._open_children())
 
-    def _open_children(self) -> Iterator[tuple[int, _Vertex]]:
+    def _open_children(self) -> Iterator[tuple[int, NameVertex]]:
         for byte, child in self.vertex.children.items():
             if child.below & self.candidates:
                 yield byte, child
@@ -254,27 +234,23 @@ class NameChoice(Node):
         return _names_below(self.plan, self.state, child, self.candidates)
 
 
-def _names_below(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates: int) -> Node:
+def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int) -> Node:
     """Return the node at a vertex; a stretch without choice is one literal."""
-    text = bytearray()
-    while vertex.entry is None:
-        open_children = [
-            (byte, child) for byte, child in vertex.children.items() if child.below & candidates
-        ]
+    written = vertex.depth
+    while vertex.only is None:
+        open_children = [child for child in vertex.children.values() if child.below & candidates]
         if len(open_children) != 1:
-            break
-        text.append(open_children[0][0])
-        vertex = open_children[0][1]
-    return sequence(literal(bytes(text)), _name_rest(plan, state, vertex, candidates))
+            names = _name_choice(plan, state, vertex, candidates & vertex.below)
+            return sequence(literal(vertex.text[written:]), names)
+        vertex = open_children[0]
+    text, index = vertex.only
+    return sequence(literal(text[written:]), _listed_value(plan, state, index))
 
 
-def _name_rest(plan: ObjectPlan, state: MemberState, vertex: _Vertex, candidates: int) -> Node:
-    if vertex.entry is not None:
-        return _listed_value(plan, state, vertex.entry)
-    left = candidates & vertex.below
+def _name_choice(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int) -> Node:
     return intern_node(
-        (NameChoice, id(plan), state, id(vertex), left),
-        lambda: NameChoice(plan, state, vertex, left),
+        (NameChoice, id(plan), state, id(vertex), candidates),
+        lambda: NameChoice(plan, state, vertex, candidates),
     )
 
 
