@@ -8,9 +8,10 @@ that grow word by word share all vertices that a word does not pass through.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import groupby
 from operator import itemgetter
+from weakref import WeakValueDictionary
 
 from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
@@ -20,11 +21,8 @@ from state_machines.grammar.symbols import code_points
 __all__ = ["literals", "trie", "with_word"]
 
 
-MANY_WORDS = 2000
+MANY_WORDS = 32
 """Words from which on a trie is unfolded as it is met."""
-
-FEW_WORDS = 16
-"""Words of such a trie that are built at once."""
 
 
 def literals(texts: Iterable[bytes]) -> Node:
@@ -43,7 +41,7 @@ def trie(
     """
     listed = [(tuple(word), then) for word, then in entries]
     if len(listed) > MANY_WORDS:
-        words = _WordList(listed, singleton)
+        words = _word_list(listed, singleton)
         return _stretch(words, 0, len(words.texts), 0)
     root: dict[int | None, object] = {}
     for word, then in listed:
@@ -78,22 +76,42 @@ def _fold_trie(root: dict[int | None, object], singleton: Callable[[int], Symbol
 class _WordList:
     """Different words in order, and what follows each."""
 
-    __slots__ = ("different_ends", "ends", "lengths", "singleton", "texts")
+    __slots__ = ("__weakref__", "different_ends", "ends", "lengths", "singleton", "texts")
 
     def __init__(
-        self, entries: list[tuple[tuple[int, ...], Node]], singleton: Callable[[int], Symbols]
+        self,
+        texts: tuple[tuple[int, ...], ...],
+        ends: list[Node],
+        singleton: Callable[[int], Symbols],
     ) -> None:
-        spend(len(entries) // 8)
-        entries.sort(key=itemgetter(0))
         self.singleton = singleton
-        self.texts: list[tuple[int, ...]] = []
-        self.ends: list[Node] = []
-        for text, group in groupby(entries, key=itemgetter(0)):
-            self.texts.append(text)
-            ends = [end for _, end in group]
-            self.ends.append(ends[0] if len(ends) == 1 else choice(ends))
-        self.lengths = list(map(len, self.texts))
-        self.different_ends = frozenset(self.ends)
+        self.texts = texts
+        self.ends = ends
+        self.lengths = list(map(len, texts))
+        self.different_ends = frozenset(ends)
+
+
+_WORD_LISTS: WeakValueDictionary[Hashable, _WordList] = WeakValueDictionary()
+
+
+def _word_list(
+    entries: list[tuple[tuple[int, ...], Node]], singleton: Callable[[int], Symbols]
+) -> _WordList:
+    """Return the list of words; equal words are one list, as equal nodes are one."""
+    spend(len(entries) // 8)
+    entries.sort(key=itemgetter(0))
+    texts: list[tuple[int, ...]] = []
+    found: list[Node] = []
+    for text, group in groupby(entries, key=itemgetter(0)):
+        texts.append(text)
+        ends = [end for _, end in group]
+        found.append(ends[0] if len(ends) == 1 else choice(ends))
+    words = tuple(texts)
+    key = (words, tuple(map(id, found)), singleton)
+    known = _WORD_LISTS.get(key)
+    if known is None:
+        known = _WORD_LISTS[key] = _WordList(words, found, singleton)
+    return known
 
 
 class Stretch(Node):
@@ -115,6 +133,7 @@ class Stretch(Node):
             nullable=nullable,
             min_length=0 if nullable else min(lengths) - depth + least,
             max_length=None if longest is None else max(lengths) - depth + longest,
+            boolean=any(end.boolean for end in words.different_ends),
         )
         self.words = words
         self.first = first
@@ -135,9 +154,8 @@ class Stretch(Node):
 
 def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
     spend(1 + (last - first) // 64)
-    if last - first <= FEW_WORDS:
-        few = zip(words.texts[first:last], words.ends[first:last], strict=True)
-        return trie([(text[depth:], end) for text, end in few], words.singleton)
+    if last - first == 1:
+        return _word(words.texts[first][depth:], words.ends[first], words.singleton)
     then = EMPTY
     if words.lengths[first] == depth:
         then = words.ends[first]
@@ -148,6 +166,40 @@ def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
         lambda: Stretch(words, first, last, depth, nullable=is_end),
     )
     return longer if is_end or then is EMPTY else choice((longer, then))
+
+
+class Word(Node):
+    """The symbols ``text``, one at least, and then ``end``."""
+
+    __slots__ = ("end", "singleton", "text")
+
+    def __init__(
+        self, text: tuple[int, ...], end: Node, singleton: Callable[[int], Symbols]
+    ) -> None:
+        longest = None if end.max_length is None else len(text) + end.max_length
+        super().__init__(
+            nullable=False,
+            min_length=len(text) + end.min_length,
+            max_length=longest,
+            boolean=end.boolean,
+        )
+        self.text = text
+        self.end = end
+        self.singleton = singleton
+
+    @property
+    def is_empty(self) -> bool:
+        return self.boolean and self.end.is_empty
+
+    def _make_row(self) -> Row:
+        rest = _word(self.text[1:], self.end, self.singleton)
+        return collect(((self.singleton(self.text[0]), rest),))
+
+
+def _word(text: tuple[int, ...], end: Node, singleton: Callable[[int], Symbols]) -> Node:
+    if not text:
+        return end
+    return intern_node((Word, text, id(end), singleton), lambda: Word(text, end, singleton))
 
 
 class GrowingTrie(Node):

@@ -23,7 +23,7 @@ def steps_of(action: Callable[[], object]) -> int:
     return _MANY - counted.left
 
 
-def written(schema: Any, text: str, vocabulary: Vocabulary) -> Callable[[], None]:
+def written(schema: Any, text: str, vocabulary: Vocabulary) -> Callable[[], object]:
     """Return what makes the masks before each byte of a text, a new machine each time."""
 
     def write() -> None:
@@ -98,11 +98,11 @@ def test_optional_names_in_order(required: list[str]) -> None:
     """All later names may come next, but they are not made anew at each position."""
     vocabulary = small_vocabulary()
 
-    def write(count: int) -> Callable[[], None]:
+    def write(count: int) -> Callable[[], object]:
         names = words(count)
         schema = {
             "type": "object",
-            "properties": dict.fromkeys(names, {"type": "null"}),
+            "properties": {name: {"type": "null"} for name in names},
             "required": required,
             "additionalProperties": False,
         }
@@ -113,15 +113,24 @@ def test_optional_names_in_order(required: list[str]) -> None:
 
 
 def test_a_name_costs_what_is_met_of_the_others() -> None:
-    def write(count: int) -> Callable[[], None]:
+    def write(count: int) -> Callable[[], object]:
         names = words(count)
         schema = {
             "type": "object",
-            "properties": dict.fromkeys(names, {"type": "null"}),
+            "properties": {name: {"type": "null"} for name in names},
             "additionalProperties": False,
         }
         start = JsonSchemaStateMachine(schema).start
         return lambda: start.after(f'{{"{names[1]}": null}}'.encode())
 
     few, many = (steps_of(write(count)) for count in (50, 500))
+    assert many < 2 * few
+
+
+def test_a_word_of_a_large_enumeration_costs_what_is_met_of_the_others() -> None:
+    def write(count: int) -> Callable[[], object]:
+        machine = JsonSchemaStateMachine({"enum": words(count)})
+        return lambda: machine.start.after(json.dumps(words(count)[1]).encode())
+
+    few, many = (steps_of(write(count)) for count in (100, 1000))
     assert many < 2 * few
