@@ -107,7 +107,7 @@ def _word_list(
         ends = [end for _, end in group]
         found.append(ends[0] if len(ends) == 1 else choice(ends))
     words = tuple(texts)
-    key = (words, tuple(map(id, found)), singleton)
+    key = (words, tuple(map(id, found)), id(singleton))
     known = _WORD_LISTS.get(key)
     if known is None:
         known = _WORD_LISTS[key] = _WordList(words, found, singleton)
@@ -162,7 +162,7 @@ def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
         first += 1
     is_end = then is EPSILON
     longer = intern_node(
-        (Stretch, id(words), first, last, depth, is_end),
+        ("Stretch", id(words), first, last, depth, is_end),
         lambda: Stretch(words, first, last, depth, nullable=is_end),
     )
     return longer if is_end or then is EMPTY else choice((longer, then))
@@ -199,7 +199,7 @@ class Word(Node):
 def _word(text: tuple[int, ...], end: Node, singleton: Callable[[int], Symbols]) -> Node:
     if not text:
         return end
-    return intern_node((Word, text, id(end), singleton), lambda: Word(text, end, singleton))
+    return intern_node(("Word", text, id(end), id(singleton)), lambda: Word(text, end, singleton))
 
 
 class GrowingTrie(Node):
@@ -244,6 +244,6 @@ def _parts(vertex: Node) -> tuple[tuple[tuple[int, Node], ...], bool]:
 
 def _vertex(children: tuple[tuple[int, Node], ...], *, nullable: bool) -> Node:
     return intern_node(
-        (GrowingTrie, tuple((point, id(child)) for point, child in children), nullable),
+        ("GrowingTrie", nullable, *(part for at, child in children for part in (at, id(child)))),
         lambda: GrowingTrie(children, nullable),
     )
