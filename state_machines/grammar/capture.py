@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, FleetingSteps, Node, Row, intern_node
 from state_machines.grammar.nodes import choice, sequence
 from state_machines.grammar.symbols import bytes_in
 
@@ -28,6 +28,11 @@ class Continuation(ABC):
     @abstractmethod
     def key(self) -> Hashable:
         """Equal for continuations that behave equally; holds no node and no other continuation."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> FleetingSteps:
+        """Where the steps within the captured text are kept."""
 
     @abstractmethod
     def after(self, text: bytes) -> Node:
@@ -91,6 +96,10 @@ class Captured(Node):
         self.text = text
         self.rest = rest
         self.then = then
+
+    @property
+    def fleeting(self) -> FleetingSteps | None:
+        return self.then.steps
 
     def _make_row(self) -> Row:
         return tuple(

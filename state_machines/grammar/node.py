@@ -14,6 +14,7 @@ for a state is computed once.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
@@ -21,7 +22,16 @@ from weakref import ref
 from state_machines.effort import spend
 from state_machines.grammar.symbols import bytes_in
 
-__all__ = ["EMPTY", "EPSILON", "Node", "Row", "Symbols", "intern_node", "merge_rows"]
+__all__ = [
+    "EMPTY",
+    "EPSILON",
+    "FleetingSteps",
+    "Node",
+    "Row",
+    "Symbols",
+    "intern_node",
+    "merge_rows",
+]
 
 Symbols: TypeAlias = Any
 """A symbol set: ``int`` over bytes, ``CodePointSet`` over code points; one kind in one tree."""
@@ -32,6 +42,34 @@ Row: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
 # A plain dict of weak references: several times as quick as a WeakValueDictionary.
 _TABLE: dict[Hashable, ref[Node]] = {}
 _TABLE_LOCK = threading.RLock()
+
+
+class FleetingSteps:
+    """The last steps that were taken from states that depend on what has been written.
+
+    Of such states there is no end, and each leads to others; so that they do not hold on to one
+    another, their steps are kept here, ``keep`` of them. Safe to use from several threads.
+    """
+
+    __slots__ = ("_keep", "_lock", "_steps")
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._steps: OrderedDict[tuple[Node, bytes], Node] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def follow(self, node: Node, text: bytes) -> Node:
+        """Return the derivative of a node by a byte string."""
+        key = (node, text)
+        step = self._steps.get(key)
+        if step is None:
+            step = node.after(text)
+        with self._lock:
+            self._steps[key] = step
+            self._steps.move_to_end(key)
+            if len(self._steps) > self._keep:
+                self._steps.popitem(last=False)
+        return step
 
 
 class Node:
@@ -143,8 +181,16 @@ class Node:
             steps = self._steps = {}
         step = steps.get(text)
         if step is None:
+            fleeting = self.fleeting
+            if fleeting is not None:
+                return fleeting.follow(self, text)
             step = steps[text] = self.after(text)
         return step
+
+    @property
+    def fleeting(self) -> FleetingSteps | None:
+        """Where steps are kept instead, of a state that depends on what has been written."""
+        return None
 
     def after(self, text: bytes) -> Node:
         """Return the derivative by a whole byte string."""

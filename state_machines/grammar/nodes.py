@@ -21,6 +21,7 @@ from state_machines.grammar.atoms import Branch, Literal, SymbolNode, branch, li
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
+    FleetingSteps,
     Node,
     Row,
     collect,
@@ -66,6 +67,10 @@ class Sequence(Node):
     @property
     def is_empty(self) -> bool:
         return self.boolean and (self.head.is_empty or self.tail.is_empty)
+
+    @property
+    def fleeting(self) -> FleetingSteps | None:
+        return self.head.fleeting or (self.tail.fleeting if self.head.nullable else None)
 
     def _make_row(self) -> Row:
         # A loop, since thousands of nullable heads may stand in a row.
@@ -172,6 +177,10 @@ class Choice(Node):
     @property
     def is_empty(self) -> bool:
         return self.boolean and all(member.is_empty for member in self.members)
+
+    @property
+    def fleeting(self) -> FleetingSteps | None:
+        return next(filter(None, (member.fleeting for member in self.members)), None)
 
     def _make_row(self) -> Row:
         return merge_rows((member.row for member in self.members), choice)

@@ -10,7 +10,7 @@ from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, Node, intern_node
+from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
@@ -27,6 +27,10 @@ from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
 
 __all__ = ["Translator"]
+
+
+MAX_FLEETING = 4096
+"""Steps of a machine that are kept where texts are captured; one takes about 4 KiB."""
 
 
 class Translator:
@@ -49,6 +53,7 @@ class Translator:
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
         self._constants: Translator | None = None
+        self._fleeting = FleetingSteps(MAX_FLEETING)
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""
@@ -116,6 +121,7 @@ class Translator:
                 strings=self.strings,
                 others_without=self.others_without,
                 count_values=lambda term, most: Cardinality(self._normaliser, most).count(term),
+                fleeting=self._fleeting,
             ).node()
         return ObjectPlan(
             shape,
@@ -126,6 +132,7 @@ class Translator:
             is_empty=is_empty,
             is_barred=self._is_barred,
             value_node=self.value,
+            fleeting=self._fleeting,
         ).node()
 
     def _is_barred(self, term: Term) -> bool:

@@ -1,5 +1,6 @@
 """What one more costs does not grow with those before it; counted in steps, not in seconds."""
 
+import gc
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, Vocabulary, effort
+from state_machines.grammar import node as nodes
+from state_machines.json_schema import translate
 from state_machines.masks.mask_maker import MaskMaker
 
 _MANY = 10**9
@@ -134,3 +137,35 @@ def test_a_word_of_a_large_enumeration_costs_what_is_met_of_the_others() -> None
 
     few, many = (steps_of(write(count)) for count in (100, 1000))
     assert many < 2 * few
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "object"}, lambda word: json.dumps({word: 1, f"{word}b": {word: None}})),
+        ({"type": "array", "uniqueItems": True}, lambda word: json.dumps([word, [word, word]])),
+        (
+            {"uniqueItems": True, "items": {"type": "object"}},
+            lambda word: json.dumps([{word: 1}, {word: 2}]),
+        ),
+    ],
+)
+def test_a_machine_does_not_grow_with_the_texts_it_has_met(
+    schema: Any, text: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translate, "MAX_FLEETING", 64)
+    vocabulary = small_vocabulary()
+    machine = JsonSchemaStateMachine(schema)
+
+    def living_after(texts: list[str]) -> int:
+        for each in texts:
+            matcher = machine.matcher(vocabulary)
+            for byte in each.encode():
+                matcher.advance(byte)
+            assert matcher.is_accepting
+        gc.collect()
+        return len(nodes._TABLE)
+
+    some = [text(word) for word in words(200)]
+    few, many = living_after(some[:40]), living_after(some[40:])
+    assert many < few + 200

@@ -16,7 +16,7 @@ from state_machines.grammar.boolean import counts_any_symbol, difference
 from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, FleetingSteps, Node, intern_node
 from state_machines.grammar.nodes import Repetition, choice, literal, sequence
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
@@ -51,9 +51,11 @@ class ArrayPlan:
         strings: Callable[[Term], Node],
         others_without: Callable[[Term, Sequence[Any], int], Node],
         count_values: Callable[[Term, int], int],
+        fleeting: FleetingSteps,
     ) -> None:
         self.layout = layout
         self.depth = depth
+        self.fleeting = fleeting
         self.steps = ItemSteps(shape, table)
         self._is_empty = is_empty
         self._value_node = value_node
@@ -176,6 +178,11 @@ class DistinctItem(Continuation):
     def key(self) -> Hashable:
         """What tells this continuation from others."""
         return (type(self), id(self.plan), self.target, self.taken.key)
+
+    @property
+    def steps(self) -> FleetingSteps:
+        """Where the steps within the item are kept."""
+        return self.plan.fleeting
 
     def after(self, text: bytes) -> Node:
         """Return the node after the item written as ``text``."""

@@ -15,7 +15,15 @@ from state_machines.grammar.boolean import everything
 from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, collect, intern_node
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    FleetingSteps,
+    Node,
+    Row,
+    collect,
+    intern_node,
+)
 from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_CODE_POINT, byte_set
 from state_machines.json_schema.layout import Layout
@@ -45,9 +53,11 @@ class ObjectPlan:
         is_empty: Callable[[Term], bool],
         is_barred: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
+        fleeting: FleetingSteps,
     ) -> None:
         self.layout = layout
         self.depth = depth
+        self.fleeting = fleeting
         self.steps = MemberSteps(
             shape, table=table, any_order=any_order, is_empty=is_empty, is_barred=is_barred
         )
@@ -141,6 +151,11 @@ class Unlisted(Continuation):
     def key(self) -> Hashable:
         """What tells this continuation from others."""
         return (Unlisted, id(self.plan), self.state, id(self.cell))
+
+    @property
+    def steps(self) -> FleetingSteps:
+        """Where the steps within the name are kept."""
+        return self.plan.fleeting
 
     def after(self, text: bytes) -> Node:
         """Return the node after the name spelled by ``text``, closing quote included."""
