@@ -129,7 +129,9 @@ class Node:
         """The derivatives: disjoint symbol sets, each with the live node it leads to."""
         row = self._row
         if row is None:
-            row = self._row = self._make_row()
+            row = self._make_row()
+            if self.fleeting is None:
+                self._row = row
         return row
 
     def _make_row(self) -> Row:
@@ -157,14 +159,17 @@ class Node:
     def derivative(self, byte: int) -> Node:
         """Return what may follow ``byte`` (byte alphabet only); :data:`EMPTY` where nothing.
 
-        The answer is kept with the node; :meth:`step` gives it without keeping it.
+        The answer is kept with the node, unless that is :attr:`fleeting`; :meth:`step` gives it
+        without keeping it.
         """
         steps = self._steps
         if steps is None:
             steps = self._steps = {}
         step = steps.get(byte)
         if step is None:
-            step = steps[byte] = self.step(byte)
+            step = self.step(byte)
+            if self.fleeting is None:
+                steps[byte] = step
         return step
 
     def step(self, byte: int) -> Node:
@@ -189,7 +194,7 @@ class Node:
 
     @property
     def fleeting(self) -> FleetingSteps | None:
-        """Where steps are kept instead, of a state that depends on what has been written."""
+        """Where steps by texts are kept instead, of a state that depends on what was written."""
         return None
 
     def after(self, text: bytes) -> Node:

@@ -94,6 +94,10 @@ class Normaliser:
         # Machines are shared by threads, and what an answer did not need is evaluated later.
         self._lock = RLock()
 
+    def apart(self) -> Normaliser:
+        """Return one that reads keywords in the same way and knows no term yet."""
+        return Normaliser(self._keywords)
+
     def plain(self, place: Place) -> Values | None:
         """Return the head normal form of a schema that applies no other, else ``None``."""
         if self._keywords.applies_others(place):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node
 from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
@@ -28,6 +31,8 @@ from state_machines.json_schema.values import Values
 
 __all__ = ["Translator"]
 
+
+MAX_CONSTANTS = 16
 
 MAX_FLEETING = 4096
 """Steps of a machine that are kept where texts are captured; one takes about 4 KiB."""
@@ -52,7 +57,7 @@ class Translator:
         self._any_order = any_order
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
-        self._constants: Translator | None = None
+        self._constants = NodeMemo(MAX_CONSTANTS)
         self._fleeting = FleetingSteps(MAX_FLEETING)
 
     def value(self, term: Term, depth: int = 0) -> Node:
@@ -80,27 +85,33 @@ class Translator:
         """Return the strings among a term's values, as a language of code points."""
         return self._normaliser.values(term).strings
 
-    def others_without(self, term: Term, taken: Sequence[Any], depth: int) -> Node:
-        """Return the node of a term's values, less strings and some JSON values.
+    def others_without(self, term: Term, texts: Iterable[str], depth: int) -> Node:
+        """Return the node of a term's values, less strings and some values written as JSON.
 
         Scalars are left out as values, arrays and objects as texts.
         """
         values = replace(self._normaliser.values(term), strings=EMPTY)
         containers = self._containers(values, depth)
-        for value in taken:
-            if isinstance(value, list | dict):
-                containers = difference(containers, self._constant(value, depth), ANY_BYTE)
-        left = without_scalars(values, taken)
+        scalars = []
+        for text in sorted(texts):
+            if text.startswith(("[", "{")):
+                containers = difference(containers, self._constant(text, depth), ANY_BYTE)
+            else:
+                scalars.append(_parsed(text))
+        left = without_scalars(values, scalars)
         return choice((_scalars(left, any_spelling=self._any_spelling), containers))
 
-    def _constant(self, value: Any, depth: int) -> Node:
+    def _constant(self, text: str, depth: int) -> Node:
         """Return the node of one JSON value, in any spelling and order of its members."""
-        if self._constants is None:
-            self._constants = Translator(
-                self._normaliser, self._layout, any_order=True, any_spelling=True
-            )
-        table = self._normaliser.table
-        return self._constants.value(table.given(constant(value, table)), depth)
+
+        def make() -> Node:
+            # Apart, since there is no end of the values that may be written.
+            normaliser = self._normaliser.apart()
+            table = normaliser.table
+            apart = Translator(normaliser, self._layout, any_order=True, any_spelling=True)
+            return apart.value(table.given(constant(_parsed(text), table)), depth)
+
+        return self._constants.get((text, depth), make)
 
     def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
         return intern_node(
@@ -161,6 +172,10 @@ class Container(Lazy):
     def expand(self) -> Node:
         """Return the bracket and what follows it."""
         return self.translator.unfold(self.shape, self.depth)
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)
 
 
 def _scalars(values: Values, *, any_spelling: bool) -> Node:

@@ -8,9 +8,8 @@ taken are left out from the beginning (:class:`DistinctItem`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from state_machines.grammar.boolean import counts_any_symbol, difference
 from state_machines.grammar.capture import Continuation, captured
@@ -35,7 +34,7 @@ class ArrayPlan:
     """One array shape, prepared.
 
     ``strings`` gives the strings among a term's values as a language of code points;
-    ``others_without`` the node of its other values less some JSON values, given its depth;
+    ``others_without`` the node of its other values less some that are given as JSON, at a depth;
     ``count_values`` how many values a term surely has, counting no further than a number.
     """
 
@@ -49,7 +48,7 @@ class ArrayPlan:
         is_empty: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
         strings: Callable[[Term], Node],
-        others_without: Callable[[Term, Sequence[Any], int], Node],
+        others_without: Callable[[Term, Iterable[str], int], Node],
         count_values: Callable[[Term, int], int],
         fleeting: FleetingSteps,
     ) -> None:
@@ -116,7 +115,7 @@ class ArrayPlan:
         """Return what is left of a term's values that are no strings."""
         texts, node = self._others.get(term, (None, EMPTY))
         if texts != taken.texts:
-            node = self._others_without(term, taken.values, self.depth + 1)
+            node = self._others_without(term, taken.texts, self.depth + 1)
             self._others[term] = (taken.texts, node)
         return node
 

@@ -6,11 +6,8 @@ a word does not touch is shared with the set before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
 
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tries import with_word
@@ -70,11 +67,6 @@ class Taken:
     def key(self) -> Hashable:
         """Equal for equal values; holds no node."""
         return (self.free, id(self.words), self.texts)
-
-    @property
-    def values(self) -> list[Any]:
-        """What is no string, parsed."""
-        return [json.loads(text, parse_float=Decimal) for text in sorted(self.texts)]
 
     def with_free(self, word: str) -> Taken:
         """Return these and a string that may be looked at when it ends."""
