@@ -168,6 +168,7 @@ class Container(Lazy):
         self.translator = translator
         self.shape = shape
         self.depth = depth
+        self._first = 1 << ord("[" if isinstance(shape, ArrayShape) else "{")
 
     def expand(self) -> Node:
         """Return the bracket and what follows it."""

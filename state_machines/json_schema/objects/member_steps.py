@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -70,13 +71,16 @@ class MemberSteps:
         self.names = listed_names(shape)
         self.terms = [shape.value_of(name, table) for name in self.names]
         self.cells = [cell for cell in name_cells(shape, table) if not is_empty(cell.term)]
-        self._sorted_names = sorted(self.names)
         self._index = {name: index for index, name in enumerate(self.names)}
         self._claims = Claims(
             shape, dict(zip(self.names, self.terms, strict=True)), table, is_empty, is_barred
         )
-        self._listed_claims = list(map(self._claims.of, self.names, self.terms))
-        self._lacks = [self._claims.without(name) for name in self.names]
+        if self._claims.clauses:
+            self._listed_claims = list(map(self._claims.of, self.names, self.terms))
+            self._lacks = [self._claims.without(name) for name in self.names]
+        else:
+            self._listed_claims = [MemberClaims(0, ())] * len(self.names)
+            self._lacks = [0] * len(self.names)
         self._counts_to = max(shape.least, shape.most or 0)
         self._bounded = bool(self._counts_to or self._claims.all)
         self._ends: dict[MemberState, Members | None] = {}
@@ -86,6 +90,10 @@ class MemberSteps:
             allowed=sum(1 << index for index, there in enumerate(present) if there),
             missing=sum(1 << i for i, name in enumerate(self.names) if name in required),
         )
+
+    @cached_property
+    def _sorted_names(self) -> list[str]:
+        return sorted(self.names)
 
     @property
     def has_clauses(self) -> bool:

@@ -42,8 +42,12 @@ def listed_names(shape: ObjectShape) -> tuple[str, ...]:
 
 def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
     """Partition the unlisted names of a shape by the term of their values."""
-    cells: list[tuple[Node, Term]] = [(everything(ANY_CODE_POINT), TRUE)]
+    every = everything(ANY_CODE_POINT)
+    cells: list[tuple[Node, Term]] = [(every, TRUE)]
     for rule in shape.others:
+        if rule.names is every:  # Mostly it is, and there are objects by the thousand.
+            cells = [(names, table.all_of((term, rule.term))) for names, term in cells]
+            continue
         refined = []
         for names, term in cells:
             inside = intersection((names, rule.names))
