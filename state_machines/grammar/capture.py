@@ -96,10 +96,7 @@ class Captured(Node):
         self.text = text
         self.rest = rest
         self.then = then
-
-    @property
-    def fleeting(self) -> FleetingSteps | None:
-        return self.then.steps
+        self.fleeting = then.steps
 
     def _make_row(self) -> Row:
         return tuple(

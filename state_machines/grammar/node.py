@@ -89,6 +89,7 @@ class Node:
         "_row",
         "_steps",
         "boolean",
+        "fleeting",
         "mask",
         "max_length",
         "min_length",
@@ -102,6 +103,8 @@ class Node:
         self.min_length = min_length
         self.max_length = max_length
         self.boolean = boolean
+        self.fleeting: FleetingSteps | None = None
+        """Where steps by texts are kept instead, of a state that depends on what was written."""
         self._row: Row | None = None
         self._first: int | None = None
         self._steps: dict[int | bytes, Node] | None = None
@@ -191,11 +194,6 @@ class Node:
                 return fleeting.follow(self, text)
             step = steps[text] = self.after(text)
         return step
-
-    @property
-    def fleeting(self) -> FleetingSteps | None:
-        """Where steps by texts are kept instead, of a state that depends on what was written."""
-        return None
 
     def after(self, text: bytes) -> Node:
         """Return the derivative by a whole byte string."""

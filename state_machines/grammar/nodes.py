@@ -21,7 +21,6 @@ from state_machines.grammar.atoms import Branch, Literal, SymbolNode, branch, li
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
-    FleetingSteps,
     Node,
     Row,
     collect,
@@ -63,14 +62,11 @@ class Sequence(Node):
         )
         self.head = head
         self.tail = tail
+        self.fleeting = head.fleeting or (tail.fleeting if head.nullable else None)
 
     @property
     def is_empty(self) -> bool:
         return self.boolean and (self.head.is_empty or self.tail.is_empty)
-
-    @property
-    def fleeting(self) -> FleetingSteps | None:
-        return self.head.fleeting or (self.tail.fleeting if self.head.nullable else None)
 
     def _make_row(self) -> Row:
         # A loop, since thousands of nullable heads may stand in a row.
@@ -173,14 +169,11 @@ class Choice(Node):
             boolean=any(member.boolean for member in members),
         )
         self.members = members
+        self.fleeting = next(filter(None, (member.fleeting for member in members)), None)
 
     @property
     def is_empty(self) -> bool:
         return self.boolean and all(member.is_empty for member in self.members)
-
-    @property
-    def fleeting(self) -> FleetingSteps | None:
-        return next(filter(None, (member.fleeting for member in self.members)), None)
 
     def _make_row(self) -> Row:
         return merge_rows((member.row for member in self.members), choice)
