@@ -35,7 +35,8 @@ WIDE = 256
 
 MAX_MADE_BYTES = 32 << 20
 MAX_ENDINGS = 512
-"""Lists of names of which it is remembered where tokens end them."""
+FEW_WORDS = 64
+"""How many lists of up to so many names are remembered with where tokens end these."""
 
 MASK_OVERHEAD = 1500
 """Bytes that a mask and its key take beside its ids, roughly."""
@@ -262,7 +263,10 @@ class MaskMaker:
                     vertex = self._trie.vertex(lead + plain)
                     if vertex is not None:
                         spelled.append((lead + plain, vertex))
-            known = self._known_endings.put(key, (spelled, others))
+            known = spelled, others
+            # Long lists are of what was written: no other text has the same.
+            if len(words) <= FEW_WORDS:
+                self._known_endings.put(key, known)
         return known
 
     def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> list[int]:
