@@ -15,6 +15,7 @@ from state_machines import (
     JsonSchemaStateMachine,
     Matcher,
     PatternError,
+    RegexStateMachine,
     SchemaError,
     Vocabulary,
 )
@@ -60,6 +61,8 @@ class _Engine:
         self._vocabulary = Vocabulary.from_tokenizer(
             Tokenizer.from_file(str(source.path)), end_token_ids=source.end_token_ids
         )
+        # The tries that all masks need are made with the first matcher of a vocabulary.
+        RegexStateMachine("").matcher(self._vocabulary)
 
     def compile(self, schema: Any) -> _Compiled:
         try:
