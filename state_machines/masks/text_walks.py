@@ -2,8 +2,8 @@
 
 A language is walked over the :class:`~state_machines.masks.character_trie.CharacterTrie`, in one
 of four ways: not at all (any text), by a token's number of characters (bounds on the length), by
-the few vertices that differ from any text (names that are taken), or level by level in
-whole-array operations, with bounds on the length beside it.
+the few vertices that differ from any text (names that are taken), or as an automaton, with bounds
+on the length beside it.
 """
 
 from __future__ import annotations

@@ -20,6 +20,9 @@ from state_machines.masks.token_trie import TokenTrie
 
 __all__ = ["TrieWalk"]
 
+MANY_VISITS = 256
+"""Visits that are counted as work at once."""
+
 MAX_HEADS = 2048
 """Heads whose walks are remembered."""
 
@@ -43,7 +46,11 @@ class TrieWalk:
         trie = self._trie
         found: list[int] = []
         stack: list[tuple[Node, _Tail, int]] = [(start, None, vertex)]
+        visits = 0
         while stack:
+            visits += 1
+            if not visits % MANY_VISITS:
+                spend(MANY_VISITS)
             node, tail, at = stack.pop()
             while type(node) is Sequence:
                 tail = (node.tail, tail)
