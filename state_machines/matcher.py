@@ -46,7 +46,8 @@ class Matcher:
     def allowed_tokens(self) -> npt.NDArray[np.bool_]:
         """Return which tokens may come next: bool, shape (vocabulary.size,), read-only.
 
-        End tokens are among them exactly where the state accepts. Nothing is, once finished.
+        End tokens are among them exactly where the state accepts. Nothing is, once finished; nor
+        where no token of the vocabulary begins what must follow.
         """
         return self._store.allowed(EMPTY if self._finished else self._state)
 

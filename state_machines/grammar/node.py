@@ -113,10 +113,12 @@ class Node:
         """A weak reference to the mask that the state was given last."""
 
     def __del__(self) -> None:
-        if self._key is not None:
-            known = _TABLE.get(self._key)
+        # Not every node has one: it may not have been interned, or not even been made.
+        key = getattr(self, "_key", None)
+        if key is not None:
+            known = _TABLE.get(key)
             if known is not None and known() in (None, self):
-                _TABLE.pop(self._key, None)
+                _TABLE.pop(key, None)
 
     @property
     def family(self) -> Hashable | None:

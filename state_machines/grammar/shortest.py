@@ -24,7 +24,8 @@ def shortest_word(node: Node, *, budget: int = 100_000) -> bytes | None:
     came_from: dict[Node, tuple[Node, int]] = {}
     written = {node: 0}
     # Among equal hopes the longest word first: it is nearest to an end.
-    queue: list[tuple[int, int, int, Node]] = [(node.min_length, 0, 0, node)]
+    order = count()
+    queue: list[tuple[int, int, int, Node]] = [(node.min_length, 0, next(order), node)]
     done: set[Node] = set()
     while queue:
         *_, state = heappop(queue)
@@ -42,7 +43,7 @@ def shortest_word(node: Node, *, budget: int = 100_000) -> bytes | None:
                 written[target] = length
                 came_from[target] = (state, byte)
                 hope = length + target.min_length
-                heappush(queue, (hope, -length, len(came_from), target))
+                heappush(queue, (hope, -length, next(order), target))
     return None
 
 

@@ -13,14 +13,25 @@ from pathlib import Path
 
 __all__ = ["KERNEL", "Kernel"]
 
+VERSION = 2
+"""What ``walk.c`` says of itself; both are raised when a function changes."""
+
 LIBRARY = Path(__file__).with_name("walk.so")
 
 
 class Kernel:
-    """The functions of the compiled library. Raises :class:`OSError` if it cannot be loaded."""
+    """The functions of the compiled library.
+
+    Raises :class:`OSError` if it cannot be loaded, or was compiled from another ``walk.c``, and
+    :class:`ValueError` if it is another library.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._walk = ctypes.CDLL(str(path)).walk
+        library = ctypes.CDLL(str(path))
+        version = ctypes.c_int32.in_dll(library, "version").value
+        if version != VERSION:
+            raise OSError(f"{path} is of version {version}, not {VERSION}: install again")
+        self._walk = library.walk
         pointer, number = ctypes.c_void_p, ctypes.c_int32
         self._walk.argtypes = [
             *[pointer] * 3,
@@ -55,7 +66,7 @@ class Kernel:
 def _load() -> Kernel | None:
     try:
         return Kernel(LIBRARY)
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 

@@ -67,8 +67,9 @@ class Lexemes:
             path = trie.path(lead)
             for vertex in path:
                 inside[trie.tokens_at(vertex)] = True
-            if len(path) == len(lead) and trie.has_children(path[-1]):
-                walks.append(self._text(path[-1], text))
+            end = path[-1] if path else 0
+            if len(path) == len(lead) and trie.has_children(end):
+                walks.append(self._text(end, text))
         for walk in walks:
             inside |= walk.inside
         return _LedWalk(inside, walks, leads, self._suffixes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 from weakref import ref
 
@@ -33,7 +34,7 @@ __all__ = ["MaskMaker", "TokenMask"]
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
-MAX_MADE_BYTES = 32 << 20
+MAX_MADE_BYTES = 64 << 20
 MAX_ENDINGS = 512
 FEW_WORDS = 64
 """How many lists of up to so many names are remembered with where tokens end these."""
@@ -104,13 +105,14 @@ class _Part(NamedTuple):
 
 
 class _Parts:
-    """What a mask is put together from: lexemes, and a few ids."""
+    """What a mask is put together from: lexemes, a few ids, and arrays of many."""
 
-    __slots__ = ("few", "walks")
+    __slots__ = ("few", "ids", "walks")
 
     def __init__(self) -> None:
         self.walks: list[_Part] = []
         self.few: list[int] = []
+        self.ids: list[Ids] = []
 
     def key(self) -> Hashable:
         """Return the same for the same set."""
@@ -118,7 +120,8 @@ class _Parts:
             (part.walk.number, id(part.beyond), part.numbers, part.vertices, part.listed)
             for part in self.walks
         )
-        return walks, frozenset(self.few)
+        many = [blake2b(ids.tobytes(), digest_size=16).digest() for ids in self.ids]
+        return walks, frozenset(self.few), frozenset(many)
 
 
 class MaskMaker:
@@ -136,10 +139,16 @@ class MaskMaker:
 
     def mask(self, state: Node) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
         """Return the tokens allowed in a state, compactly and as an array."""
+        return self._made_of(self._parts(state))
+
+    def _parts(self, state: Node) -> _Parts:
         parts = _Parts()
         if state.nullable:
             parts.few += self._end_ids
         self._collect(state, parts)
+        return parts
+
+    def _made_of(self, parts: _Parts) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
         key = parts.key()
         mask = self._made.get(key)
         dense = None if mask is None else mask.dense(self._size)
@@ -151,7 +160,7 @@ class MaskMaker:
         return mask, dense
 
     def _put_together(self, parts: _Parts) -> TokenMask:
-        few = np.array(parts.few, np.int32)
+        few = joined([np.array(parts.few, np.int32), *parts.ids])
         if not parts.walks:
             return TokenMask(self, None, few, NO_IDS)
         main = max(parts.walks, key=lambda part: part.walk.count)
@@ -178,7 +187,7 @@ class MaskMaker:
     def _collect_way(self, state: Node, parts: _Parts) -> None:
         wider = without_taken(state)
         if wider is not None:
-            parts.few += self._less_taken(state, *wider)
+            parts.ids.append(self._less_taken(state, *wider))
             return
         found = split(state)
         if found is None or self._is_narrow(found):
@@ -192,7 +201,17 @@ class MaskMaker:
         excepted = self._exceptions(state, found, walk, parts.few) if found.captures else NOTHING
         parts.walks.append(_Part(walk, beyond, numbers, *excepted))
         if found.rest is not None and found.before.nullable and found.text.nullable:
-            self._collect(found.rest, parts)
+            self._collect_after_nothing(state, found, found.rest, parts)
+
+    def _collect_after_nothing(self, state: Node, found: Split, rest: Node, parts: _Parts) -> None:
+        """Collect the tokens that go on where a lexeme is left out."""
+        if not found.captures:
+            self._collect(rest, parts)
+        elif found.captures[-1].rest is not found.text:
+            # What goes on after the captured text is said for any text.
+            _, allowed = self._made_of(self._parts(rest))
+            parts.few += self._exactly(state, np.flatnonzero(allowed).astype(np.int32))
+        # Else the captured text would be empty, and a captured text has been begun.
 
     def _is_narrow(self, found: Split) -> bool:
         """Whether a state is walked vertex by vertex."""
@@ -269,7 +288,7 @@ class MaskMaker:
                 self._known_endings.put(key, known)
         return known
 
-    def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> list[int]:
+    def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> Ids:
         """Return the tokens of a wider state, less those that lead into what is taken."""
         allowed = self.mask(wider)[1].copy()
         beginning = [sequence(text, everything(ANY_BYTE)) for text in taken]
@@ -278,7 +297,7 @@ class MaskMaker:
         doubtful = doubtful[allowed[doubtful]]
         allowed[doubtful] = False
         allowed[self._exactly(state, doubtful)] = True
-        return np.flatnonzero(allowed).tolist()
+        return np.flatnonzero(allowed).astype(np.int32)
 
     def _exactly(self, state: Node, token_ids: Ids) -> list[int]:
         forms = self._forms

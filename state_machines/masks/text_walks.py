@@ -27,7 +27,7 @@ from state_machines.masks.walks_by_text import WalksByText
 
 __all__ = ["StringTokens", "TextWalk"]
 
-MAX_WALK_BYTES = 12 << 20
+MAX_WALK_BYTES = 24 << 20
 
 MAX_KEPT = 32
 """Languages without their bounds that are kept alive: nobody else may hold them."""
@@ -61,8 +61,10 @@ class StringTokens:
     def walk(self, text: Node) -> TextWalk:
         """Return what a language of characters makes of the tokens."""
         text, least, most = _without_bounds(text)
-        # What is further away than the longest token makes no difference yet.
-        least = min(least, self._longest)
+        # What is further away than the longest token makes no difference yet. Beside a pattern, a
+        # lower bound does: it shuts out what the pattern can only end before.
+        if text is everything(ANY_CODE_POINT):
+            least = min(least, self._longest)
         if most is not None and most >= self._reach(text, least):
             most = None
         walk = self._walks.get(text, (least, most))
@@ -88,7 +90,10 @@ class StringTokens:
         reach = known.get(least)
         if reach is None:
             automaton, _ = self._states(text, least, None)
-            reach = known[least] = self._longest + max(map(shortest_length, automaton.nodes[1:]))
+            # Also what follows letters that no token writes: tokens may begin them.
+            met = {target for node in automaton.nodes[1:] for _, target in node.row}
+            shortest = max(map(shortest_length, met), default=0)
+            reach = known[least] = self._longest + shortest
         return reach
 
     @cached_property

@@ -11,6 +11,8 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
+EXPORTED const int32_t version = 2;
+
 /* Go through the vertices of a trie in order, from `from` on, and write their states.
  *
  * Trie: vertices by level, so that parents come first; parent[v], letter[v] and depth[v].

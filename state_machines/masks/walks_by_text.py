@@ -11,6 +11,9 @@ from state_machines.masks.recent import RecentWeak
 
 __all__ = ["WalksByText"]
 
+MAX_KINDS = 64
+"""Walks of one language; of more, those made first go."""
+
 _K = TypeVar("_K", bound=Hashable)
 _W = TypeVar("_W", bound=LexemeWalk)
 
@@ -31,6 +34,9 @@ class WalksByText(Generic[_K, _W]):
 
     def put(self, text: Node, kind: _K, walk: _W) -> _W:
         """Keep a walk, and return it."""
-        walks = {**(self._texts.get(text) or {}), kind: walk}
+        walks = dict(self._texts.get(text) or {})
+        while len(walks) >= MAX_KINDS:
+            del walks[next(iter(walks))]
+        walks[kind] = walk
         self._texts.put(text, walks, sum(known.weight for known in walks.values()))
         return walk

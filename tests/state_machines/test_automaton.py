@@ -95,3 +95,10 @@ def test_states_are_good_until_the_next_walk() -> None:
     assert np.count_nonzero(first) == 3
     states_at_vertices(Automaton(literal(b"xx"), byte_ranges), trie)
     assert np.count_nonzero(first) == 1
+
+
+@pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled")
+def test_a_library_of_another_version_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state_machines.masks.kernel.VERSION", 1)
+    with pytest.raises(OSError, match="install again"):
+        Kernel(LIBRARY)

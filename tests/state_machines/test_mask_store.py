@@ -14,7 +14,14 @@ from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.masks import lexemes, mask_maker, mask_store, text_walks, ways
+from state_machines.masks import (
+    lexemes,
+    mask_maker,
+    mask_store,
+    text_walks,
+    walks_by_text,
+    ways,
+)
 
 SCHEMAS: dict[str, Any] = {
     "open": {
@@ -132,3 +139,47 @@ def test_threads_with_one_machine_see_right_masks() -> None:
 
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(differing, range(100 * round_, 100 * round_ + 16))) == 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        # A lower bound beyond the longest token shuts out what a pattern must end before.
+        ({"type": "string", "pattern": "^([A-Z]{20}|[a-z]*)$", "minLength": 30}, b""),
+        ({"type": "string", "pattern": "^([a-z]*|([0-9][0-9])*)$", "minLength": 501}, b'"'),
+        # An upper bound counts for characters that are begun and that no token writes whole.
+        ({"type": "string", "pattern": "^(é{30}|[a-z]*)$", "maxLength": 20}, b""),
+        ({"type": "string", "pattern": "^(\U00012000{300}|[a-z])$", "maxLength": 200}, b'"'),
+        # The item that has just ended is taken, too.
+        ({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, b"[2"),
+        (
+            {
+                "type": "array",
+                "items": {"type": "object", "properties": {"n": {"type": "number"}}},
+                "uniqueItems": True,
+            },
+            b'[{"n": 2',
+        ),
+    ],
+)
+def test_bounds_and_taken_values_reach_beyond_a_token(
+    schema: Any, text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mask_maker, "WIDE", 1)
+    monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+    forms = [bytes((byte,)) for byte in range(256)]
+    forms += [b'"A', b'"a', b'"1', b'"\\', b"\\u", b"12", b"Ab", b", 2,", b", 2]", b", 3]"]
+    forms += [b'}, {"n": 2}', b'}, {"n": 3}']
+    vocabulary = Vocabulary([*forms, b"end"], end_token_ids=[len(forms)])
+    state = JsonSchemaStateMachine(schema).start.after(text)
+    mask = Matcher(state, vocabulary).allowed_tokens()
+    assert np.array_equal(mask, brute_force_mask(state, vocabulary))
+
+
+def test_walks_of_one_language_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walks_by_text, "MAX_KINDS", 3)
+    vocabulary = small_vocabulary()
+    for limit in range(8):
+        state = JsonSchemaStateMachine({"type": "string", "maxLength": limit}).start
+        mask = Matcher(state, vocabulary).allowed_tokens()
+        assert np.array_equal(mask, brute_force_mask(state, vocabulary))
