@@ -8,12 +8,12 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from state_machines.grammar.boolean import difference, intersection
+from state_machines.grammar.boolean import complement, difference, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.objects.claims import Claims, MemberClaims
-from state_machines.json_schema.objects.conditions import Matching
+from state_machines.json_schema.objects.conditions import Absent, Matching, Present
 from state_machines.json_schema.objects.demands import Members, Offer, members_that_meet
 from state_machines.json_schema.objects.names import (
     NameCell,
@@ -27,10 +27,18 @@ from state_machines.json_schema.objects.object_shape import (
     ObjectShape,
     names_language,
     without_names,
+    word_in,
 )
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["MemberState", "MemberSteps"]
+
+
+MANY_NAMES = 64
+"""Names of a kind, from which on taking one leaves enough."""
+
+MAX_REMEMBERED = 4096
+"""Names of which it is remembered whether they play a part."""
 
 
 class MemberState(NamedTuple):
@@ -84,6 +92,8 @@ class MemberSteps:
         self._counts_to = max(shape.least, shape.most or 0)
         self._bounded = bool(self._counts_to or self._claims.all)
         self._ends: dict[MemberState, Members | None] = {}
+        self._mattering: dict[str, bool] = {}
+        self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
         present = [not is_empty(term) for term in self.terms]
         required = frozenset(shape.required)
         self.start = MemberState(
@@ -257,6 +267,7 @@ class MemberSteps:
         ``before`` is the state before the member ``written``: what could complete the object then
         often still can.
         """
+        state, before = self._essential(state), self._essential(before)
         if state in self._ends:
             return self._ends[state] is not None
         end = self._known_end(before)
@@ -265,6 +276,48 @@ class MemberSteps:
         if not state.unlisted:
             self._ends[state] = end
         return end is not None
+
+    def _essential(self, state: MemberState) -> MemberState:
+        """Return a state without the names that are taken and play no part in what may follow."""
+        spare = len(state.unlisted) + self.shape.least + len(self._claims.clauses) + 3
+        if not state.unlisted or spare > MANY_NAMES:
+            return state
+        return state._replace(unlisted=frozenset(filter(self._matters, state.unlisted)))
+
+    def _matters(self, name: str) -> bool:
+        """Whether a clause speaks of a name by itself, or there are few of its kind."""
+        known = self._mattering.get(name)
+        if known is None:
+            if len(self._mattering) >= MAX_REMEMBERED:
+                self._mattering.clear()
+            known = self._mattering[name] = name in self._named or self._is_scarce(name)
+        return known
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        conditions = (c for clause in self._claims.clauses for c in clause)
+        return frozenset(c.name for c in conditions if isinstance(c, Absent | Present))
+
+    @cached_property
+    def _languages(self) -> list[Node]:
+        """The languages of names that clauses speak of."""
+        conditions = (c for clause in self._claims.clauses for c in clause)
+        return list(dict.fromkeys(c.names for c in conditions if isinstance(c, Matching)))
+
+    def _is_scarce(self, name: str) -> bool:
+        """Whether few names of the same cell are in just the languages that this one is in."""
+        among = tuple(word_in(language, name) for language in self._languages)
+        for index, cell in enumerate(self.cells):
+            if word_in(cell.names, name):
+                if (index, among) not in self._scarce:
+                    kind = cell.names
+                    for language, is_in in zip(self._languages, among, strict=True):
+                        other = language if is_in else complement(language, ANY_CODE_POINT)
+                        kind = intersection((kind, other))
+                    is_scarce = count_words(kind, MANY_NAMES) < MANY_NAMES
+                    self._scarce[index, among] = is_scarce
+                return self._scarce[index, among]
+        return True
 
     def _known_end(self, state: MemberState) -> Members | None:
         if state not in self._ends and not state.unlisted:
