@@ -1,4 +1,4 @@
-"""Shortest words: the least that must still be written."""
+"""Lengths of words: the least that must still be written, and whether there is a most."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, Node, live_bytes
 
-__all__ = ["shortest_length", "shortest_word"]
+__all__ = ["has_endless_words", "shortest_length", "shortest_word"]
 
 
 def shortest_word(node: Node, *, budget: int = 100_000) -> bytes | None:
@@ -56,6 +56,31 @@ def shortest_length(node: Node) -> int:
     if known is None:
         known = _LENGTHS[node] = _search_length(node)
     return known
+
+
+def has_endless_words(node: Node, *, budget: int = 1000) -> bool:
+    """Whether a language surely has words beyond any length: a state that leads back to itself.
+
+    Looks at no more than ``budget`` states; rows lead to nothing but states that have words.
+    """
+    above: set[Node] = set()
+    done: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False)]
+    while stack:
+        state, is_left = stack.pop()
+        if is_left:
+            above.discard(state)
+            done.add(state)
+        elif state in above:
+            return True
+        elif state not in done:
+            if len(above) + len(done) >= budget:
+                return False
+            spend()
+            above.add(state)
+            stack.append((state, True))
+            stack.extend((target, False) for _, target in state.row)
+    return False
 
 
 _LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()

@@ -16,7 +16,7 @@ import numpy as np
 from state_machines.grammar.boolean import Intersection, counts_any_symbol, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import Repetition, repetition, symbols
-from state_machines.grammar.shortest import shortest_length
+from state_machines.grammar.shortest import has_endless_words, shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
 from state_machines.masks.character_trie import CharacterTrie, Flags
@@ -56,15 +56,16 @@ class StringTokens:
         """The leaving tokens, by their places among these, that go on beyond the quote."""
         self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(MAX_WALK_BYTES)
         self._kept: Recent[Node, None] = Recent(MAX_KEPT)
+        self._endless: RecentWeak[Node, bool] = RecentWeak(MAX_REACHES)
         self._reaches: RecentWeak[Node, dict[int, int]] = RecentWeak(MAX_REACHES)
 
     def walk(self, text: Node) -> TextWalk:
         """Return what a language of characters makes of the tokens."""
         text, least, most = _without_bounds(text)
         # What is further away than the longest token makes no difference yet. Beside a pattern, a
-        # lower bound does: it shuts out what the pattern can only end before.
-        if text is everything(ANY_CODE_POINT):
-            least = min(least, self._longest)
+        # lower bound may: it shuts out what the pattern can only end before.
+        if least > self._longest and (most is None or text is everything(ANY_CODE_POINT)):
+            least = self._longest if self._is_endless(text) else least
         if most is not None and most >= self._reach(text, least):
             most = None
         walk = self._walks.get(text, (least, most))
@@ -89,12 +90,23 @@ class StringTokens:
         known = self._reaches.get(text) or self._reaches.put(text, {})
         reach = known.get(least)
         if reach is None:
-            automaton, _ = self._states(text, least, None)
-            # Also what follows letters that no token writes: tokens may begin them.
-            met = {target for node in automaton.nodes[1:] for _, target in node.row}
-            shortest = max(map(shortest_length, met), default=0)
+            shortest = max(map(shortest_length, self._met(text, least)), default=0)
             reach = known[least] = self._longest + shortest
         return reach
+
+    def _is_endless(self, text: Node) -> bool:
+        """Whether a language has words of any length, whatever a token makes of it."""
+        if text is everything(ANY_CODE_POINT):
+            return True
+        known = self._endless.get(text)
+        if known is None:
+            known = self._endless.put(text, all(map(has_endless_words, self._met(text, 0))))
+        return known
+
+    def _met(self, text: Node, least: int) -> set[Node]:
+        """Return the states that tokens lead to, and those of characters that they begin."""
+        automaton, _ = self._states(text, least, None)
+        return {target for node in automaton.nodes[1:] for _, target in node.row}
 
     @cached_property
     def free(self) -> TextWalk:

@@ -147,6 +147,7 @@ def test_threads_with_one_machine_see_right_masks() -> None:
         # A lower bound beyond the longest token shuts out what a pattern must end before.
         ({"type": "string", "pattern": "^([A-Z]{20}|[a-z]*)$", "minLength": 30}, b""),
         ({"type": "string", "pattern": "^([a-z]*|([0-9][0-9])*)$", "minLength": 501}, b'"'),
+        ({"type": "string", "pattern": "^([a-c]x?)*$", "minLength": 4000}, b'"'),
         # An upper bound counts for characters that are begun and that no token writes whole.
         ({"type": "string", "pattern": "^(é{30}|[a-z]*)$", "maxLength": 20}, b""),
         ({"type": "string", "pattern": "^(\U00012000{300}|[a-z])$", "maxLength": 200}, b'"'),

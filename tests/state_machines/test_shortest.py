@@ -7,7 +7,8 @@ import pytest
 
 from state_machines import JsonSchemaStateMachine, RegexStateMachine
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.shortest import shortest_word
+from state_machines.grammar.shortest import has_endless_words, shortest_word
+from state_machines.regex import compile_pattern
 
 
 @pytest.mark.parametrize("pattern", ["a*b{2,}", "(a|bb)a|ab*a", "a{3}|b{2}(a|b){2}", "(ab)*", "b"])
@@ -50,3 +51,16 @@ def test_the_empty_language_has_none() -> None:
 def test_a_budget_ends_the_search() -> None:
     with pytest.raises(OverflowError):
         shortest_word(RegexStateMachine("(a|b){30}c").start, budget=5)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_endless"),
+    [("a*", True), ("a{2,9}", False), ("(ab|c)+d", True), ("a|bc", False), (r"[^b]*x{3}", True)],
+)
+def test_endless_words(pattern: str, is_endless: bool) -> None:
+    assert has_endless_words(compile_pattern(pattern, search=False)) is is_endless
+
+
+def test_endless_words_within_a_budget() -> None:
+    assert not has_endless_words(compile_pattern("a{50}b*", search=False), budget=40)
+    assert has_endless_words(compile_pattern("a{50}b*", search=False), budget=60)
