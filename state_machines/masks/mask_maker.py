@@ -35,6 +35,7 @@ WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
 MAX_MADE_BYTES = 64 << 20
+MAX_ARRAY_BYTES = 16 << 20
 MAX_ENDINGS = 512
 FEW_WORDS = 64
 """How many lists of up to so many names are remembered with where tokens end these."""
@@ -53,23 +54,28 @@ _Endings: TypeAlias = tuple[list[tuple[bytes, int]], list[str]]
 class TokenMask:
     """A set of token ids: those inside a lexeme (if there is one) but ``less``, and ``others``.
 
-    It holds on to no walk, and is of no use any more when that of its lexeme is forgotten.
+    ``own`` are the bytes of its arrays that no other mask has. It holds on to no walk, and is of no
+    use any more when that of its lexeme is forgotten.
     """
 
-    __slots__ = ("__weakref__", "_less", "_lexeme", "_others", "maker", "shared")
+    __slots__ = ("__weakref__", "_less", "_lexeme", "_others", "maker", "shared", "weight")
 
-    def __init__(self, maker: object, lexeme: LexemeWalk | None, others: Ids, less: Ids) -> None:
+    def __init__(
+        self,
+        maker: object,
+        lexeme: LexemeWalk | None,
+        others: Sequence[Ids],
+        less: Ids,
+        own: int,
+    ) -> None:
         self.maker = maker
+        self.weight = MASK_OVERHEAD + own
+        """The bytes that the mask takes, roughly."""
         self._lexeme = None if lexeme is None else ref(lexeme)
         self._others = others
         self._less = less
         self.shared: ref[npt.NDArray[np.bool_]] | None = None
         """The array that was last handed out for it, while it lives."""
-
-    @property
-    def weight(self) -> int:
-        """The bytes that the mask takes, roughly."""
-        return MASK_OVERHEAD + self._others.nbytes + self._less.nbytes
 
     def dense(self, size: int) -> npt.NDArray[np.bool_] | None:
         """Return the set as a read-only bool array of shape (size,); ``None`` if it is lost."""
@@ -84,7 +90,8 @@ class TokenMask:
         else:
             return None
         mask[self._less] = False
-        mask[self._others] = True
+        for ids in self._others:
+            mask[ids] = True
         mask.flags.writeable = False
         self.shared = ref(mask)
         return mask
@@ -135,6 +142,7 @@ class MaskMaker:
         self._trie_walk = TrieWalk(self._trie)
         self._lexemes = Lexemes(self._trie, self._size)
         self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
+        self._arrays: Recent[Hashable, tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
         self._made: Recent[Hashable, TokenMask] = Recent(MAX_MADE_BYTES)
 
     def mask(self, state: Node) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
@@ -161,20 +169,35 @@ class MaskMaker:
 
     def _put_together(self, parts: _Parts) -> TokenMask:
         few = joined([np.array(parts.few, np.int32), *parts.ids])
+        own = few.nbytes
         if not parts.walks:
-            return TokenMask(self, None, few, NO_IDS)
+            return TokenMask(self, None, [few], NO_IDS, own)
         main = max(parts.walks, key=lambda part: part.walk.count)
         others, less = [few], NO_IDS
         for part in parts.walks:
-            excepted = self._excepted(part.vertices, part.listed)
-            if part.beyond is not None:
-                others.append(_without(part.beyond.tokens(part.numbers), excepted))
+            # Many masks differ in little else than the lexemes' walks: these arrays are shared.
+            key = (part.walk.number, id(part.beyond), *part[2:], part is main)
+            arrays = self._arrays.get(key)
+            if arrays is None:
+                arrays = self._arrays_of(part, part is not main)
+                size = sum(ids.nbytes for ids in arrays)
+                self._arrays.put(key, arrays, size + MASK_OVERHEAD)
+                own += size
+            ids, excepted = arrays
+            others.append(ids)
             if part is main:
                 less = excepted
-            else:
-                inside = np.flatnonzero(part.walk.inside).astype(np.int32)
-                others.append(_without(inside, excepted))
-        return TokenMask(self, main.walk, joined(others), less)
+        return TokenMask(self, main.walk, others, less, own)
+
+    def _arrays_of(self, part: _Part, with_inside: bool) -> tuple[Ids, Ids]:
+        """Return the tokens of a part that are no more inside its lexeme, and those excepted."""
+        excepted = self._excepted(part.vertices, part.listed)
+        found: list[Ids] = []
+        if part.beyond is not None:
+            found.append(part.beyond.tokens(part.numbers))
+        if with_inside:
+            found.append(np.flatnonzero(part.walk.inside).astype(np.int32))
+        return _without(joined(found), excepted), excepted
 
     def _excepted(self, vertices: tuple[int, ...], listed: bytes) -> Ids:
         found = [self._trie.tokens_from(vertex) for vertex in vertices]

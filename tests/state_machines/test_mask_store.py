@@ -62,6 +62,7 @@ def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(lexemes, "MAX_WALK_BYTES", 1)
         monkeypatch.setattr(text_walks, "MAX_WALK_BYTES", 1)
         monkeypatch.setattr(mask_maker, "MAX_MADE_BYTES", 1)
+        monkeypatch.setattr(mask_maker, "MAX_ARRAY_BYTES", 1)
         monkeypatch.setattr(mask_store, "MAX_DENSE_BYTES", 1)
     return small_vocabulary()
 
