@@ -12,7 +12,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -35,7 +35,7 @@ __all__ = [
 
 Mask = npt.NDArray[np.bool_]
 
-WALK_OVERHEAD = 4000
+WALK_OVERHEAD = 2500
 """Bytes of a walk beside its tokens."""
 
 MAX_RESTS = 4
@@ -116,26 +116,36 @@ class LexemeWalk:
     :meth:`beyond`. ``number`` tells it from every other walk.
     """
 
-    __slots__ = ("__weakref__", "_bits", "_size", "count", "number")
+    __slots__ = ("__weakref__", "_is_listed", "_kept", "_size", "count", "number")
 
     leads: Sequence[bytes] | None = None
     """The byte strings before the text of a JSON string, if the lexeme is such."""
 
     def __init__(self, inside: Mask) -> None:
-        self._bits = np.packbits(inside)
-        self._size = len(inside)
         self.count = int(np.count_nonzero(inside))
+        self._size = len(inside)
+        # Whichever is smaller: the tokens' ids, or a bit for every token.
+        self._is_listed = 32 * self.count < self._size
+        self._kept: npt.NDArray[Any]
+        if self._is_listed:
+            self._kept = np.flatnonzero(inside).astype(np.int32)
+        else:
+            self._kept = np.packbits(inside)
         self.number = next(_NUMBERS)
 
     @property
     def inside(self) -> Mask:
         """The tokens that stay inside or end with the lexeme: bool, shape (vocabulary size,)."""
-        return np.unpackbits(self._bits, count=self._size).view(np.bool_)
+        if not self._is_listed:
+            return np.unpackbits(self._kept, count=self._size).view(np.bool_)
+        found = np.zeros(self._size, np.bool_)
+        found[self._kept] = True
+        return found
 
     @property
     def weight(self) -> int:
         """The bytes that the walk takes, roughly."""
-        return self._bits.nbytes + WALK_OVERHEAD
+        return self._kept.nbytes + WALK_OVERHEAD
 
     def beyond(self, first: int) -> Beyond:
         """Return tokens that go on beyond the lexeme, at least those with a byte of a set."""

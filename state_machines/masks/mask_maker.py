@@ -34,7 +34,7 @@ __all__ = ["MaskMaker", "TokenMask"]
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
-MAX_MADE_BYTES = 64 << 20
+MAX_MADE_BYTES = 48 << 20
 MAX_ARRAY_BYTES = 16 << 20
 MAX_ENDINGS = 512
 FEW_WORDS = 64

@@ -11,7 +11,7 @@ from state_machines.masks.recent import RecentWeak
 
 __all__ = ["WalksByText"]
 
-MAX_KINDS = 64
+MAX_KINDS = 512
 """Walks of one language; of more, those made first go."""
 
 _K = TypeVar("_K", bound=Hashable)
