@@ -22,6 +22,7 @@ from long_lived import LONG_LIVED, lines
 from memory_worker import MemoryJob
 from mutations import different_lines
 from records import write_record
+from supervisor import run_worker
 from tables import aligned
 
 __all__ = ["curve_rows", "main", "point_after"]
@@ -103,14 +104,7 @@ def _curve(job: MemoryJob, subject: str) -> dict[str, Any]:
     """Run a worker to its end, or to where it dies: the curve then says why it ends there."""
     job_file = Path(job.points).with_suffix(".job")
     job_file.write_text(json.dumps(asdict(job)), encoding="utf-8")
-    process = subprocess.run(
-        [sys.executable, str(_WORKER), str(job_file)],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    process = run_worker(_WORKER, job_file)
     points = Path(job.points)
     found = points.read_text(encoding="utf-8").splitlines() if points.exists() else []
     died = None

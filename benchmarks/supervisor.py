@@ -13,7 +13,14 @@ from typing import Any
 
 from worker import CaseResult, Job, Verdict
 
-__all__ = ["Ending", "EngineRun", "EngineUnavailableError", "read_results", "run_engine"]
+__all__ = [
+    "Ending",
+    "EngineRun",
+    "EngineUnavailableError",
+    "read_results",
+    "run_engine",
+    "run_worker",
+]
 
 _WORKER = Path(__file__).with_name("worker.py")
 
@@ -82,19 +89,24 @@ def run_engine(job: Job, names: Sequence[str], positions: Sequence[int], passes:
     return run
 
 
+def run_worker(worker: Path, job_file: Path) -> subprocess.CompletedProcess[str]:
+    """Run a worker's script to its end, whatever that is."""
+    return subprocess.run(
+        [sys.executable, str(worker), str(job_file)],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
 def _run_process(job: Job, names: Sequence[str], run: EngineRun) -> Ending:
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.jsonl")
         job_file = Path(folder, "job.json")
         job_file.write_text(json.dumps(asdict(replace(job, results=str(results)))))
-        process = subprocess.run(
-            [sys.executable, str(_WORKER), str(job_file)],
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        process = run_worker(_WORKER, job_file)
         complaint = process.stderr.strip()
         lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
     ending = read_results(lines)

@@ -10,7 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 
-from state_machines.grammar.node import EMPTY, EPSILON, FleetingSteps, Node, Row, intern_node
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    FleetingSteps,
+    Node,
+    Row,
+    collect,
+    intern_node,
+)
 from state_machines.grammar.nodes import choice, sequence
 from state_machines.grammar.symbols import bytes_in
 
@@ -99,7 +107,7 @@ class Captured(Node):
         self.fleeting = then.steps
 
     def _make_row(self) -> Row:
-        return tuple(
+        return collect(
             (1 << byte, self._step(byte, target))
             for symbols, target in self.rest.row
             for byte in bytes_in(symbols)

@@ -9,7 +9,6 @@ on the length beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
 
@@ -108,11 +107,6 @@ class StringTokens:
         automaton, _ = self._states(text, least, None)
         return {target for node in automaton.nodes[1:] for _, target in node.row}
 
-    @cached_property
-    def free(self) -> TextWalk:
-        """Any text."""
-        return self._bounded(0, None)
-
     def result(self, is_live: Flags, begun: Flags, leaves: Flags) -> TextWalk:
         """Make a walk of what stays inside.
 
@@ -162,7 +156,8 @@ class StringTokens:
                         stack.extend((target, child) for child in trie.spelling(vertex, letter))
             if covered < len(ANY_CODE_POINT):
                 return None
-        leaves, inside = self.free.leaves, self.free.inside
+        free = self.walk(anything)
+        leaves, inside = free.leaves, free.inside
         for vertex in refusing:
             first, last = np.searchsorted(trie.leaving_at, (vertex, vertex + 1))
             leaves[first:last] = False

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.grammar.symbols import byte_set, bytes_in
+from state_machines.grammar.symbols import byte_set
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
 
@@ -90,7 +90,6 @@ class TokenTrie:
         self._vertices: dict[bytes, int | None] = {}
         self._counts: dict[int, int] = {}
         self._bytes_below: dict[int, int] = {}
-        self._root = {self._marks[vertex]: vertex for vertex in self.children(0)}
 
     @cached_property
     def letter(self) -> Ids:
@@ -121,18 +120,12 @@ class TokenTrie:
         """Return the vertices below one that a text leads through, as far as tokens go."""
         path: list[int] = []
         for byte in text:
-            child = self._child(vertex, byte)
-            if child is None:
+            first, last = self._first_child[vertex], self._first_child[vertex + 1]
+            vertex = self._marks.find(byte, first, last)
+            if vertex < 0:
                 break
-            path.append(child)
-            vertex = child
+            path.append(vertex)
         return path
-
-    def _child(self, vertex: int, byte: int) -> int | None:
-        if vertex == 0:
-            return self._root.get(byte)
-        child = self._marks.find(byte, self._first_child[vertex], self._first_child[vertex + 1])
-        return None if child < 0 else child
 
     def vertex(self, text: bytes) -> int | None:
         """Return the vertex of a text; ``None`` if no token begins with it."""
@@ -215,8 +208,7 @@ class TokenTrie:
         """Return the number of tokens that begin with a byte of the set ``first``."""
         known = self._counts.get(first)
         if known is None:
-            root = self._root
-            vertices = [root[byte] for byte in bytes_in(first) if byte in root]
+            vertices = [child for child in self.children(0) if first >> self._marks[child] & 1]
             known = int((self.high[vertices] - self.low[vertices]).sum())
             if len(self._counts) >= MAX_VERTICES:
                 self._counts.clear()

@@ -34,7 +34,9 @@ class WalksByText(Generic[_K, _W]):
 
     def put(self, text: Node, kind: _K, walk: _W) -> _W:
         """Keep a walk, and return it."""
-        walks = dict(self._texts.get(text) or {})
+        walks = self._texts.get(text)
+        if walks is None:
+            walks = {}
         while len(walks) >= MAX_KINDS:
             del walks[next(iter(walks))]
         walks[kind] = walk
