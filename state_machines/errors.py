@@ -11,6 +11,7 @@
     │   ├── InvalidPatternError         not a regular expression
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
     ├── VocabularyError                 a tokenizer that no vocabulary can be read from
+    ├── CompositionError                parts of an answer that cannot be put together
     ├── TokenRejectedError              ``advance`` with a token the mask forbids
     └── GrammarBudgetError              a grammar needs more states than its budget
 
@@ -24,6 +25,7 @@ from __future__ import annotations
 from typing import Self
 
 __all__ = [
+    "CompositionError",
     "GrammarBudgetError",
     "InvalidPatternError",
     "InvalidSchemaError",
@@ -117,6 +119,17 @@ class UnsupportedPatternError(PatternError):
 
 class VocabularyError(ProxyError):
     """A tokenizer's tokens cannot be turned into bytes."""
+
+
+class CompositionError(ProxyError):
+    """Parts of an answer that cannot be put together; ``part`` names the one at fault."""
+
+    def __init__(self, what: str, *, part: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.part = part
+
+    def _where(self) -> str:
+        return f" (in {self.part!r})"
 
 
 class TokenRejectedError(ProxyError):

@@ -1,0 +1,1 @@
+"""Tool calls in the native formats of model families."""
