@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from state_machines.grammar.encoding import EncodedText, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, collect, intern_node
+from state_machines.grammar.nodes import Choice, Sequence, choice, sequence
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 
-__all__ = ["Finder", "finder", "text_until", "text_without"]
+__all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without"]
 
 
 class Finder:
@@ -138,6 +140,17 @@ class UntilText(Node):
             if node is not EMPTY:
                 return node
             most += 1
+
+
+def ended(node: Node) -> Node:
+    """Return what is left of the bytes of a text if no character is added that need not be."""
+    if isinstance(node, EncodedText) and isinstance(node.text, UntilText):
+        return encoded(node.text.ended(), node.spelling, node.terminator)
+    if isinstance(node, Sequence):
+        return sequence(node.head, ended(node.tail))
+    if isinstance(node, Choice):
+        return choice(map(ended, node.members))
+    return node
 
 
 def text_without(strings: Iterable[str], least: int = 0, most: int | None = None) -> Node:
