@@ -10,8 +10,10 @@ True
 {'city': 'Oslo'}
 """
 
+from state_machines.notations.gemma import FUNCTION_GEMMA, GEMMA4, MarkedNotation
 from state_machines.notations.json_notation import JSON, JsonNotation
 from state_machines.notations.notation import Arguments, Notation, Options
+from state_machines.notations.pythonic import PYTHONIC, PYTHONIC_JSON, PythonicNotation
 from state_machines.notations.tagged import TaggedNotation
 from state_machines.notations.tags import (
     DSML,
@@ -24,15 +26,21 @@ from state_machines.notations.tags import (
 
 __all__ = [
     "DSML",
+    "FUNCTION_GEMMA",
+    "GEMMA4",
     "GLM",
     "GLM_COMPACT",
     "JSON",
     "LONGCAT",
     "MINIMAX",
+    "PYTHONIC",
+    "PYTHONIC_JSON",
     "QWEN_CODER",
     "Arguments",
     "JsonNotation",
+    "MarkedNotation",
     "Notation",
     "Options",
+    "PythonicNotation",
     "TaggedNotation",
 ]
