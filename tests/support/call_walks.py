@@ -15,6 +15,9 @@ from state_machines.tools import Arguments, CallId, CallStart
 
 __all__ = ["Call", "a_walk", "a_word", "calls_in", "longest_first"]
 
+_ENDING_BYTES = b'"}])<>:0,ntfab1 \n'
+"""In the order in which they bring a text to its end."""
+
 
 @dataclass
 class Call:
@@ -42,7 +45,32 @@ def a_word(node: Node, random: Random, steps: int) -> bytes:
         byte = random.choice(structure if structure and random.random() < 0.6 else live)
         word.append(byte)
         node = node.derivative(byte)
-    return bytes(word) + (shortest_word(node, budget=20_000) or b"")
+    return bytes(word) + _ending(node)
+
+
+def _ending(node: Node) -> bytes:
+    """Return a word, often a short one: by what ends things, then by what is left at the least."""
+    for by_length in (False, True):
+        word = bytearray()
+        state = node
+        for _ in range(150):
+            if state.nullable:
+                return bytes(word)
+            steps = []
+            for members, after in state.row:
+                rank, byte = _easiest(members)
+                steps.append((after.min_length * by_length, rank, byte, after))
+            *_, byte, state = min(steps, key=lambda step: step[:2])
+            word.append(byte)
+    return shortest_word(node, budget=300) or b""
+
+
+def _easiest(members: int) -> tuple[int, int]:
+    """Return the byte of a set that rather ends things, after its rank."""
+    for rank, byte in enumerate(_ENDING_BYTES):
+        if members >> byte & 1:
+            return rank, byte
+    return len(_ENDING_BYTES), members.bit_length() - 1
 
 
 def a_walk(part: Part, random: Random, spell: Spell = str.encode) -> list[Piece]:
