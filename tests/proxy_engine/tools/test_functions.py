@@ -41,7 +41,9 @@ def forecast(
         city: Where to look.
         days: not told, the field says it better
         unit: Of temperatures.
-    """  # noqa: D417
+        on: The day.
+        tags: What else.
+    """
     return (city, days, unit, on, tags)
 
 
