@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         IncompleteOutputError,
         InvalidOptionError,
         InvalidResponseFormatError,
+        InvalidToolError,
         ModelError,
         ModelFetchError,
         ModelFormatError,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
         OutputValidationError,
         PromptError,
         PromptTooLongError,
+        ToolArgumentsError,
+        ToolSchemaError,
     )
     from .interaction import Content, Interaction, JsonContent, Role, TextContent
     from .options import GenerationOptions
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
         TextDelta,
         Usage,
     )
+    from .tools import Tool, ToolChoice
 
 _MODULES = {
     "engine": ("InferenceEngine",),
@@ -43,6 +47,7 @@ _MODULES = {
         "IncompleteOutputError",
         "InvalidOptionError",
         "InvalidResponseFormatError",
+        "InvalidToolError",
         "ModelError",
         "ModelFetchError",
         "ModelFormatError",
@@ -50,6 +55,8 @@ _MODULES = {
         "OutputValidationError",
         "PromptError",
         "PromptTooLongError",
+        "ToolArgumentsError",
+        "ToolSchemaError",
     ),
     "interaction": ("Content", "Interaction", "JsonContent", "Role", "TextContent"),
     "options": ("GenerationOptions",),
@@ -61,6 +68,7 @@ _MODULES = {
         "TextDelta",
         "Usage",
     ),
+    "tools": ("Tool", "ToolChoice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -76,6 +84,7 @@ __all__ = [
     "Interaction",
     "InvalidOptionError",
     "InvalidResponseFormatError",
+    "InvalidToolError",
     "JsonContent",
     "ModelError",
     "ModelFetchError",
@@ -89,6 +98,10 @@ __all__ = [
     "StreamEvent",
     "TextContent",
     "TextDelta",
+    "Tool",
+    "ToolArgumentsError",
+    "ToolChoice",
+    "ToolSchemaError",
     "Usage",
 ]
 

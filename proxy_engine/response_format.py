@@ -26,12 +26,11 @@ from typing import Any, TypeAlias
 import jsonschema
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 
 from .errors import InvalidResponseFormatError, OutputValidationError
+from .pydantic_schemas import ClosedJsonSchema
 from .validation import json_validator
 
 __all__ = ["ResponseFormat", "ResponseFormatCompiler"]
@@ -117,7 +116,7 @@ class ResponseFormatCompiler:
                 if isinstance(given, pydantic.TypeAdapter)
                 else pydantic.TypeAdapter[Any](given)
             )
-            schema = adapter.json_schema(schema_generator=_ClosedJsonSchema)
+            schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
         except (
             PydanticInvalidForJsonSchema,
             PydanticSchemaGenerationError,
@@ -146,28 +145,6 @@ class ResponseFormatCompiler:
             if len(self._machines) > self._capacity:
                 self._machines.popitem(last=False)
             return machine
-
-
-class _ClosedJsonSchema(GenerateJsonSchema):
-    """Pydantic's JSON Schema, without the properties that pydantic would accept and drop.
-
-    Models, dataclasses and typed dicts that allow extra ones say so in their schema, and keep it.
-    """
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _closed(super().model_schema(schema))
-
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _closed(super().dataclass_schema(schema))
-
-    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        return _closed(super().typed_dict_schema(schema))
-
-
-def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
-    if "properties" in schema:
-        schema.setdefault("additionalProperties", False)
-    return schema
 
 
 def _no_value(text: str) -> None:
