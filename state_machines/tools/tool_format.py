@@ -1,0 +1,274 @@
+"""How a family of models writes tool calls, and the language of its calls.
+
+A :class:`ToolFormat` is an entry of the table in :mod:`state_machines.tools.families`: texts and a
+notation, no code. :meth:`ToolFormat.calls` makes a part of an answer of it.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import uuid
+from collections.abc import Mapping
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, replace
+from keyword import iskeyword
+from secrets import choice as any_of
+from typing import Any, Literal
+
+from state_machines.errors import CompositionError, MarkerError, ToolNameError
+from state_machines.notations import Notation
+from state_machines.root.parts import Choice, Loop, Marker, Optional, Part, Sequence
+from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, ToolSignature
+from state_machines.vocabulary import Vocabulary
+
+__all__ = ["NO_DELIMITERS", "CallIds", "Delimiters", "ToolFormat"]
+
+_NAME = re.compile(r"\{name\}")
+_ID = "{id}"
+
+
+@dataclass(frozen=True)
+class Delimiters:
+    """Texts around a stretch of an answer; ``end`` is empty where an end token ends it."""
+
+    begin: str = ""
+    end: str = ""
+
+
+NO_DELIMITERS = Delimiters()
+
+
+@dataclass(frozen=True)
+class CallIds:
+    """How the calls of a family are identified.
+
+    ``pattern`` is what the model writes for ``{id}`` in the head or foot, ``template`` makes the id
+    of it (empty: it is no id). ``length`` is that of ids which are made up, of letters and digits;
+    ``None``: any will do.
+    """
+
+    pattern: str = ""
+    template: str = "{id}"
+    length: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolFormat:
+    r"""The tool calls of a family of models.
+
+    What is written is, where ``wraps`` is ``"each"``::
+
+        start head ARGUMENTS foot end [between] start head ARGUMENTS foot end …
+
+    and where it is ``"all"``::
+
+        start [opening] head ARGUMENTS foot [between] head ARGUMENTS foot … closing end
+
+    ``name``, ``models``
+        What the format is called, and the models that are trained to write it.
+    ``start``, ``end``
+        The marker that begins calls, at which free text stops, and the one that ends them. An
+        empty ``end``: calls end with their foot, or with the answer.
+    ``head``, ``foot``
+        With ``{name}`` for the tool's name and ``{id}`` for what :attr:`ids` describes. Any one of
+        the texts of ``foot`` ends the arguments; so with ``opening`` and ``between``.
+    ``notation``, ``avoid``
+        How arguments are written, and the texts that no string in them can contain.
+    ``parallel``
+        Whether there can be several calls.
+    ``names``
+        A pattern (of :mod:`re`) for the names that can be written. ``python_names``: they must
+        not be words of Python's either.
+    ``tokens``
+        Markers that must be single tokens of the vocabulary, as the models know no other way to
+        write them.
+    ``ids``
+        How calls are identified.
+    ``reasoning``, ``answer``, ``preamble``
+        What delimits reasoning (``None``: as the tokenizer says), the answer itself, and text
+        before a call. ``joint`` stands between two such stretches, or one and calls, ``finish``
+        after the last.
+    ``parser``
+        The module of ``mlx_lm.tool_parsers`` that reads these calls, if there is one.
+    """
+
+    name: str
+    models: str
+    start: str
+    end: str = ""
+    wraps: Literal["each", "all"]
+    opening: tuple[str, ...] = ("",)
+    head: str
+    foot: tuple[str, ...] = ("",)
+    between: tuple[str, ...] = ("",)
+    closing: str = ""
+    notation: Notation
+    avoid: tuple[str, ...] = ()
+    parallel: bool = True
+    names: str = r"[A-Za-z0-9_.:/-]+"
+    python_names: bool = False
+    tokens: tuple[str, ...] = ()
+    ids: CallIds = CallIds()
+    reasoning: Delimiters | None = None
+    answer: Delimiters = NO_DELIMITERS
+    preamble: Delimiters = NO_DELIMITERS
+    joint: str = ""
+    finish: str = ""
+    parser: str | None = None
+
+    def calls(
+        self,
+        tools: Several[ToolSignature],
+        least: int = 1,
+        most: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Part:
+        """Return ``least`` to ``most`` calls of the tools (``None``: no bound).
+
+        ``options`` are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`, for
+        the arguments. Raises :class:`~state_machines.errors.CompositionError` where there are no
+        tools, or more calls are wanted than the format has, and
+        :class:`~state_machines.errors.ToolNameError` for a name that it cannot write and for two
+        tools of one name. Schemas are looked at when the part's machine is made.
+        """
+        if not tools:
+            raise CompositionError("there is no tool to call", part=self.name)
+        self._check_names(tools)
+        if not self.parallel:
+            most = 1
+        if most is not None and least > most:
+            raise CompositionError(
+                f"{least} calls are wanted, and there can be {most}",
+                part=self.name,
+                hint="" if self.parallel else "Models of this family call one tool at a time",
+            )
+        some = [self._call(tool, options or {}) for tool in tools]
+        call = Choice(*some) if len(some) > 1 else some[0]
+        between = _one_of(self.between)
+        if self.wraps == "each":
+            wrapped = Sequence(Marker(CALL, self.start), call)
+            return Loop(wrapped, least=least, most=most, between=between)
+        calls = Sequence(
+            Marker(CALL, self.start),
+            *((opening,) if (opening := _one_of(self.opening)) else ()),
+            Loop(call, least=max(least, 1), most=most, between=between),
+            *_markers(self.closing),
+            *_markers(self.end),
+        )
+        return calls if least else Optional(calls)
+
+    def fitted(self, vocabulary: Vocabulary) -> ToolFormat:
+        """Return the format as a vocabulary can write it.
+
+        A marker at the very end of an answer that is one of its end tokens is left out: the token
+        ends the answer. Raises :class:`~state_machines.errors.MarkerError` where the vocabulary
+        lacks a marker, and where one would end the answer before it is complete.
+        """
+        special = vocabulary.special_tokens
+        forms = None
+        for marker in self.tokens:
+            if marker not in special:
+                forms = forms or set(vocabulary.token_bytes)
+                if marker.encode() not in forms:
+                    raise MarkerError(
+                        f"the vocabulary has no token {marker!r}, which calls of the format "
+                        f"{self.name!r} are written with",
+                        family=self.name,
+                        marker=marker,
+                        hint=f"It is the format of {self.models}: choose the model's own",
+                    )
+        ends = [name for name, token in special.items() if token in vocabulary.end_token_ids]
+        fitted = replace(
+            self,
+            end="" if self.end in ends else self.end,
+            answer=Delimiters(
+                self.answer.begin, "" if self.answer.end in ends else self.answer.end
+            ),
+        )
+        for marker in fitted._all_markers():
+            for end in ends:
+                if end in marker:
+                    raise MarkerError(
+                        f"{end!r} ends an answer; the format {self.name!r} goes on after it",
+                        family=self.name,
+                        marker=end,
+                        hint="Take it from the vocabulary's end tokens",
+                    )
+        return fitted
+
+    def new_id(self, name: str, index: int) -> str:
+        """Return an id for the call number ``index`` (from 0) of an answer, in the family's way.
+
+        For calls whose id the model did not write.
+        """
+        if "{name}" in self.ids.template:
+            return self.ids.template.replace("{name}", name).replace(_ID, str(index))
+        if self.ids.length is None:
+            return f"call_{uuid.uuid4().hex[:24]}"
+        letters = string.ascii_letters + string.digits
+        return "".join(any_of(letters) for _ in range(self.ids.length))
+
+    def _check_names(self, tools: Several[ToolSignature]) -> None:
+        seen = set()
+        for tool in tools:
+            writable = re.fullmatch(self.names, tool.name) is not None
+            if writable and self.python_names:
+                writable = not any(iskeyword(word) for word in tool.name.split("."))
+            if not writable:
+                raise ToolNameError(
+                    f"the format {self.name!r} cannot write the name {tool.name!r}",
+                    part=tool.name,
+                    family=self.name,
+                    hint=f"Give the tool a name that matches {self.names}",
+                )
+            if tool.name in seen:
+                raise ToolNameError(
+                    f"two tools are called {tool.name!r}", part=tool.name, family=self.name
+                )
+            seen.add(tool.name)
+
+    def _call(self, tool: ToolSignature, options: Mapping[str, Any]) -> Part:
+        before, has_id, after = self.head.partition(_ID)
+        head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.name, before), tool=tool)]
+        if has_id:
+            head += [self._id(tool), *_markers(_NAME.sub(lambda _: tool.name, after))]
+        arguments = Arguments(
+            CALL, tool=tool, notation=self.notation, avoid=self.avoid, options=options
+        )
+        feet = [self._foot(text, tool) for text in self.foot]
+        end = (Choice(*(Sequence(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
+        return Sequence(*head, arguments, *end)
+
+    def _foot(self, text: str, tool: ToolSignature) -> tuple[Part, ...]:
+        end = self.end if self.wraps == "each" else ""
+        before, has_id, after = text.partition(_ID)
+        if has_id:
+            return (*_markers(before), self._id(tool), CallEnd(CALL, after), *_markers(end))
+        if text:
+            return (CallEnd(CALL, text), *_markers(end))
+        return (CallEnd(CALL, end),) if end else ()
+
+    def _id(self, tool: ToolSignature) -> CallId:
+        return CallId(CALL, tool=tool, pattern=self.ids.pattern, template=self.ids.template)
+
+    def _all_markers(self) -> list[str]:
+        around = [self.answer, self.preamble, *([self.reasoning] if self.reasoning else [])]
+        return [
+            *(self.start, self.end, self.head, self.closing, self.joint, self.finish),
+            *(*self.opening, *self.foot, *self.between),
+            *(text for delimiters in around for text in (delimiters.begin, delimiters.end)),
+        ]
+
+
+def _markers(text: str) -> tuple[Marker, ...]:
+    return (Marker(CALL, text),) if text else ()
+
+
+def _one_of(texts: tuple[str, ...]) -> Part | None:
+    """Return the part that writes one of the texts; ``None`` where that is nothing at all."""
+    written = [Marker(CALL, text) for text in texts if text]
+    if not written:
+        return None
+    part = Choice(*written) if len(written) > 1 else written[0]
+    return Optional(part) if "" in texts else part
