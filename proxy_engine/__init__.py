@@ -27,16 +27,21 @@ if TYPE_CHECKING:
         ToolArgumentsError,
         ToolSchemaError,
     )
-    from .interaction import Content, Interaction, JsonContent, Role, TextContent
-    from .options import GenerationOptions
-    from .results import (
+    from .events import (
         Finished,
-        GenerationResult,
+        PartialValue,
         PromptProgress,
+        ReasoningDelta,
         StreamEvent,
         TextDelta,
-        Usage,
+        ToolCallDelta,
+        ToolCallFinished,
+        ToolCallStarted,
     )
+    from .interaction import Content, Interaction, JsonContent, Role, TextContent
+    from .options import GenerationOptions, ReasoningOptions, StateOptions
+    from .results import CalledTool, GenerationResult, Segment, Usage
+    from .streams import AsyncEventStream, EventStream
     from .tools import Tool, ToolChoice
 
 _MODULES = {
@@ -59,23 +64,31 @@ _MODULES = {
         "ToolSchemaError",
     ),
     "interaction": ("Content", "Interaction", "JsonContent", "Role", "TextContent"),
-    "options": ("GenerationOptions",),
-    "results": (
+    "events": (
         "Finished",
-        "GenerationResult",
+        "PartialValue",
         "PromptProgress",
+        "ReasoningDelta",
         "StreamEvent",
         "TextDelta",
-        "Usage",
+        "ToolCallDelta",
+        "ToolCallFinished",
+        "ToolCallStarted",
     ),
+    "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
+    "results": ("CalledTool", "GenerationResult", "Segment", "Usage"),
+    "streams": ("AsyncEventStream", "EventStream"),
     "tools": ("Tool", "ToolChoice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AsyncEventStream",
+    "CalledTool",
     "Content",
     "EngineClosedError",
     "EngineError",
+    "EventStream",
     "Finished",
     "GenerationOptions",
     "GenerationResult",
@@ -91,15 +104,23 @@ __all__ = [
     "ModelFormatError",
     "ModelNotFoundError",
     "OutputValidationError",
+    "PartialValue",
     "PromptError",
     "PromptProgress",
     "PromptTooLongError",
+    "ReasoningDelta",
+    "ReasoningOptions",
     "Role",
+    "Segment",
+    "StateOptions",
     "StreamEvent",
     "TextContent",
     "TextDelta",
     "Tool",
     "ToolArgumentsError",
+    "ToolCallDelta",
+    "ToolCallFinished",
+    "ToolCallStarted",
     "ToolChoice",
     "ToolSchemaError",
     "Usage",

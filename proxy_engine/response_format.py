@@ -11,6 +11,8 @@ a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_object"}``                     the JSON value, some object
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine                           the text
+a part of ``state_machines.root``               what its sub-states' ``parse`` returns: the value
+                                                of one, or a dict by identifier
 ==============================================  =====================================
 """
 
@@ -28,6 +30,7 @@ import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
 from state_machines import JsonSchemaStateMachine, StateMachine
+from state_machines.root import Part
 
 from .errors import InvalidResponseFormatError, OutputValidationError
 from .pydantic_schemas import ClosedJsonSchema
@@ -42,12 +45,19 @@ JsonSchema: TypeAlias = Mapping[str, Any] | bool
 class ResponseFormat:
     """A compiled response format.
 
-    ``machine`` is ``None`` for free text. ``parse`` turns the whole output into ``parsed``, and
-    raises ``OutputValidationError``.
+    ``machine`` is ``None`` for free text, and where there is a ``part``, the caller's own
+    composition. ``parse`` turns the whole output into ``parsed``, and raises
+    ``OutputValidationError``.
     """
 
     machine: StateMachine | None
     parse: Callable[[str], Any]
+    part: Part | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether any text will do."""
+        return self.machine is None and self.part is None
 
 
 class ResponseFormatCompiler:
@@ -78,6 +88,8 @@ class ResponseFormatCompiler:
             return ResponseFormat(given, _json_parser(given.schema))
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
+        if isinstance(given, Part):
+            return ResponseFormat(None, _no_value, given)
         return self._type(given)
 
     def _mapping(self, given: Mapping[str, Any]) -> ResponseFormat:

@@ -1,24 +1,21 @@
-"""What a request gives back: events while it runs, one result at its end."""
+"""What a request gives back at its end."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-__all__ = [
-    "FinishReason",
-    "Finished",
-    "GenerationResult",
-    "PromptProgress",
-    "StreamEvent",
-    "TextDelta",
-    "Usage",
-]
+__all__ = ["CalledTool", "FinishReason", "GenerationResult", "Segment", "Usage"]
 
 T = TypeVar("T")
 
-FinishReason: TypeAlias = Literal["stop", "length"]
-"""``"stop"``: the model or the grammar ended the output. ``"length"``: ``max_tokens`` did."""
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
+"""Why the output ended.
+
+``"stop"``: the model or the grammar ended it. ``"tool_calls"``: so they did, and it holds calls.
+``"length"``: ``max_tokens`` cut off free text or reasoning. ``"cancelled"``: the caller stopped it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +49,40 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of the output, and the sub-state that wrote it.
+
+    ``is_marker``: text that delimits, and no content. Special tokens stand by their names.
+    """
+
+    identifier: str
+    text: str
+    is_marker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CalledTool:
+    """A tool call that the model wrote.
+
+    ``arguments`` are the parsed ones, which match the tool's schema. ``text`` is the call as it
+    was written, in the format of the model's family, without the markers around it.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(hash=False)
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
     """A finished output.
 
-    ``text`` is the output without end tokens. ``parsed`` is the validated value: an instance of
-    the type that was asked for, or the JSON value for a JSON Schema, or the text itself for other
-    state machines; ``None`` for free text. ``token_ids`` are the tokens as generated, end tokens
-    included.
+    ``text`` is what was answered: free text and structured output, without reasoning, tool calls,
+    markers and end tokens. ``parsed`` is the validated value: an instance of the type that was
+    asked for, or the JSON value for a JSON Schema, or the text itself for other state machines;
+    ``None`` for free text, and where tools were called instead. ``segments`` are the whole output,
+    in order: who wrote what. ``token_ids`` are the tokens as generated, end tokens included.
     """
 
     text: str
@@ -67,32 +91,6 @@ class GenerationResult(Generic[T]):
     usage: Usage
     token_ids: tuple[int, ...]
     model: str
-
-
-@dataclass(frozen=True, slots=True)
-class PromptProgress:
-    """So many of the prompt's tokens have been read."""
-
-    processed: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class TextDelta:
-    """One more token. ``text`` may be empty: within a character, or for an end token.
-
-    The deltas of a request, joined, are the result's ``text``.
-    """
-
-    text: str
-    token_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finished(Generic[T]):
-    """The last event of every stream that ends well."""
-
-    result: GenerationResult[T]
-
-
-StreamEvent: TypeAlias = PromptProgress | TextDelta | Finished[T]
+    reasoning: str = ""
+    tool_calls: tuple[CalledTool, ...] = ()
+    segments: tuple[Segment, ...] = ()

@@ -11,7 +11,7 @@ import string
 import uuid
 from collections.abc import Mapping
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from keyword import iskeyword
 from secrets import choice as any_of
 from typing import Any, Literal
@@ -158,44 +158,34 @@ class ToolFormat:
         )
         return calls if least else Optional(calls)
 
-    def fitted(self, vocabulary: Vocabulary) -> ToolFormat:
-        """Return the format as a vocabulary can write it.
+    def check(self, vocabulary: Vocabulary) -> None:
+        """Raise :class:`~state_machines.errors.MarkerError` where a vocabulary cannot write this.
 
-        A marker at the very end of an answer that is one of its end tokens is left out: the token
-        ends the answer. Raises :class:`~state_machines.errors.MarkerError` where the vocabulary
-        lacks a marker, and where one would end the answer before it is complete.
+        That is where it lacks one of :attr:`tokens`, and where a marker holds an end token, so that
+        the answer would end before it is complete. (A marker that *is* an end token may be the
+        last of an answer: the end itself is that marker.)
         """
         special = vocabulary.special_tokens
-        forms = None
+        forms: set[bytes | None] | None = None
         for marker in self.tokens:
             if marker not in special:
                 forms = forms or set(vocabulary.token_bytes)
                 if marker.encode() not in forms:
-                    raise MarkerError(
-                        f"the vocabulary has no token {marker!r}, which calls of the format "
-                        f"{self.name!r} are written with",
-                        family=self.name,
-                        marker=marker,
-                        hint=f"It is the format of {self.models}: choose the model's own",
-                    )
+                    raise self._marker_error(marker, "is no token of the vocabulary")
         ends = [name for name, token in special.items() if token in vocabulary.end_token_ids]
-        fitted = replace(
-            self,
-            end="" if self.end in ends else self.end,
-            answer=Delimiters(
-                self.answer.begin, "" if self.answer.end in ends else self.answer.end
-            ),
-        )
-        for marker in fitted._all_markers():
+        last = (self.end, self.answer.end, self.finish)
+        for marker in self._all_markers():
             for end in ends:
-                if end in marker:
-                    raise MarkerError(
-                        f"{end!r} ends an answer; the format {self.name!r} goes on after it",
-                        family=self.name,
-                        marker=end,
-                        hint="Take it from the vocabulary's end tokens",
-                    )
-        return fitted
+                if end in marker and not (marker == end and marker in last):
+                    raise self._marker_error(end, "ends every answer")
+
+    def _marker_error(self, marker: str, reason: str) -> MarkerError:
+        return MarkerError(
+            f"calls of the format {self.name!r} need {marker!r}, which {reason}",
+            family=self.name,
+            marker=marker,
+            hint=f"The format is that of {self.models}; choose another one",
+        )
 
     def new_id(self, name: str, index: int) -> str:
         """Return an id for the call number ``index`` (from 0) of an answer, in the family's way.
