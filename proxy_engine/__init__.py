@@ -38,7 +38,18 @@ if TYPE_CHECKING:
         ToolCallFinished,
         ToolCallStarted,
     )
-    from .interaction import Content, Interaction, JsonContent, Role, TextContent
+    from .interaction import (
+        AudioContent,
+        Content,
+        FileContent,
+        ImageContent,
+        Interaction,
+        JsonContent,
+        Role,
+        TextContent,
+        ToolCall,
+        VideoContent,
+    )
     from .options import GenerationOptions, ReasoningOptions, StateOptions
     from .results import CalledTool, GenerationResult, Segment, Usage
     from .streams import AsyncEventStream, EventStream
@@ -63,7 +74,18 @@ _MODULES = {
         "ToolArgumentsError",
         "ToolSchemaError",
     ),
-    "interaction": ("Content", "Interaction", "JsonContent", "Role", "TextContent"),
+    "interaction": (
+        "AudioContent",
+        "Content",
+        "FileContent",
+        "ImageContent",
+        "Interaction",
+        "JsonContent",
+        "Role",
+        "TextContent",
+        "ToolCall",
+        "VideoContent",
+    ),
     "events": (
         "Finished",
         "PartialValue",
@@ -84,14 +106,17 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "AsyncEventStream",
+    "AudioContent",
     "CalledTool",
     "Content",
     "EngineClosedError",
     "EngineError",
     "EventStream",
+    "FileContent",
     "Finished",
     "GenerationOptions",
     "GenerationResult",
+    "ImageContent",
     "IncompleteOutputError",
     "InferenceEngine",
     "Interaction",
@@ -118,12 +143,14 @@ __all__ = [
     "TextDelta",
     "Tool",
     "ToolArgumentsError",
+    "ToolCall",
     "ToolCallDelta",
     "ToolCallFinished",
     "ToolCallStarted",
     "ToolChoice",
     "ToolSchemaError",
     "Usage",
+    "VideoContent",
 ]
 
 
