@@ -28,7 +28,7 @@ from .content import (
 from .errors import PromptError
 from .interaction import Interaction, Role
 
-__all__ = ["from_openai_message", "read_tool_call", "to_openai_message"]
+__all__ = ["from_openai_message", "part_from_openai", "read_tool_call", "to_openai_message"]
 
 _DATA_URL = re.compile(r"data:([^,;]*)((?:;[^,;]*)*);base64,(.*)", re.DOTALL)
 _KEYS = {"role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "refusal"}
@@ -80,7 +80,7 @@ def from_openai_message(message: Mapping[str, Any]) -> Interaction:
     elif isinstance(content, str):
         parts = [TextContent(content)]
     elif isinstance(content, Sequence):
-        parts = [_part_from_openai(part) for part in content]
+        parts = [part_from_openai(part) for part in content]
     else:
         raise PromptError(f"content of type {type(content).__name__} is not known")
     if message.get("refusal"):
@@ -134,6 +134,28 @@ def read_tool_call(call: Any) -> tuple[str | None, str, dict[str, Any]]:
     return id, name, dict(arguments)
 
 
+def part_from_openai(part: Any) -> Content:
+    """Read one of the parts that a message's content may be a list of. Raises ``PromptError``."""
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return TextContent(text)
+        case {"type": "refusal", "refusal": str(text)}:
+            return TextContent(text)
+        case {"type": "image_url", "image_url": {"url": str(url)} | str(url)}:
+            return ImageContent(**_source(url))
+        case {"type": "video_url", "video_url": {"url": str(url)} | str(url)}:
+            return VideoContent(**_source(url))
+        case {"type": "audio_url", "audio_url": {"url": str(url)} | str(url)}:
+            return AudioContent(**_source(url))
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
+            return AudioContent(data=_decoded(data), media_type=f"audio/{kind}")
+        case {"type": "file", "file": {"file_data": str(url), "filename": str(name)}}:
+            return FileContent(name=name, **_file_source(url))
+        case {"type": "file", "file": {"file_data": str(url)}}:
+            return FileContent(**_file_source(url))
+    raise PromptError(f"a content part is not known: {part!r:.80}")
+
+
 def _part_to_openai(part: Any) -> dict[str, Any]:
     match part:
         case FileContent(text=str(text), name=name):
@@ -156,27 +178,6 @@ def _part_to_openai(part: Any) -> dict[str, Any]:
         case AudioContent():
             return {"type": "audio_url", "audio_url": {"url": _url(part)}}
     return {"type": "text", "text": part.to_text()}
-
-
-def _part_from_openai(part: Any) -> Content:
-    match part:
-        case {"type": "text", "text": str(text)}:
-            return TextContent(text)
-        case {"type": "refusal", "refusal": str(text)}:
-            return TextContent(text)
-        case {"type": "image_url", "image_url": {"url": str(url)} | str(url)}:
-            return ImageContent(**_source(url))
-        case {"type": "video_url", "video_url": {"url": str(url)} | str(url)}:
-            return VideoContent(**_source(url))
-        case {"type": "audio_url", "audio_url": {"url": str(url)} | str(url)}:
-            return AudioContent(**_source(url))
-        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
-            return AudioContent(data=_decoded(data), media_type=f"audio/{kind}")
-        case {"type": "file", "file": {"file_data": str(url), "filename": str(name)}}:
-            return FileContent(name=name, **_file_source(url))
-        case {"type": "file", "file": {"file_data": str(url)}}:
-            return FileContent(**_file_source(url))
-    raise PromptError(f"a content part is not known: {part!r:.80}")
 
 
 def _url(part: MediaContent) -> str:
