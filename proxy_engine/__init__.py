@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         VideoContent,
     )
     from .options import GenerationOptions, ReasoningOptions, StateOptions
-    from .results import CalledTool, GenerationResult, Segment, Usage
+    from .results import GenerationResult, Segment, Usage
     from .streams import AsyncEventStream, EventStream
     from .tools import Tool, ToolChoice
 
@@ -98,7 +98,7 @@ _MODULES = {
         "ToolCallStarted",
     ),
     "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
-    "results": ("CalledTool", "GenerationResult", "Segment", "Usage"),
+    "results": ("GenerationResult", "Segment", "Usage"),
     "streams": ("AsyncEventStream", "EventStream"),
     "tools": ("Tool", "ToolChoice"),
 }
@@ -107,7 +107,6 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "AsyncEventStream",
     "AudioContent",
-    "CalledTool",
     "Content",
     "EngineClosedError",
     "EngineError",

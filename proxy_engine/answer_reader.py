@@ -12,6 +12,7 @@ from state_machines.notations import JSON
 from state_machines.root import Marker, Part, Piece, SubState, Text
 from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart
 
+from .content import ToolCall
 from .events import (
     Event,
     PartialValue,
@@ -22,7 +23,7 @@ from .events import (
     ToolCallStarted,
 )
 from .partial_json import PartialJson
-from .results import CalledTool, Segment
+from .results import Segment
 
 __all__ = ["AnswerReader"]
 
@@ -58,7 +59,7 @@ class AnswerReader:
         self._segments: list[tuple[Part, list[str]]] = []
         self._call: _Call | None = None
         self._value: PartialJson | None = None
-        self.calls: list[CalledTool] = []
+        self.calls: list[ToolCall] = []
         self.values: list[tuple[SubState, str]] = []
         """Sub-states other than tool calls, with what they wrote."""
 
@@ -161,7 +162,7 @@ class AnswerReader:
         if call.arguments.notation is not JSON:
             text = json.dumps(arguments, ensure_ascii=False)
             yield ToolCallDelta(segment=CALL, index=call.index, id=call.id, arguments=text)
-        self.calls.append(CalledTool(call.id, call.name, arguments, "".join(call.text)))
+        self.calls.append(ToolCall(call.id, call.name, arguments, "".join(call.text)))
         yield ToolCallFinished(
             segment=CALL, index=call.index, id=call.id, name=call.name, arguments=arguments
         )

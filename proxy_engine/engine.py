@@ -312,6 +312,7 @@ class InferenceEngine:
                 prompt,
                 self._loaded.tokenizer,
                 thinking=self._answers.thinks(response, choice, options),
+                tools=[tool.to_openai() for tool in known_tools],
             )
             is_open = is_reasoning_open(self._loaded.tokenizer, prompt_ids)
         answer = self._answers.compile(

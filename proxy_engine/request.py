@@ -196,11 +196,11 @@ def _parsed(reader: AnswerReader, answer: Answer) -> Any:
 def _check_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> None:
     for call in reader.calls:
         try:
-            json_validator(tools[call.name].arguments_schema).validate(dict(call.arguments))
+            json_validator(tools[call.name].arguments_schema).validate(call.arguments)
         except jsonschema.ValidationError as error:
             raise OutputValidationError(
                 f"the call of {call.name!r} does not match its schema: {error.message}",
-                text=call.text,
+                text=call.raw,
             ) from error
 
 

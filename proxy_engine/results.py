@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeAlias, TypeVar
 
-__all__ = ["CalledTool", "FinishReason", "GenerationResult", "Segment", "Usage"]
+from .content import ToolCall
+
+__all__ = ["FinishReason", "GenerationResult", "Segment", "Usage"]
 
 T = TypeVar("T")
 
@@ -61,28 +62,16 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class CalledTool:
-    """A tool call that the model wrote.
-
-    ``arguments`` are the parsed ones, which match the tool's schema. ``text`` is the call as it
-    was written, in the format of the model's family, without the markers around it.
-    """
-
-    id: str
-    name: str
-    arguments: Mapping[str, Any] = field(hash=False)
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
     """A finished output.
 
     ``text`` is what was answered: free text and structured output, without reasoning, tool calls,
     markers and end tokens. ``parsed`` is the validated value: an instance of the type that was
     asked for, or the JSON value for a JSON Schema, or the text itself for other state machines;
-    ``None`` for free text, and where tools were called instead. ``segments`` are the whole output,
-    in order: who wrote what. ``token_ids`` are the tokens as generated, end tokens included.
+    ``None`` for free text, and where tools were called instead. ``tool_calls`` are the calls with
+    parsed, valid arguments; ``raw`` of each is what the model wrote. ``segments`` are the whole
+    output, in order: who wrote what. ``token_ids`` are the tokens as generated, end tokens
+    included.
     """
 
     text: str
@@ -92,5 +81,5 @@ class GenerationResult(Generic[T]):
     token_ids: tuple[int, ...]
     model: str
     reasoning: str = ""
-    tool_calls: tuple[CalledTool, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     segments: tuple[Segment, ...] = ()
