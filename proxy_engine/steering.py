@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from samplers import SamplingParameters, make_sampler
 from state_machines import Matcher
-from state_machines.root import Part, RootMatcher
+from state_machines.root import Part, RootMatcher, Text
 
 from .options import GenerationOptions, StateOptions
 
@@ -35,25 +35,24 @@ class Steering:
         self._matcher = matcher if isinstance(matcher, RootMatcher) else None
         self._part = part
         self._samplers: dict[SamplingParameters, Sampler] = {}
-        self._identifier = ""
+        self._last: Part | None = None
         self._written = 0
 
     def next_sampler(self) -> Sampler:
         """Return what chooses the next token; first end a free text that is at its limit."""
         if not self._options.states:
             return self._sampler(self._options.sampling)
-        identifier = self._next_identifier()
-        self._written = self._written + 1 if identifier == self._identifier else 0
-        self._identifier = identifier
-        state = self._options.states.get(identifier, _NO_OPTIONS)
+        part = self._part
+        if self._matcher is not None:
+            part = next(iter(self._matcher.parts), None)
+        state = self._options.states.get(str(getattr(part, "identifier", "")), _NO_OPTIONS)
+        self._written = self._written + 1 if part is self._last else 0
+        self._last = part
         limit = state.max_tokens
-        if limit is not None and self._written >= limit and self._matcher is not None:
+        is_over = limit is not None and self._written >= limit and isinstance(part, Text)
+        if is_over and self._matcher is not None:
             self._matcher.end_texts()
         return self._sampler(state.sampling or self._options.sampling)
-
-    def _next_identifier(self) -> str:
-        parts = (self._part,) if self._matcher is None else self._matcher.parts
-        return str(getattr(parts[0], "identifier", "")) if parts else ""
 
     def _sampler(self, parameters: SamplingParameters) -> Sampler:
         sampler = self._samplers.get(parameters)
