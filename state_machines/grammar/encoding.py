@@ -150,6 +150,8 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
     """Return the byte language of a code-point language; :data:`EMPTY` if it has no word."""
     if text is EMPTY or text.is_empty:
         return EMPTY
+    if text is EPSILON and not terminator:
+        return EPSILON
     return intern_node(
         (EncodedText, id(text), spelling, terminator),
         lambda: EncodedText(text, spelling, terminator),

@@ -19,14 +19,16 @@ __all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without
 
 
 class Finder:
-    """An automaton that finds the first of several strings in a text. State 0 is the beginning.
+    """An automaton that finds the first of several strings in a text, which begins in ``start``.
 
-    ``depth[s]`` is how many of the last characters may be the beginning of a string; ``found[s]``
-    is the longest string that ends with the last character, or ``None``.
+    Those of ``first`` are only looked for at the very beginning. ``depth[s]`` is how many of the
+    last characters may be the beginning of a string; ``found[s]`` is the longest string that ends
+    with the last character, or ``None``; one of ``first`` comes after all others.
     """
 
-    def __init__(self, strings: tuple[str, ...]) -> None:
+    def __init__(self, strings: tuple[str, ...], first: tuple[str, ...] = ()) -> None:
         self.strings = strings
+        self.first = first
         self.longest = max(map(len, strings), default=0)
         self.depth = [0]
         self.found: list[str | None] = [None]
@@ -43,24 +45,31 @@ class Finder:
         for prefix, state in self._prefixes.items():
             ends = (s for s in strings if prefix.endswith(s))
             self.found[state] = max(ends, key=len, default=None)
-        self._letters = sorted({letter for string in strings for letter in string})
+        self._whole: dict[str, int] = {}
+        """States in which all that was written is the beginning of one of ``first``."""
+        for prefix in dict.fromkeys(s[:n] for s in first for n in range(len(s) + 1)):
+            found = self._after_any(prefix)
+            self._whole[prefix] = len(self.depth)
+            self._by_state.append(prefix)
+            self.depth.append(self.depth[found])
+            self.found.append(self.found[found] or (prefix if prefix in first else None))
+        self.start = self._whole.get("", 0)
+        self._letters = sorted({letter for string in strings + first for letter in string})
         self._rows: list[tuple[tuple[CodePointSet, int], ...] | None] = [None] * len(self.depth)
 
     def step(self, state: int, letter: str) -> int:
         """Return the state after one more character."""
         written = self._by_state[state] + letter
+        if state >= self.start and written in self._whole:
+            return self._whole[written]
+        return self._after_any(written)
+
+    def _after_any(self, written: str) -> int:
         for start in range(len(written) + 1):
             found = self._prefixes.get(written[start:])
             if found is not None:
                 return found
         raise AssertionError("the empty string is a prefix")
-
-    def after(self, text: str) -> int:
-        """Return the state after a text that contains none of the strings."""
-        state = 0
-        for letter in text[-self.longest :] if self.longest else "":
-            state = self.step(state, letter)
-        return state
 
     def row(self, state: int) -> tuple[tuple[CodePointSet, int], ...]:
         """Return disjoint sets of characters, each with the state it leads to."""
@@ -86,9 +95,9 @@ class Finder:
 
 
 @lru_cache(maxsize=256)
-def finder(strings: frozenset[str]) -> Finder:
-    """Return the automaton of a set of strings, none of them empty."""
-    return Finder(tuple(sorted(strings)))
+def finder(strings: frozenset[str], first: frozenset[str] = frozenset()) -> Finder:
+    """Return the automaton of sets of strings, none of them empty."""
+    return Finder(tuple(sorted(strings)), tuple(sorted(first)))
 
 
 class UntilText(Node):
@@ -134,6 +143,8 @@ class UntilText(Node):
     def ended(self) -> Node:
         """Return what is left if no character is to be added that need not be."""
         most = max(self.least, 0)
+        if self.most is not None:
+            most = min(most, self.most)
         while True:
             # A character more may be needed, so that no string is found that is not wanted.
             node = _until(self.finder, self.wanted, self.state, self.least, most)
@@ -153,24 +164,35 @@ def ended(node: Node) -> Node:
     return node
 
 
-def text_without(strings: Iterable[str], least: int = 0, most: int | None = None) -> Node:
-    """Return the texts of ``least`` to ``most`` characters that contain none of the strings."""
-    return _until(finder(frozenset(strings)), None, 0, least, most)
+def text_without(
+    strings: Iterable[str], least: int = 0, most: int | None = None, first: Iterable[str] = ()
+) -> Node:
+    """Return the texts of ``least`` to ``most`` characters that contain none of the strings.
+
+    Nor do they begin with one of ``first``.
+    """
+    found = finder(frozenset(strings), frozenset(first))
+    return _until(found, None, found.start, least, most)
 
 
 def text_until(
-    wanted: str, strings: Iterable[str] = (), least: int = 0, most: int | None = None
+    wanted: str,
+    strings: Iterable[str] = (),
+    least: int = 0,
+    most: int | None = None,
+    first: Iterable[str] = (),
 ) -> Node:
     """Return such texts, with the string ``wanted`` behind them.
 
     None of the strings, ``wanted`` included, occurs before the end of the whole. Where several end
-    at once, it is the longest.
+    at once, it is the longest. The whole does not begin with one of ``first``, unless it is just
+    that.
     """
-    found = finder(frozenset(strings) | {wanted})
+    found = finder(frozenset(strings) | {wanted}, frozenset(first))
     if not found.finds(wanted):
         return EMPTY
     # The wanted string is counted with the text; so only a bound above zero is one.
-    return _until(found, wanted, 0, least or -found.longest, most)
+    return _until(found, wanted, found.start, least or -found.longest, most)
 
 
 def _until(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> Node:
@@ -183,13 +205,15 @@ def _until(found: Finder, wanted: str | None, state: int, least: int, most: int 
         return EPSILON if is_within else EMPTY
     if not _can_end(found, wanted, state, least, most):
         return EMPTY
+    if wanted is None and most == 0:
+        return EPSILON
     # Counting goes on no further than it matters.
     lowest = 0 if wanted is None else -found.longest
     return _interned(found, wanted, state, max(least, lowest), most)
 
 
 def _interned(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> Node:
-    key = ("UntilText", found.strings, wanted, state, least, most)
+    key = ("UntilText", found.strings, found.first, wanted, state, least, most)
     return intern_node(key, lambda: UntilText(found, wanted, state, least, most))
 
 

@@ -79,11 +79,31 @@ def test_text_until_a_string_is_just_that(
     assert language(text_until(wanted, others, least, most)) == expected
 
 
-@given(strings, st.sets(strings, max_size=3), bounds, st.text("abx", max_size=6))
-def test_no_state_is_a_dead_end(
-    wanted: str, others: set[str], bound: tuple[int, int | None], text: str
+@given(strings, st.sets(strings, max_size=2), st.sets(strings, max_size=3), bounds)
+def test_texts_that_do_not_begin_like_that(
+    wanted: str, others: set[str], first: set[str], bound: tuple[int, int | None]
 ) -> None:
-    for node in (text_until(wanted, others, *bound), text_without(others, *bound)):
+    without = language(text_without(others, *bound))
+    expected = {text for text in without if not any(text.startswith(s) for s in first)}
+    assert language(text_without(others, *bound, first)) == expected
+    until = language(text_until(wanted, others, *bound))
+    expected = {text for text in until if not any(text.startswith(s) and text != s for s in first)}
+    # A string that ends the text ends it, also where it is one of those.
+    kept = {text for text in expected if text not in first or text.endswith(wanted)}
+    assert language(text_until(wanted, others, *bound, first)) == kept
+
+
+@given(
+    strings,
+    st.sets(strings, max_size=3),
+    bounds,
+    st.sets(strings, max_size=2),
+    st.text("abx", max_size=6),
+)
+def test_no_state_is_a_dead_end(
+    wanted: str, others: set[str], bound: tuple[int, int | None], first: set[str], text: str
+) -> None:
+    for node in (text_until(wanted, others, *bound, first), text_without(others, *bound, first)):
         for letter in text:
             targets = [target for symbols, target in node.row if ord(letter) in symbols]
             if not targets:
@@ -135,6 +155,14 @@ def test_near_bounds_are_the_same_within_a_length(
                 other = next((t for symbols, t in other.row if ord(letter) in symbols), EMPTY)
                 assert (one is EMPTY) == (other is EMPTY)
                 assert one.nullable == other.nullable
+
+
+def test_an_ended_text_keeps_within_its_bound() -> None:
+    """With no room left, a marker that has begun could be begun once more."""
+    node = text_until("ab", (), 0, 0)
+    (begun,) = {target for symbols, target in node.row if ord("a") in symbols}
+    assert isinstance(begun, UntilText)
+    assert language(begun.ended()) == language(begun) == {"b"}
 
 
 def test_far_bounds_share_what_is_near() -> None:
