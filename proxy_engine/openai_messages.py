@@ -23,6 +23,7 @@ from .content import (
     TextContent,
     ToolCall,
     VideoContent,
+    content_from_dict,
     new_call_id,
 )
 from .errors import PromptError
@@ -135,7 +136,10 @@ def read_tool_call(call: Any) -> tuple[str | None, str, dict[str, Any]]:
 
 
 def part_from_openai(part: Any) -> Content:
-    """Read one of the parts that a message's content may be a list of. Raises ``PromptError``."""
+    """Read one of the parts that a message's content may be a list of.
+
+    Parts as interactions write them are read, too. Raises ``PromptError``.
+    """
     match part:
         case {"type": "text", "text": str(text)}:
             return TextContent(text)
@@ -153,7 +157,7 @@ def part_from_openai(part: Any) -> Content:
             return FileContent(name=name, **_file_source(url))
         case {"type": "file", "file": {"file_data": str(url)}}:
             return FileContent(**_file_source(url))
-    raise PromptError(f"a content part is not known: {part!r:.80}")
+    return content_from_dict(part)
 
 
 def _part_to_openai(part: Any) -> dict[str, Any]:
