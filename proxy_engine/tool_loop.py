@@ -6,7 +6,7 @@ How an answer is generated is the caller's affair; here is only what happens bet
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -25,17 +25,6 @@ _log = logging.getLogger(__name__)
 A = TypeVar("A", bound="GeneratedAnswer")
 
 
-class WrittenCall(Protocol):
-    """A call as results have it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def arguments(self) -> Mapping[str, Any]: ...
-
-
 class GeneratedAnswer(Protocol):
     """What a loop has to know of a result; ``GenerationResult`` is one."""
 
@@ -46,7 +35,7 @@ class GeneratedAnswer(Protocol):
     @property
     def finish_reason(self) -> str: ...
     @property
-    def tool_calls(self) -> Sequence[WrittenCall]: ...
+    def tool_calls(self) -> Sequence[ToolCall]: ...
 
 
 Generate: TypeAlias = Callable[[Sequence[Interaction], Any], A]
@@ -154,10 +143,7 @@ class _Run(Generic[A]):
     def take(self, result: A) -> None:
         """An answer has been generated."""
         self.result = result
-        calls = [
-            ToolCall(call.id, call.name, dict(call.arguments), getattr(call, "text", ""))
-            for call in result.tool_calls
-        ]
+        calls = list(result.tool_calls)
         self._add(
             Interaction(
                 Role.ASSISTANT,
