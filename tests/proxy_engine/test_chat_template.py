@@ -202,7 +202,7 @@ def test_tools_are_described_where_the_template_does_not(tokenizer_with: Any) ->
 def test_text_may_be_asked_for_and_chosen(tokenizer_with: Any) -> None:
     text = ToolText(
         lambda tools: f"{len(tools)} tools",
-        lambda name, arguments: f"CALL {name}",
+        lambda calls: "\n".join(f"CALL {name}" for name, _ in calls),
         lambda name, result: f"{name} SAYS {result}",
     )
     found = written(
