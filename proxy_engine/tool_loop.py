@@ -81,7 +81,7 @@ def run_tools(
     the turn's ``metadata`` then has ``"is_error": True``. Async tools are run to their end.
 
     Raises ``InvalidToolError``, ``InvalidOptionError``, ``PromptError`` before anything is
-    generated, and whatever ``generate`` raises.
+    generated, and whatever ``generate`` raises; ``on_turn`` has been told of all turns before.
     """
     run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn)
     while True:
