@@ -29,7 +29,7 @@ __all__ = ["Entry", "Place", "Places", "Spelled", "part_name"]
 _SPECIAL_MARK = b"\xff"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Place:
     """What is still to come: a part, and then what follows it. Equal to itself alone.
 
