@@ -39,15 +39,16 @@ class CallForm:
 
     ``arguments_as_text``: as JSON text rather than objects. ``content_if_empty``: the content of
     a message that is calls alone. ``one_call``: a message has one call, its result follows.
-    ``text_apart``: text before calls is a message of its own. ``short_ids``: identifiers are nine
-    letters and digits. ``reasoning``: the key under which the thoughts before a call are shown,
-    or ``None`` where they are not.
+    ``text``: what becomes of text before calls; it stands beside them, or in a message of its own
+    (``"apart"``), or the template has no place for it (``"nowhere"``). ``short_ids``: identifiers
+    are nine letters and digits. ``reasoning``: the key under which the thoughts before a call are
+    shown, or ``None`` where they are not.
     """
 
     arguments_as_text: bool = False
     content_if_empty: str | None = ""
     one_call: bool = False
-    text_apart: bool = False
+    text: Literal["beside", "apart", "nowhere"] = "beside"
     short_ids: bool = False
     reasoning: Literal["reasoning_content", "thinking"] | None = "reasoning_content"
 
@@ -73,8 +74,9 @@ class CallForm:
         refused = self.reasoning == "thinking" and message["content"]
         if thoughts is not None and self.reasoning is not None and not refused:
             message[self.reasoning] = thoughts
-        if self.text_apart and message["content"]:
+        if self.text == "apart" and message["content"]:
             turn.append({"role": "assistant", "content": message["content"]})
+        if self.text != "beside":
             message["content"] = ""
         calls = message["tool_calls"]
         batches = [[call] for call in calls] if self.one_call else [calls]
@@ -148,6 +150,7 @@ def _probe(tokenizer: TokenizerWrapper) -> TemplateTraits:
 
 def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
     words = [f"{word}{n}" for word in ("zqname", "zqkey", "zqvalue", "zqresult") for n in "ab"]
+    words += ["zqanswer", "zqnext"]
     # What most templates take comes first.
     choices = itertools.product((False, True), ("", None), (False, True))
     for one_call, content, as_text in choices:
@@ -163,17 +166,21 @@ def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
     def changed(**changes: Any) -> CallForm:
         return CallForm(**({name: getattr(form, name) for name in CallForm.__slots__} | changes))
 
+    form = changed(short_ids=not works(form, words, ids="call_0123456789abcdef"))
+    places: tuple[Literal["beside", "apart"], ...] = ("beside", "apart")
+    said = [*words, "zqtext"]
     form = changed(
-        text_apart=not works(form, [*words, "zqtext"], text="zqtext"),
-        short_ids=not works(form, words, ids="call_0123456789abcdef"),
+        text=next((p for p in places if works(changed(text=p), said, text="zqtext")), "nowhere")
     )
     keys: tuple[Literal["reasoning_content", "thinking"], ...] = ("reasoning_content", "thinking")
+    # What was thought before the user's last word is left out by many.
+    thought = [*words[:-2], "zqthought"]
     form = changed(
         reasoning=next(
             (
                 key
                 for key in keys
-                if works(changed(reasoning=key), [*words, "zqthought"], reasoning="zqthought")
+                if works(changed(reasoning=key), thought, reasoning="zqthought", ends=True)
             ),
             None,
         )
@@ -182,9 +189,9 @@ def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
 
 
 def _conversation(
-    *, text: str = "", ids: str = "zqid0000", reasoning: str | None = None
+    *, text: str = "", ids: str = "zqid0000", reasoning: str | None = None, ends: bool = False
 ) -> list[dict[str, Any]]:
-    """A question, two calls, two results."""
+    """A question, two calls, two results; and unless it ``ends``, an answer and a question."""
     calls = [
         {
             "id": f"{ids}{n}",
@@ -207,6 +214,8 @@ def _conversation(
         {"role": "user", "content": "zquser"},
         {"role": "assistant", "content": text, "tool_calls": calls, **thoughts},
         *results,
+        *([] if ends else [{"role": "assistant", "content": "zqanswer"}]),
+        *([] if ends else [{"role": "user", "content": "zqnext"}]),
     ]
 
 

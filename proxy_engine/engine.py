@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -17,20 +16,20 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
 
-from .answers import Answer, AnswerCompiler
-from .dialects import dialect_of, is_reasoning_open, reasoning_delimiters
-from .errors import InvalidOptionError, PromptTooLongError
+from .errors import InvalidOptionError
 from .events import Event
+from .interaction import Interaction
 from .models.loading import LoadedModel, load_model
 from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
+from .preparation import Preparation
 from .progress import Report, to_stderr
-from .prompts import Prompt, encode_prompt
+from .prompts import Prompt
 from .request import Emit, Request, run_request
-from .response_format import ResponseFormatCompiler
 from .results import GenerationResult
 from .streams import AsyncEventStream, EventStream, Submit
-from .tools import ToolChoice, resolve_tools
+from .tool_loop import ToolRun, arun_tools, run_tools
+from .tools import resolve_tools
 from .worker import Worker
 
 __all__ = ["InferenceEngine"]
@@ -73,7 +72,6 @@ class InferenceEngine:
                 "a model in memory comes with its tokenizer, a named one without",
                 option="tokenizer",
             )
-        self._options = options or GenerationOptions()
         self._worker = Worker()
         # Runs when the engine is collected and at interpreter exit, whichever is first.
         self._finalizer = weakref.finalize(self, self._worker.close)
@@ -88,17 +86,12 @@ class InferenceEngine:
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
             self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
-            self._answers = AnswerCompiler(
-                self._vocabulary,
-                dialect_of(self._loaded.tokenizer, tool_format),
-                reasoning_delimiters(self._loaded.tokenizer),
+            self._preparation = Preparation(
+                self._loaded, self._vocabulary, options or GenerationOptions(), tool_format
             )
         except BaseException:
             self._finalizer()
             raise
-        self._formats = ResponseFormatCompiler()
-        # Tokenizers are not safe to call from several threads at once.
-        self._tokenizer_lock = threading.Lock()
 
     @property
     def model_name(self) -> str:
@@ -165,7 +158,7 @@ class InferenceEngine:
         structured output was not whole within ``max_tokens``, ``OutputValidationError`` where a
         type's own validators refuse it.
         """
-        request = self._prepare(prompt, response_format, tools, tool_choice, options)
+        request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
         future = self._submit(request, _ignore)
         with _cancelling(request):
             return future.result()
@@ -204,7 +197,7 @@ class InferenceEngine:
         The request is checked by this call, and queued when the first event is asked for. The
         model does not wait for the reader. A closed or forgotten stream cancels the request.
         """
-        request = self._prepare(prompt, response_format, tools, tool_choice, options)
+        request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
         return EventStream(self._submitter(request), request.cancelled)
 
     @overload
@@ -239,7 +232,7 @@ class InferenceEngine:
         """``generate``, without blocking the event loop. A cancelled task cancels the request."""
         # Compiling a large schema takes a while, too.
         request = await asyncio.to_thread(
-            self._prepare, prompt, response_format, tools, tool_choice, options
+            self._preparation.request, prompt, response_format, tools, tool_choice, options
         )
         with _cancelling(request):
             return await asyncio.wrap_future(self._submit(request, _ignore))
@@ -275,9 +268,78 @@ class InferenceEngine:
     ) -> AsyncEventStream[Any]:
         """``stream`` for an event loop: ``async for event in await engine.astream(…)``."""
         request = await asyncio.to_thread(
-            self._prepare, prompt, response_format, tools, tool_choice, options
+            self._preparation.request, prompt, response_format, tools, tool_choice, options
         )
         return AsyncEventStream(self._submitter(request), request.cancelled)
+
+    def run_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        tool_choice: Any = None,
+        max_rounds: int = 8,
+        on_turn: Callable[[Interaction], None] | None = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ToolRun[GenerationResult[Any]]:
+        """Generate, run the tools that are called, and so on until the model answers.
+
+        What a tool returns, or the error that it raises, is given to the model as its result;
+        after ``max_rounds`` answers with calls the model answers without. ``on_turn`` is told of
+        every new turn. See ``proxy_engine.tool_loop.run_tools``; raises what :meth:`generate` does.
+        """
+        known_tools = resolve_tools(tools)
+
+        def generate(turns: Sequence[Interaction], choice: Any) -> GenerationResult[Any]:
+            return self.generate(
+                turns,
+                response_format=response_format,
+                tools=known_tools,
+                tool_choice=choice,
+                **options,
+            )
+
+        return run_tools(
+            generate,
+            prompt,
+            known_tools,
+            tool_choice=tool_choice,
+            max_rounds=max_rounds,
+            on_turn=on_turn,
+        )
+
+    async def arun_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        tool_choice: Any = None,
+        max_rounds: int = 8,
+        on_turn: Callable[[Interaction], None] | None = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ToolRun[GenerationResult[Any]]:
+        """``run_tools`` without blocking the event loop; async tools are awaited."""
+        known_tools = resolve_tools(tools)
+
+        async def generate(turns: Sequence[Interaction], choice: Any) -> GenerationResult[Any]:
+            return await self(
+                turns,
+                response_format=response_format,
+                tools=known_tools,
+                tool_choice=choice,
+                **options,
+            )
+
+        return await arun_tools(
+            generate,
+            prompt,
+            known_tools,
+            tool_choice=tool_choice,
+            max_rounds=max_rounds,
+            on_turn=on_turn,
+        )
 
     def close(self) -> None:
         """Stop the running request, refuse all others, and free the thread. Idempotent."""
@@ -293,65 +355,6 @@ class InferenceEngine:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _prepare(
-        self,
-        prompt: Prompt,
-        response_format: Any,
-        tools: Iterable[Any] | None,
-        tool_choice: Any,
-        overrides: OptionOverrides,
-    ) -> Request:
-        """Check and compile everything that can be wrong with a request."""
-        options = self._options.override(overrides)
-        response = self._formats.compile(response_format)
-        known_tools = resolve_tools(tools)
-        choice = ToolChoice.of(tool_choice, known_tools)
-        with self._tokenizer_lock:
-            prompt_ids = encode_prompt(
-                prompt,
-                self._loaded.tokenizer,
-                thinking=self._answers.thinks(response, choice, options),
-                tools=[tool.to_openai() for tool in known_tools],
-            )
-            is_open = is_reasoning_open(self._loaded.tokenizer, prompt_ids)
-        answer = self._answers.compile(
-            response, choice, options, has_tools=bool(known_tools), is_reasoning_open=is_open
-        )
-        self._check_states(options, answer)
-        return Request(
-            prompt_ids,
-            answer,
-            options,
-            self._room(len(prompt_ids), options.max_tokens),
-            tools={tool.name: tool for tool in choice.tools},
-        )
-
-    def _room(self, prompt_tokens: int, max_tokens: int) -> int:
-        """How many tokens of answer there can be."""
-        if self.context_length is None:
-            return max_tokens
-        room = min(max_tokens, self.context_length - prompt_tokens)
-        if room < 1:
-            raise PromptTooLongError(
-                f"the prompt has {prompt_tokens} tokens, and the model's context "
-                f"{self.context_length}",
-                prompt_tokens=prompt_tokens,
-                context_length=self.context_length,
-            )
-        return room
-
-    def _check_states(self, options: GenerationOptions, answer: Answer) -> None:
-        """Raise for what is said of tokens or sub-states that there are not."""
-        samplings = [options.sampling]
-        samplings += [s.sampling for s in options.states.values() if s.sampling is not None]
-        for sampling in samplings:
-            for token_id in dict(sampling.logit_bias):
-                if token_id >= self._vocabulary.size:
-                    raise InvalidOptionError(
-                        f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
-                        option="logit_bias",
-                    )
 
     def _submitter(self, request: Request) -> Submit:
         request.watches_value = True

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from .content import ToolCall, content_from_dict
+from .content import ToolCall
 from .errors import PromptError
-from .interaction import Interaction
-from .openai_messages import part_from_openai, read_tool_call
+from .interaction import Interaction, Role
+from .openai_messages import from_openai_message, part_from_openai, read_tool_call
 
-__all__ = ["Message", "Prompt", "to_messages"]
+__all__ = ["Message", "Prompt", "to_interactions", "to_messages"]
 
 Message: TypeAlias = Mapping[str, Any]
 """An OpenAI-style chat message: ``role``, ``content``, and what the chat template knows besides."""
@@ -33,14 +33,41 @@ def to_messages(prompt: Prompt) -> list[dict[str, Any]]:
         return [{"role": "user", "content": prompt}]
     if isinstance(prompt, Interaction):
         return [prompt.to_message()]
+    messages = [_message(item, index) for index, item in enumerate(_items(prompt))]
+    _link_results(messages)
+    return _in_order_of_calls(messages)
+
+
+def to_interactions(prompt: Prompt) -> list[Interaction]:
+    """``prompt`` as interactions, which are copied from messages and dicts of interactions.
+
+    Messages may have only what OpenAI's have. Raises ``PromptError``.
+    """
+    if isinstance(prompt, str):
+        return [Interaction(Role.USER, prompt)]
+    if isinstance(prompt, Interaction):
+        return [prompt]
+    return [_interaction(item, index) for index, item in enumerate(_items(prompt))]
+
+
+def _items(prompt: Sequence[Message | Interaction]) -> Iterable[Message | Interaction]:
     if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
         raise PromptError(
             f"a prompt of type {type(prompt).__name__} is not known",
             hint="Give a string, a list of messages, or a list of interactions.",
         )
-    messages = [_message(item, index) for index, item in enumerate(prompt)]
-    _link_results(messages)
-    return _in_order_of_calls(messages)
+    return prompt
+
+
+def _interaction(item: Message | Interaction, index: int) -> Interaction:
+    if isinstance(item, Interaction):
+        return item
+    try:
+        if isinstance(item, Mapping) and "created_at" in item:
+            return Interaction.from_dict(item)
+        return from_openai_message(item)
+    except PromptError as error:
+        raise PromptError(f"message {index}: {error.what}", hint=error.hint) from error
 
 
 def _message(item: Message | Interaction, index: int) -> dict[str, Any]:
@@ -80,10 +107,7 @@ def _content(content: Any) -> str:
 
 
 def _part_text(part: Any) -> str:
-    try:
-        read = part_from_openai(part)
-    except PromptError:
-        read = content_from_dict(part)
+    read = part_from_openai(part)
     if isinstance(read, ToolCall):
         raise PromptError("tool calls of a message are in its 'tool_calls', not in its content")
     return read.to_text()

@@ -23,6 +23,7 @@ from .content import (
     TextContent,
     ToolCall,
     VideoContent,
+    content_from_dict,
     new_call_id,
 )
 from .errors import PromptError
@@ -31,7 +32,16 @@ from .interaction import Interaction, Role
 __all__ = ["from_openai_message", "part_from_openai", "read_tool_call", "to_openai_message"]
 
 _DATA_URL = re.compile(r"data:([^,;]*)((?:;[^,;]*)*);base64,(.*)", re.DOTALL)
-_KEYS = {"role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "refusal"}
+_KEYS = {
+    "role",
+    "content",
+    "tool_calls",
+    "tool_call_id",
+    "name",
+    "reasoning_content",
+    "reasoning",
+    "refusal",
+}
 
 
 def to_openai_message(interaction: Interaction) -> dict[str, Any]:
@@ -70,7 +80,8 @@ def from_openai_message(message: Mapping[str, Any]) -> Interaction:
     """Read an OpenAI message, as clients send it. Raises ``PromptError``."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise PromptError(f"a message is a dict with a role, not {message!r:.80}")
-    unknown = [key for key in message if key not in _KEYS]
+    # Clients send back what they were given, with all that was not there as `null`.
+    unknown = [key for key, value in message.items() if key not in _KEYS and value]
     if unknown:
         raise PromptError(f"a message has no {', '.join(map(repr, unknown))}")
     content = message.get("content")
@@ -93,7 +104,7 @@ def from_openai_message(message: Mapping[str, Any]) -> Interaction:
             ToolCall(id or new_call_id(), name, arguments)
             for id, name, arguments in map(read_tool_call, message.get("tool_calls") or ())
         ],
-        reasoning=message.get("reasoning_content"),
+        reasoning=_first(message, "reasoning_content", "reasoning"),
         tool_call_id=message.get("tool_call_id"),
         # For other roles it is the name of a person, which no template shows.
         name=message.get("name") if interaction_of_tool else None,
@@ -135,7 +146,10 @@ def read_tool_call(call: Any) -> tuple[str | None, str, dict[str, Any]]:
 
 
 def part_from_openai(part: Any) -> Content:
-    """Read one of the parts that a message's content may be a list of. Raises ``PromptError``."""
+    """Read one of the parts that a message's content may be a list of.
+
+    Parts as interactions write them are read, too. Raises ``PromptError``.
+    """
     match part:
         case {"type": "text", "text": str(text)}:
             return TextContent(text)
@@ -153,7 +167,11 @@ def part_from_openai(part: Any) -> Content:
             return FileContent(name=name, **_file_source(url))
         case {"type": "file", "file": {"file_data": str(url)}}:
             return FileContent(**_file_source(url))
-    raise PromptError(f"a content part is not known: {part!r:.80}")
+    return content_from_dict(part)
+
+
+def _first(message: Mapping[str, Any], *keys: str) -> Any:
+    return next((message[key] for key in keys if message.get(key) is not None), None)
 
 
 def _part_to_openai(part: Any) -> dict[str, Any]:

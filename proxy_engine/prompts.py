@@ -108,17 +108,15 @@ def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[s
         is_result = role == "tool"
         if is_result:
             role, content = "user", tool_text.write_result(message.get("name"), content)
-        calls = "\n".join(
-            tool_text.write_call(call["function"]["name"], call["function"]["arguments"])
-            for call in message.get("tool_calls", ())
-        )
-        if calls:
+        functions = [call["function"] for call in message.get("tool_calls", ())]
+        if functions:
+            calls = tool_text.write_calls([(f["name"], f["arguments"]) for f in functions])
             content = f"{content}\n{calls}" if content else calls
         if role == "user" and after_result:
             written[-1] = {**written[-1], "content": f"{written[-1]['content']}\n{content}"}
         elif is_result:
             written.append({"role": role, "content": content})
-        elif calls:
+        elif functions:
             rest = {key: value for key, value in message.items() if key != "tool_calls"}
             written.append({**rest, "content": content})
         else:

@@ -78,6 +78,7 @@ def run_request(
     reader = AnswerReader(new_id=answer.new_id, watches_value=request.watches_value)
     token_ids: list[int] = []
     finish_reason: FinishReason = "cancelled"
+    is_in_text = False
     started = first = time.perf_counter()
     steps = generate_steps(
         loaded.model,
@@ -102,15 +103,20 @@ def run_request(
                 first = time.perf_counter()
             token_ids.append(step.token_id)
             is_last = step.finish_reason is not None
+            is_in_text = is_last and _is_in_text(answer, matcher)
             pieces = _pieces(step.token_id, matcher, vocabulary, answer.part, is_last=is_last)
             for event in reader.read(pieces, is_last=is_last):
                 emit(event)
-            if step.finish_reason is not None:
-                finish_reason = _finish_reason(step.finish_reason, answer, matcher, reader)
+            if step.finish_reason == "length" and (is_in_text or not _is_whole(matcher)):
+                finish_reason = "length"
+            elif is_last:
+                finish_reason = "tool_calls" if reader.calls else "stop"
     if finish_reason == "cancelled":
         pieces = matcher.take_pieces(is_last=True) if isinstance(matcher, RootMatcher) else []
         reader.read(pieces, is_last=True)
-    elif finish_reason == "length" and not _may_be_cut(answer, matcher):
+    elif finish_reason == "length" and not (
+        is_in_text and (answer.may_be_cut or _is_whole(matcher))
+    ):
         raise IncompleteOutputError(
             f"the output was not whole after {len(token_ids)} tokens",
             text="".join(segment.text for segment in reader.segments),
@@ -154,28 +160,15 @@ def _pieces(
     return [] if form is None or form.startswith(_SPECIAL_MARK) else [Piece(part, form)]
 
 
-def _finish_reason(
-    ended: FinishReason, answer: Answer, matcher: Matcher | None, reader: AnswerReader
-) -> FinishReason:
-    if ended == "length" and (
-        matcher is None or not matcher.is_accepting or _is_in_text(answer, matcher)
-    ):
-        return "length"
-    return "tool_calls" if reader.calls else "stop"
+def _is_whole(matcher: Matcher | None) -> bool:
+    """Whether the output may end where it stands."""
+    return matcher is None or matcher.is_accepting
 
 
-def _may_be_cut(answer: Answer, matcher: Matcher | None) -> bool:
-    """Whether an answer that ends for its length is of use."""
-    if matcher is None or (matcher.is_accepting and _is_in_text(answer, matcher)):
-        return True
-    return answer.may_be_cut and _is_in_text(answer, matcher)
-
-
-def _is_in_text(answer: Answer, matcher: Matcher) -> bool:
+def _is_in_text(answer: Answer, matcher: Matcher | None) -> bool:
     """Whether free text or reasoning is being written."""
-    if isinstance(matcher, RootMatcher):
-        return any(isinstance(part, Text) for part in matcher.parts[:1])
-    return isinstance(answer.part, Text)
+    parts = matcher.parts[:1] if isinstance(matcher, RootMatcher) else (answer.part,)
+    return any(isinstance(part, Text) for part in parts)
 
 
 def _parsed(reader: AnswerReader, answer: Answer) -> Any:

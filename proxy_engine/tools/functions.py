@@ -114,10 +114,11 @@ def _compiled(
         # Names of the model's own: a parameter may be called `json`, or `_x`.
         field = f"parameter_{index}"
         hint = hints.get(name, Any)
-        default = ... if parameter.default is parameter.empty else parameter.default
+        default = pydantic.Field() if parameter.default is parameter.empty else parameter.default
         if isinstance(default, FieldInfo):
             info = FieldInfo.from_annotated_attribute(hint, default)
-            defaults.add(field)
+            if not info.is_required():
+                defaults.add(field)
         else:
             info = FieldInfo.from_annotation(hint)
         alias = info.validation_alias or info.alias

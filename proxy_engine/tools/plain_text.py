@@ -11,37 +11,41 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PLAIN_TOOL_TEXT", "ToolText"]
+__all__ = ["PLAIN_TOOL_TEXT", "ToolText", "describe_tools"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
     """How tools are spoken of in plain text.
 
-    ``describe``: OpenAI-style definitions to the text of a system message. ``write_call``: name
-    and arguments of a call to what the assistant writes for it; calls are joined by line breaks.
+    ``describe``: OpenAI-style definitions to the text of a system message. ``write_calls``: names
+    and arguments of the calls of one turn to what the assistant writes for them.
     ``write_result``: name of the tool and text of the result to what the user writes for it.
     """
 
     describe: Callable[[Sequence[Mapping[str, Any]]], str]
-    write_call: Callable[[str, Mapping[str, Any]], str]
+    write_calls: Callable[[Sequence[tuple[str, Mapping[str, Any]]]], str]
     write_result: Callable[[str | None, str], str]
 
 
-def _describe(tools: Sequence[Mapping[str, Any]]) -> str:
+def describe_tools(tools: Sequence[Mapping[str, Any]], form: str) -> str:
+    """The definitions of ``tools``, and ``form``: what a call is to look like."""
     lines = (_json(tool.get("function", tool)) for tool in tools)
     return (
         "You can call these tools, each given with a JSON Schema of its parameters:\n"
         + "\n".join(lines)
-        + "\n\nTo call one, write\n<tool_call>\n"
-        '{"name": <its name>, "arguments": <a JSON object>}\n'
-        "</tool_call>\nYou will be given its result."
+        + f"\n\nTo call one, write\n{form}\nYou will be given its result."
     )
 
 
-def _write_call(name: str, arguments: Mapping[str, Any]) -> str:
-    call = {"name": name, "arguments": arguments}
-    return f"<tool_call>\n{_json(call)}\n</tool_call>"
+def _describe(tools: Sequence[Mapping[str, Any]]) -> str:
+    form = '<tool_call>\n{"name": "<its name>", "arguments": <a JSON object>}\n</tool_call>'
+    return describe_tools(tools, form)
+
+
+def _write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    written = (_json({"name": name, "arguments": arguments}) for name, arguments in calls)
+    return "\n".join(f"<tool_call>\n{call}\n</tool_call>" for call in written)
 
 
 def _write_result(name: str | None, text: str) -> str:
@@ -52,5 +56,5 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-PLAIN_TOOL_TEXT = ToolText(_describe, _write_call, _write_result)
+PLAIN_TOOL_TEXT = ToolText(_describe, _write_calls, _write_result)
 """JSON between tags; results between ``<tool_response>`` tags, as a user's message."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import re
 import threading
@@ -203,7 +204,8 @@ def _run_on_thread(coroutine: Coroutine[Any, Any, Any]) -> Any:
         except BaseException as error:
             failure.append(error)
 
-    thread = threading.Thread(target=run, name="tool", daemon=True)
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(run,), name="tool", daemon=True)
     thread.start()
     thread.join()
     if failure:

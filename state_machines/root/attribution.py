@@ -48,7 +48,8 @@ class Attribution:
         """Bytes of the output so far; the last of them are in ``_bytes``, not yet attributed."""
         self._accepted: History | None = None
         self.threads: list[Thread] = []
-        self._begin(self._enter(course.start, False, (), 0))
+        """The readings that are left, those preferred first."""
+        self._enter(course.start, False, (), set())
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -57,22 +58,31 @@ class Attribution:
 
     def feed(self, text: bytes) -> list[Piece]:
         """Read bytes that the answer may go on with; return what is certain by now."""
-        for byte in text:
-            self._length += 1
-            entered: list[tuple[Way, Node, History]] = []
-            for way, node, history in self.threads:
-                target = node.derivative(byte)
-                if target is not EMPTY:
-                    entered.append((way, target, history))
-            self._begin(entered)
         self._bytes += text
-        return self._settle(self._certain())
+        position = 0
+        while position < len(text):
+            read, threads = position + 1, self.threads
+            if len(threads) == 1:
+                # A thread that is alone may take several bytes in one step.
+                way, node, history = threads[0]
+                read, node = node.leap(text, position)
+                moved = [Thread(way, node, history)]
+            else:
+                byte = text[position]
+                moved = [
+                    Thread(way, node.derivative(byte), history) for way, node, history in threads
+                ]
+            self._length += read - position
+            position = read
+            self._go_on(moved)
+        return self._settle(*self._certain())
 
     def finish(self) -> list[Piece]:
         """Return the rest, at the end of the output; where that is not complete, as it seems."""
         history = self._accepted
         if history is None:
             history = self.threads[0].history if self.threads else ()
+        self._accepted, self.threads = None, []
         return self._emit(history, self._length, is_last=True)
 
     def end_texts(self) -> None:
@@ -95,37 +105,47 @@ class Attribution:
         twin.threads = list(self.threads)
         return twin
 
-    def _begin(self, entered: list[tuple[Way, Node, History]]) -> None:
+    def _go_on(self, moved: list[Thread]) -> None:
+        """Take up threads that have read on, and those that begin where these may end."""
         self._accepted = None
         self.threads = []
         seen: set[tuple[Way, Node]] = set()
-        stack = entered[::-1]
-        while stack:
-            way, node, history = stack.pop()
-            if (way, node) in seen:
-                continue
-            seen.add((way, node))
-            if node is not EPSILON:
-                self.threads.append(Thread(way, node, history))
-            if node.nullable:
-                if way.marker is not None:
-                    history = (*history, (way.marker, self._length - way.trailing))
-                stack += self._enter(way.after, way.is_free, history, self._length)[::-1]
+        for thread in moved:
+            if thread.node is not EMPTY:
+                self._add(thread, seen)
+
+    def _add(self, thread: Thread, seen: set[tuple[Way, Node]]) -> None:
+        way, node, history = thread
+        if (way, node) in seen:
+            return
+        seen.add((way, node))
+        if node is not EPSILON:
+            self.threads.append(thread)
+        if node.nullable:
+            if way.marker is not None:
+                left = self._length - way.trailing
+                history = _with(history, way.between, left)
+                history = (*history, (way.marker, left))
+            self._enter(way.after, way.is_free, history, seen)
 
     def _enter(
-        self, place: Place, is_after_text: bool, history: History, position: int
-    ) -> list[tuple[Way, Node, History]]:
-        if self._accepted is None and self._course.may_end(place):
-            self._accepted = history
-        ways = self._course.ways(place, is_after_text)
-        return [(way, way.node, (*history, (way.part, position))) for way in ways]
+        self, place: Place, is_after_text: bool, history: History, seen: set[tuple[Way, Node]]
+    ) -> None:
+        if self._accepted is None:
+            empty = self._course.nothing(place)
+            if empty is not None:
+                self._accepted = _with(history, empty, self._length)
+        for way in self._course.ways(place, is_after_text):
+            entered = _with(history, (*way.before, way.part), self._length)
+            self._add(Thread(way, way.node, entered), seen)
 
     def _certain(self) -> tuple[History, int]:
         """Return a history, and up to where all that are left agree with it."""
         histories = [thread.history for thread in self.threads]
         until = self._length
-        for thread in self.threads:
-            until = min(until, self._length - self._held_back(thread))
+        for way, _, history in self.threads:
+            if way.beginnings:
+                until = min(until, self._length - self._held_back(way, history[-1][1]))
         if self._accepted is not None:
             histories.append(self._accepted)
         first, *others = histories or [()]
@@ -133,13 +153,13 @@ class Attribution:
             until = min(until, _agreement(first, other, until))
         return first, until
 
-    def _held_back(self, thread: Thread) -> int:
+    def _held_back(self, way: Way, entered: int) -> int:
         """Return how many of a text's last bytes may be the beginning of a marker."""
-        written = self._bytes[max(thread.history[-1][1] - self._start, 0) :]
-        longest = max(map(len, thread.way.forms), default=0)
-        for length in range(min(longest - 1, len(written)), 0, -1):
-            ending = written[-length:]
-            if any(form.startswith(ending) for form in thread.way.forms):
+        own = self._bytes[max(entered - self._start, 0) :]
+        if own and own[-1] not in way.letters:
+            return 0
+        for length in range(min(way.longest, len(own)), 0, -1):
+            if own[-length:] in way.beginnings:
                 return length
         return 0
 
@@ -147,13 +167,15 @@ class Attribution:
     def _start(self) -> int:
         return self._length - len(self._bytes)
 
-    def _settle(self, certain: tuple[History, int]) -> list[Piece]:
-        history, until = certain
+    def _settle(self, history: History, until: int) -> list[Piece]:
         if until <= self._start:
             return []
         pieces = self._emit(history, until)
         self.threads = [
-            thread._replace(history=_since(thread.history, until)) for thread in self.threads
+            thread
+            if len(thread.history) == 1
+            else thread._replace(history=_since(thread.history, until))
+            for thread in self.threads
         ]
         if self._accepted is not None:
             self._accepted = _since(self._accepted, until)
@@ -173,24 +195,23 @@ class Attribution:
         return pieces
 
 
+def _with(history: History, parts: tuple[Part, ...], position: int) -> History:
+    """Return a history in which parts have been entered; going on with the same one is none."""
+    for part in parts:
+        if not history or history[-1][0] is not part:
+            history = (*history, (part, position))
+    return history
+
+
 def _agreement(one: History, other: History, until: int) -> int:
-    """Return up to where two histories name the same parts."""
-    ends = sorted({entered for _, entered in (*one, *other)} | {until})
-    agreed = 0
-    for end in ends:
-        if end > until or _owner(one, agreed) is not _owner(other, agreed):
-            break
-        agreed = end
-    return agreed
-
-
-def _owner(history: History, position: int) -> Part | None:
-    """Return the part that the byte at a position belongs to."""
-    owner = None
-    for part, entered in history:
-        if entered <= position:
-            owner = part
-    return owner
+    """Return up to where two histories are the same."""
+    if one == other:
+        return until
+    for first, second in zip(one, other, strict=False):
+        if first != second:
+            return min(until, first[1], second[1])
+    longer = one if len(one) > len(other) else other
+    return min(until, longer[min(len(one), len(other))][1])
 
 
 def _since(history: History, position: int) -> History:

@@ -1,9 +1,8 @@
-"""How an answer can go on: the places between its parts, and the ways that lead from them.
+"""How an answer can go on: the ways that lead from one place to the next.
 
-A composition of parts is an automaton whose edges are whole languages. A :class:`Place` is what is
-still to come, as a list of parts; a :class:`Way` leads from it through one sub-state, text or
-marker to the next place. The answer's grammar is made of ways, and whoever wants to know which part
-wrote what follows the same ones (:mod:`state_machines.root.attribution`).
+A :class:`Way` leads from a place (:mod:`state_machines.root.places`) through one sub-state, text or
+marker to another. The answer's grammar is made of ways, and whoever wants to know which part wrote
+what follows the same ones (:mod:`state_machines.root.attribution`).
 """
 
 from __future__ import annotations
@@ -17,19 +16,10 @@ from state_machines.errors import CompositionError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import choice, literal, optional, sequence
-from state_machines.grammar.until import text_until, text_without
-from state_machines.root.parts import (
-    Choice,
-    Loop,
-    Marker,
-    Optional,
-    Part,
-    Sequence,
-    Spell,
-    SubState,
-    Text,
-)
+from state_machines.grammar.nodes import branch, choice, literal, optional, sequence
+from state_machines.grammar.until import Finder, finder, text_until, text_without
+from state_machines.root.parts import Marker, Part, Spell, SubState, Text
+from state_machines.root.places import Entry, Place, Places, part_name
 
 __all__ = ["Course", "Place", "Way", "speller"]
 
@@ -39,69 +29,42 @@ MAX_EXPLORED = 2000
 """Places that are looked at before an answer begins."""
 
 
-class Place:
-    """What is still to come: a part, and then what follows it. Equal to itself alone."""
-
-    __slots__ = ("nodes", "part", "rest", "ways")
-
-    def __init__(self, part: Part | None, rest: Place | None) -> None:
-        self.part = part
-        self.rest = rest
-        self.ways: dict[bool, tuple[Way, ...]] = {}
-        self.nodes: dict[bool, Node] = {}
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Way:
     """What ``part`` may write at a place, as ``node``, and the place ``after`` it.
 
-    The last ``trailing`` bytes are those of ``marker``, if there is one. ``forms`` are the byte
-    strings whose beginning, at the end of a text, may turn out to be no text.
+    The last ``trailing`` bytes are those of ``marker``, if there is one. Sub-states ``before`` the
+    part are left empty, and those ``between`` the part and the marker.
+
+    ``beginnings`` are the byte strings that, at the end of a text, may turn out to be no text: the
+    ``longest`` has so many bytes, and they end with one of ``letters``.
     """
 
     part: Part
     node: Node
     after: Place
+    before: tuple[Part, ...] = ()
     is_free: bool = False
     marker: Marker | None = None
     trailing: int = 0
-    forms: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Bare(Part):
-    """A sub-state or text without its delimiters."""
-
-    part: SubState | Text
-
-
-@dataclass(frozen=True, eq=False)
-class _Rounds(Part):
-    """The rounds of a loop that are left."""
-
-    loop: Loop
-    least: int
-    most: int | None
-    is_first: bool
+    between: tuple[Part, ...] = ()
+    beginnings: frozenset[bytes] = frozenset()
+    longest: int = 0
+    letters: frozenset[int] = frozenset()
 
 
 class Course:
-    """All places of one composition, made as they are met.
+    """All ways of one composition, made as they are met. Several threads may use them.
 
     ``end_tokens`` are the names of tokens that end the output: a marker that is one is left to the
     end itself. Raises :class:`~state_machines.errors.CompositionError`.
     """
 
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str] = ()) -> None:
-        self._spell = spell
-        self._ends = frozenset(end_tokens)
-        self.end = Place(None, None)
-        self._places: dict[tuple[int, int], Place] = {}
-        self._inner: dict[int, Part] = {}
-        self._rounds: dict[tuple[int, int, int | None, bool], _Rounds] = {}
-        self._languages: dict[int, Node] = {}
-        self._check(part)
-        self.start = self._place(part, self.end)
+        self._places = Places(part, spell, end_tokens)
+        self.start = self._places.start
+        self._ways: dict[tuple[Place, bool], tuple[Way, ...]] = {}
+        self._nodes: dict[tuple[Place, bool], Node] = {}
         self._explore()
 
     def ways(self, place: Place, is_after_text: bool = False) -> tuple[Way, ...]:
@@ -110,22 +73,24 @@ class Course:
         After a text without a marker at its end there is no way of more text, and none through a
         marker that the text itself would have ended with.
         """
-        ways = place.ways.get(is_after_text)
+        ways = self._ways.get((place, is_after_text))
         if ways is None:
-            ways = place.ways[is_after_text] = tuple(self._ways(place, is_after_text))
+            # Another thread may have been quicker: ways are told apart by identity.
+            found = tuple(self._found(place, is_after_text))
+            ways = self._ways.setdefault((place, is_after_text), found)
         return ways
 
     def node(self, place: Place, is_after_text: bool = False) -> Node:
         """Return everything that may still come from a place."""
-        if place is self.end:
+        if place is self._places.end:
             return EPSILON
-        node = place.nodes.get(is_after_text)
+        node = self._nodes.get((place, is_after_text))
         if node is None:
             # By reference, since a loop without bound comes back to its places.
-            node = place.nodes[is_after_text] = reference(
+            node = self._nodes[place, is_after_text] = reference(
                 ("Place", id(self), id(place), is_after_text),
                 lambda: self._make_node(place, is_after_text),
-                nullable=self.may_end(place),
+                nullable=self.nothing(place) is not None,
             )
         return node
 
@@ -133,145 +98,108 @@ class Course:
         """Return what may come where ``node`` is left of a way."""
         return sequence(node, self.node(way.after, way.is_free))
 
-    def may_end(self, place: Place) -> bool:
-        """Whether the answer may be over at a place."""
-        while place.rest is not None:
-            if place.part is not None and not self._is_nullable(place.part):
-                return False
-            place = place.rest
-        return True
+    def nothing(self, place: Place) -> tuple[Part, ...] | None:
+        """Return which sub-states are left empty if the answer ends here; ``None``: it cannot."""
+        return self._places.nothing(place)
 
     def _make_node(self, place: Place, is_after_text: bool) -> Node:
         node = choice(self.follow(way, way.node) for way in self.ways(place, is_after_text))
-        return optional(node) if self.may_end(place) else node
+        return node if self.nothing(place) is None else optional(node)
 
-    def _ways(self, place: Place, is_after_text: bool) -> Iterator[Way]:
-        part, rest = place.part, place.rest
-        if part is None or rest is None:
-            return
-        match part:
-            case Sequence():
-                for inner in reversed(part.parts):
-                    rest = self._place(inner, rest)
-                yield from self.ways(rest, is_after_text)
-            case Choice():
-                for option in part.options:
-                    yield from self.ways(self._place(option, rest), is_after_text)
-            case Optional():
-                yield from self.ways(self._place(part.part, rest), is_after_text)
-                yield from self.ways(rest, is_after_text)
-            case Loop():
-                rounds = self._rounds_left(part, part.least, part.most, is_first=True)
-                yield from self.ways(self._place(rounds, rest), is_after_text)
-            case _Rounds():
-                yield from self._ways_of_rounds(part, rest, is_after_text)
-            case Marker():
-                yield from self._ways_of_marker(part, rest, is_after_text)
-            case _Bare(part=Text() as text):
-                yield from self._ways_of_text(text, rest, is_after_text)
-            case _Bare(part=SubState() as state):
-                yield Way(state, self._language(state), rest)
-            case _:
-                yield from self.ways(self._place(self._opened(part), rest), is_after_text)
+    def _found(self, place: Place, is_after_text: bool) -> Iterator[Way]:
+        entries = self._places.entries(place, is_after_text)
+        for entry in entries:
+            part = entry.part
+            if isinstance(part, Marker):
+                yield from self._ways_of_marker(part, entry, is_after_text)
+            elif isinstance(part, SubState):
+                node = self._places.language(part)
+                if is_after_text and node.nullable:
+                    # What comes where it is empty is among the entries.
+                    node = branch(node.row)
+                if node is not EMPTY:
+                    yield Way(part, node, entry.after, entry.before)
+            elif not is_after_text:
+                yield from self._ways_of_text(part, entry.after, entries)
 
-    def _ways_of_rounds(self, rounds: _Rounds, rest: Place, is_after_text: bool) -> Iterator[Way]:
-        loop = rounds.loop
-        if rounds.most != 0:
-            most = None if rounds.most is None else rounds.most - 1
-            left = self._rounds_left(loop, max(rounds.least - 1, 0), most, is_first=False)
-            after = self._place(left, rest)
-            body = self._place(loop.part, after)
-            if loop.between is not None and not rounds.is_first:
-                body = self._place(loop.between, body)
-            yield from self.ways(body, is_after_text)
-        if rounds.least == 0:
-            yield from self.ways(rest, is_after_text)
+    def _ways_of_marker(self, marker: Marker, entry: Entry, is_after_text: bool) -> Iterator[Way]:
+        spelled = self._places.spelled(marker)
+        if spelled.ends and self.nothing(entry.after) is None:
+            raise CompositionError(
+                f"{marker.text!r} ends the output, but something must come after it",
+                part=marker.identifier,
+                hint="Let the vocabulary have other end tokens, or end the answer here",
+            )
+        if spelled.form and (spelled.is_special or not is_after_text):
+            yield Way(marker, literal(spelled.form), self._after(entry), entry.before)
 
-    def _ways_of_marker(self, marker: Marker, rest: Place, is_after_text: bool) -> Iterator[Way]:
-        if marker.text in self._ends:
-            yield from self.ways(rest, is_after_text)
-            return
-        form = self._spell(marker.text)
-        if not is_after_text or _SPECIAL_MARK in form:
-            yield Way(marker, literal(form), rest)
+    def _after(self, entry: Entry) -> Place:
+        if isinstance(entry.part, Marker) and self._places.spelled(entry.part).ends:
+            return self._places.end
+        return entry.after
 
-    def _ways_of_text(self, text: Text, rest: Place, is_after_text: bool) -> Iterator[Way]:
-        if is_after_text and text.least == 0:
-            yield from self.ways(rest, is_after_text=True)
-            return
-        openers = list(self._markers_past_text(rest))
+    def _ways_of_text(self, text: Text, rest: Place, beside: tuple[Entry, ...]) -> Iterator[Way]:
+        beyond = self._places.entries(rest, True)
+        openers = [(entry.part, entry) for entry in beyond if isinstance(entry.part, Marker)]
         strings = [*text.excluding, *(marker.text for marker, _ in openers)]
-        forms = tuple(string.encode() for string in strings)
-        for marker, after in openers:
-            until = text_until(marker.text, strings, text.least, text.most)
+        first = self._places.beginnings(beside)
+        forms = [marker.text.encode() for marker, _ in openers]
+        beginnings = frozenset(form[:n] for form in forms for n in range(1, len(form)))
+        longest = max(map(len, beginnings), default=0)
+        letters = frozenset(beginning[-1] for beginning in beginnings)
+        self._check_text(text, beyond)
+        for marker, entry in openers:
+            until = text_until(marker.text, strings, text.least, text.most, first)
             if until is not EMPTY:
                 yield Way(
                     text,
                     encoded(until, RAW),
-                    after,
+                    self._after(entry),
                     marker=marker,
                     trailing=len(marker.text.encode()),
-                    forms=forms,
+                    between=entry.before,
+                    beginnings=beginnings,
+                    longest=longest,
+                    letters=letters,
                 )
-        if self.may_end(rest) or self.ways(rest, is_after_text=True):
-            free = text_without(strings, text.least, text.most)
-            yield Way(text, encoded(free, RAW), rest, is_free=True, forms=forms)
+        if self.nothing(rest) is not None or self.ways(rest, is_after_text=True):
+            free = encoded(text_without(strings, text.least, text.most, first), RAW)
+            yield Way(
+                text,
+                free,
+                rest,
+                is_free=True,
+                beginnings=beginnings,
+                longest=longest,
+                letters=letters,
+            )
 
-    def _markers_past_text(self, place: Place) -> Iterator[tuple[Marker, Place]]:
-        """Yield the markers that may stand at a place, or beyond texts that are left out."""
-        for way in self.ways(place):
-            if isinstance(way.part, Marker):
-                yield way.part, way.after
-            elif way.is_free and way.node.nullable:
-                yield from self._markers_past_text(way.after)
-
-    def _opened(self, part: Part) -> Part:
-        """Return a sub-state or text with its delimiters as parts of their own."""
-        inner = self._inner.get(id(part))
-        if inner is None:
-            if not isinstance(part, SubState | Text):
-                raise AssertionError(f"{part!r} has been checked")
-            inner = self._inner[id(part)] = Sequence(*_delimited(part))
-        return inner
-
-    def _language(self, state: SubState) -> Node:
-        node = self._languages.get(id(state))
-        if node is None:
-            node = self._languages[id(state)] = state.language(self._spell)
-        return node
-
-    def _place(self, part: Part, rest: Place) -> Place:
-        # The places are kept, and they hold on to the parts: ids stay what they are.
-        key = (id(part), id(rest))
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = Place(part, rest)
-        return place
-
-    def _rounds_left(self, loop: Loop, least: int, most: int | None, *, is_first: bool) -> _Rounds:
-        key = (id(loop), least, most, is_first)
-        rounds = self._rounds.get(key)
-        if rounds is None:
-            rounds = self._rounds[key] = _Rounds(loop, least, most, is_first)
-        return rounds
-
-    def _is_nullable(self, part: Part) -> bool:
-        match part:
-            case Sequence():
-                return all(map(self._is_nullable, part.parts))
-            case Choice():
-                return any(map(self._is_nullable, part.options))
-            case Optional():
-                return True
-            case Loop() | _Rounds():
-                return part.least == 0
-            case Marker():
-                return part.text in self._ends
-            case _Bare(part=Text() as text):
-                return text.least == 0
-            case _Bare(part=SubState() as state):
-                return self._language(state).nullable
-        return self._is_nullable(self._opened(part))
+    def _check_text(self, text: Text, beyond: tuple[Entry, ...]) -> None:
+        """Look for what could not be written after a text."""
+        markers = [(entry, entry.part) for entry in beyond if isinstance(entry.part, Marker)]
+        found = finder(frozenset((*text.excluding, *(marker.text for _, marker in markers))))
+        for entry, marker in markers:
+            hiding = _first_in(marker.text, found)
+            if hiding == marker.text or self._places.spelled(marker).is_special:
+                continue
+            # A stop string may well begin with another one.
+            if not any(m.text == hiding and e.after is entry.after for e, m in markers):
+                raise CompositionError(
+                    f"{marker.text!r} cannot come after the text {text.identifier!r}, which ends "
+                    f"before, with {hiding!r}"
+                    if any(m.text == hiding for _, m in markers)
+                    else f"{marker.text!r} cannot come after the text {text.identifier!r}, which "
+                    f"must not contain {hiding!r}",
+                    part=marker.identifier,
+                    hint="Choose markers of which none contains another",
+                )
+        for entry in beyond:
+            if isinstance(entry.part, Text) and entry.part is not text:
+                raise CompositionError(
+                    f"where the text {text.identifier!r} ends and another begins cannot be told",
+                    part=entry.part.identifier,
+                    hint="Put a marker between them, or let the later text be empty (least=0)",
+                )
 
     def _explore(self) -> None:
         """Look at the places there are, so that what cannot be written is found at once."""
@@ -280,41 +208,17 @@ class Course:
         while queue and len(seen) < MAX_EXPLORED:
             place, is_after_text = queue.popleft()
             ways = self.ways(place, is_after_text)
-            if not ways and not self.may_end(place):
+            if not ways and self.nothing(place) is None:
                 raise CompositionError(
-                    "what must come here is part of what the text before must not contain",
-                    part=_identifier(place.part),
-                    hint="Choose markers of which none contains another.",
+                    "nothing can be written that may stand here",
+                    part=part_name(place.part),
+                    hint="Two texts need a marker between them, and a text must not have to begin "
+                    "with a marker that may stand in its place",
                 )
             for way in ways:
                 if (step := (way.after, way.is_free)) not in seen:
                     seen.add(step)
                     queue.append(step)
-
-    def _check(self, part: Part) -> None:
-        match part:
-            case Sequence():
-                for inner in part.parts:
-                    self._check(inner)
-            case Choice():
-                for inner in part.options:
-                    self._check(inner)
-            case Optional():
-                self._check(part.part)
-            case Loop():
-                self._check(part.part)
-                if part.between is not None:
-                    self._check(part.between)
-                if self._is_nullable(part.part):
-                    raise CompositionError(
-                        "a part that can be empty cannot be repeated", part=_identifier(part.part)
-                    )
-            case Marker():
-                pass
-            case SubState() | Text():
-                pass
-            case _:
-                raise CompositionError(f"{part!r} is no part of an answer", part=str(part))
 
 
 def speller(special_tokens: Collection[str]) -> Spell:
@@ -339,15 +243,11 @@ def speller(special_tokens: Collection[str]) -> Spell:
     return spell
 
 
-def _delimited(part: SubState | Text) -> Iterator[Part]:
-    if part.begin:
-        yield Marker(part.identifier, part.begin)
-    yield _Bare(part)
-    if isinstance(part, Text) and part.stop:
-        yield Optional(Choice(*(Marker(part.identifier, stop) for stop in part.stop)))
-    if part.end:
-        yield Marker(part.identifier, part.end)
-
-
-def _identifier(part: Part | None) -> str:
-    return getattr(part, "identifier", type(part).__name__.lower())
+def _first_in(text: str, found: Finder) -> str | None:
+    """Return the first of a finder's strings that ends in a text."""
+    state = 0
+    for letter in text:
+        state = found.step(state, letter)
+        if found.found[state] is not None:
+            return found.found[state]
+    return None

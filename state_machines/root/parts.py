@@ -37,6 +37,9 @@ Spell: TypeAlias = Callable[[str], bytes]
 """How the text of a marker is spelled in a vocabulary, where it may hold special tokens."""
 
 
+_BOUNDS = "Give bounds of which none is negative, the lower one first"
+
+
 class Part:
     """A piece of an answer. Immutable; equal to itself alone."""
 
@@ -56,7 +59,11 @@ class Marker(Part):
 
     def __post_init__(self) -> None:
         if not self.text:
-            raise CompositionError("a marker is at least one character", part=self.identifier)
+            raise CompositionError(
+                "a marker is at least one character",
+                part=self.identifier,
+                hint="Leave out a marker that writes nothing",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +114,13 @@ class Structured(SubState):
 class Text(Part):
     """Free text of ``least`` to ``most`` characters (``None``: no bound).
 
-    It contains none of the texts in ``excluding``, and no marker that may come after it. Writing
-    one of ``stop`` ends it; the stop string is a marker then, and no part of the text.
+    It contains none of the texts in ``excluding``, and no marker that may come after it; nor does
+    it begin with a marker that may stand in its place. (One ``between`` two rounds of a loop counts
+    together with what comes after it.) Where several markers end at once, the longest is meant.
+    Writing one of ``stop`` ends it; the stop string is a marker then, and no part of the text.
+
+    So that no marker hides where two texts meet, none comes directly after another: a text that can
+    be empty is left out there, and one that cannot raises an error.
     """
 
     identifier: str = "text"
@@ -125,10 +137,13 @@ class Text(Part):
             raise CompositionError(
                 f"a text of {self.least} to {self.most} characters cannot be",
                 part=self.identifier,
+                hint=_BOUNDS,
             )
         if "" in (*self.stop, *self.excluding):
             raise CompositionError(
-                "a text cannot be kept from the empty string", part=self.identifier
+                "a text cannot be kept from the empty string",
+                part=self.identifier,
+                hint="Let stop and excluding be tuples of texts that are not empty",
             )
 
 
@@ -150,7 +165,11 @@ class Choice(Part):
 
     def __init__(self, *options: Part) -> None:
         if not options:
-            raise CompositionError("a choice needs something to choose from", part="choice")
+            raise CompositionError(
+                "a choice needs something to choose from",
+                part="choice",
+                hint="Leave out the choice, or name what to choose from",
+            )
         object.__setattr__(self, "options", options)
 
 
@@ -176,4 +195,6 @@ class Loop(Part):
 
     def __post_init__(self) -> None:
         if self.least < 0 or (self.most is not None and self.most < self.least):
-            raise CompositionError(f"{self.least} to {self.most} times cannot be", part="loop")
+            raise CompositionError(
+                f"{self.least} to {self.most} times cannot be", part="loop", hint=_BOUNDS
+            )

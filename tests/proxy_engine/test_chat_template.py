@@ -67,6 +67,16 @@ TURNS = (
     "{{ raise_exception('roles must alternate') }}{% endif %}[{{ m.role }} {{ m.content }}" + END
 )
 
+# Calls and results are no turns, but a text of the assistant's is one.
+NO_TEXT = (
+    "{% set ns = namespace(turn=0) %}{% for m in messages %}[{{ m.role }}{% if m.tool_calls %}"
+    + FUNCTIONS
+    + "{% else %} {{ m.content }}{% if m.role != 'tool' %}"
+    + "{% if (m.role == 'user') != (ns.turn % 2 == 0) %}{{ raise_exception('turns') }}{% endif %}"
+    + "{% set ns.turn = ns.turn + 1 %}{% endif %}{% endif %}"
+    + END
+)
+
 TOOLS = [Tool("f", "F.", {"type": "object"}).to_openai()]
 CONVERSATION: list[dict[str, Any]] = [
     {"role": "user", "content": "q"},
@@ -109,7 +119,8 @@ def written(tokenizer: TokenizerWrapper, prompt: Any, **given: Any) -> str:
         (ONE_CALL, TemplateTraits(True, True, CallForm(one_call=True))),
         (NINE, TemplateTraits(True, False, CallForm(short_ids=True))),
         (TEXT_ARGUMENTS, TemplateTraits(True, False, CallForm(arguments_as_text=True))),
-        (EITHER, TemplateTraits(True, False, CallForm(text_apart=True, reasoning=None))),
+        (EITHER, TemplateTraits(True, False, CallForm(text="apart", reasoning=None))),
+        (NO_TEXT, TemplateTraits(False, False, CallForm(text="nowhere", reasoning=None))),
         (TURNS, TemplateTraits(False, False, None)),
         ("{{ 1 / 0 }}", TemplateTraits(False, False, None)),
     ],
@@ -162,6 +173,14 @@ def test_conversations(tokenizer_with: Any, template: str, expected: str) -> Non
     assert written(tokenizer_with(template), CONVERSATION).removeprefix("[user q]") == expected
 
 
+def test_text_beside_calls_that_has_no_place(tokenizer_with: Any) -> None:
+    answer = {"role": "assistant", "content": "so"}
+    text = written(tokenizer_with(NO_TEXT), [*CONVERSATION[:4], answer, CONVERSATION[4]])
+    assert text == (
+        '[user q][assistant f{"x": 1} g{}][tool one][tool two][assistant so][user and?][assistant '
+    )
+
+
 def test_long_identifiers_are_shortened_alike(tokenizer_with: Any) -> None:
     text = written(tokenizer_with(NINE), CONVERSATION)
     first = text.partition('{"name": "f"')[0].split()[-1]
@@ -202,7 +221,7 @@ def test_tools_are_described_where_the_template_does_not(tokenizer_with: Any) ->
 def test_text_may_be_asked_for_and_chosen(tokenizer_with: Any) -> None:
     text = ToolText(
         lambda tools: f"{len(tools)} tools",
-        lambda name, arguments: f"CALL {name}",
+        lambda calls: "\n".join(f"CALL {name}" for name, _ in calls),
         lambda name, result: f"{name} SAYS {result}",
     )
     found = written(

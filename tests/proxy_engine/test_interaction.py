@@ -161,6 +161,8 @@ def test_openai_messages_as_clients_write_them() -> None:
         "tool_calls": [call],
     }
     assert from_openai_message({"role": "developer", "content": "x"}).role is Role.SYSTEM
+    echoed = {"role": "assistant", "content": "x", "audio": None, "annotations": []}
+    assert from_openai_message({**echoed, "reasoning": "hm"}).reasoning == "hm"
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     turn = from_openai_message({"role": "user", "name": "Ann", "content": [picture]})
     assert turn.content == (ImageContent(data=b"\0\0\0", media_type="image/png"),)

@@ -132,6 +132,21 @@ def test_a_default_in_a_field_reaches_the_function() -> None:
     assert tool.invoke({"count": 1}) == (7, 1)
 
 
+def test_a_default_in_a_hint_reaches_the_function() -> None:
+    def f(
+        n: Annotated[int, pydantic.Field(default=7, ge=0)],
+        m: Annotated[list[int], pydantic.Field(default_factory=list)],
+        k: Annotated[int, pydantic.Field(default=1)] = 2,
+    ) -> Any:
+        return n, m, k
+
+    tool = tool_from_function(f)
+    assert "required" not in tool.parameters
+    assert tool.parameters["properties"]["k"]["default"] == 2
+    assert tool.invoke({}) == (7, [], 2)
+    assert tool.invoke({"n": 1, "m": [2], "k": 3}) == (1, [2], 3)
+
+
 def test_defaults_stay_the_objects_they_are() -> None:
     missing = object()
 
