@@ -393,7 +393,7 @@ def test_other_texts_are_not_read(family: Any) -> None:
         "{a:1}x",
         "(" * 999,
     ):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"."):
             family.notation.read(text)
 
 
