@@ -87,7 +87,7 @@ class MarkedNotation(Notation):
         return compile_pattern(self.names, search=True)
 
 
-_BARE_NAME = re.compile(r"(?<=[{,])([^{},:\"]*):")
+_BARE_NAME = re.compile(r"(?<=[{,])([^{},:]*):")
 
 
 class _MarkedMembers(MemberSyntax):

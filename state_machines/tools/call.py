@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from state_machines import notations
-from state_machines.errors import SchemaError
+from state_machines.errors import SchemaError, UnsatisfiableSchemaError
 from state_machines.grammar.node import Node
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import Marker, Spell, SubState
@@ -68,7 +68,7 @@ class CallId(SubState):
 
 @dataclass(frozen=True, eq=False)
 class Arguments(SubState):
-    """The arguments of a call of ``tool``, written in a notation.
+    """The arguments of a call of ``tool``, those of ``schema``, written in a notation.
 
     No string in them contains a text of ``avoid``. ``options`` are those of
     :class:`~state_machines.json_schema.JsonSchemaStateMachine`. Refused schemas raise
@@ -77,6 +77,7 @@ class Arguments(SubState):
 
     _: KW_ONLY
     tool: ToolSignature
+    schema: Mapping[str, Any] | bool
     notation: notations.Notation
     avoid: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -100,6 +101,17 @@ class Arguments(SubState):
         """The schema that the family's own parser is to be given as the tool's parameters."""
         return self._any().parser_schema
 
+    @property
+    def is_satisfiable(self) -> bool:
+        """Whether there are any such arguments; ``True`` also where the schema is refused."""
+        try:
+            self._any()
+        except UnsatisfiableSchemaError:
+            return False
+        except SchemaError:
+            return True
+        return True
+
     def _any(self) -> notations.Arguments:
         made = self._made.get("last")
         if made is None:
@@ -109,7 +121,7 @@ class Arguments(SubState):
     def _arguments(self, spell: Spell) -> notations.Arguments:
         try:
             return self.notation.arguments(
-                self.tool.parameters, avoid=self.avoid, spell=spell, **self.options
+                self.schema, avoid=self.avoid, spell=spell, **self.options
             )
         except SchemaError as error:
             raise type(error)(

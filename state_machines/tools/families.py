@@ -7,13 +7,15 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from state_machines.errors import CompositionError
+from state_machines.tools.code_families import CODE_FAMILIES
 from state_machines.tools.json_families import JSON_FAMILIES
+from state_machines.tools.tagged_families import TAGGED_FAMILIES
 from state_machines.tools.tool_format import ToolFormat
 
 __all__ = ["FORMATS", "format_named"]
 
 FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
-    {entry.name: entry for entry in (*JSON_FAMILIES,)}
+    {entry.name: entry for entry in (*JSON_FAMILIES, *TAGGED_FAMILIES, *CODE_FAMILIES)}
 )
 """All formats by name."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from state_machines.notations import JSON
 from state_machines.tools.tool_format import CallIds, Delimiters, ToolFormat
 
-__all__ = ["JSON_FAMILIES"]
+__all__ = ["JSON_FAMILIES", "LONGCAT_JSON"]
 
 HERMES = ToolFormat(
     name="hermes",

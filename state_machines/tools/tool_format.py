@@ -75,6 +75,8 @@ class ToolFormat:
         the texts of ``foot`` ends the arguments; so with ``opening`` and ``between``.
     ``notation``, ``avoid``
         How arguments are written, and the texts that no string in them can contain.
+    ``without_arguments``
+        The format of calls without arguments, where this one's parser cannot read such calls.
     ``parallel``
         Whether there can be several calls.
     ``names``
@@ -105,6 +107,7 @@ class ToolFormat:
     closing: str = ""
     notation: Notation
     avoid: tuple[str, ...] = ()
+    without_arguments: ToolFormat | None = None
     parallel: bool = True
     names: str = r"[A-Za-z0-9_.:/-]+"
     python_names: bool = False
@@ -143,7 +146,7 @@ class ToolFormat:
                 part=self.name,
                 hint="" if self.parallel else "Models of this family call one tool at a time",
             )
-        some = [self._call(tool, options or {}) for tool in tools]
+        some = [call for tool in tools for call in self._ways_to_call(tool, options or {})]
         call = Choice(*some) if len(some) > 1 else some[0]
         between = _one_of(self.between)
         if self.wraps == "each":
@@ -218,14 +221,41 @@ class ToolFormat:
                 )
             seen.add(tool.name)
 
-    def _call(self, tool: ToolSignature, options: Mapping[str, Any]) -> Part:
+    def _ways_to_call(self, tool: ToolSignature, options: Mapping[str, Any]) -> list[Part]:
+        if self.without_arguments is None:
+            return [self._call(tool, self._arguments(tool, options))]
+        # Both name the same tool, so that who reads the calls need not know of this.
+        schema = {} if isinstance(tool.parameters, bool) else tool.parameters
+        some = {"minProperties": max(schema.get("minProperties", 0), 1)}
+        none = {"maxProperties": 0}
+        ways = []
+        for entry, bound in ((self, some), (self.without_arguments, none)):
+            bounded = {**schema, **bound} if tool.parameters is not False else False
+            arguments = entry._arguments(tool, options, bounded)
+            if arguments.is_satisfiable:
+                ways.append(entry._call(tool, arguments))
+        return ways or [self._call(tool, self._arguments(tool, options))]
+
+    def _arguments(
+        self,
+        tool: ToolSignature,
+        options: Mapping[str, Any],
+        schema: Mapping[str, Any] | bool | None = None,
+    ) -> Arguments:
+        return Arguments(
+            CALL,
+            tool=tool,
+            schema=tool.parameters if schema is None else schema,
+            notation=self.notation,
+            avoid=self.avoid,
+            options=options,
+        )
+
+    def _call(self, tool: ToolSignature, arguments: Arguments) -> Part:
         before, has_id, after = self.head.partition(_ID)
         head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.name, before), tool=tool)]
         if has_id:
             head += [self._id(tool), *_markers(_NAME.sub(lambda _: tool.name, after))]
-        arguments = Arguments(
-            CALL, tool=tool, notation=self.notation, avoid=self.avoid, options=options
-        )
         feet = [self._foot(text, tool) for text in self.foot]
         end = (Choice(*(Sequence(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
         return Sequence(*head, arguments, *end)

@@ -145,3 +145,78 @@ def test_masks_are_those_of_all_tokens(family: Family, schema: Any, seed: int) -
         if not plain:
             return
         matcher.advance(random.choice(plain))
+
+
+PIECES = (
+    *(
+        "null",
+        "Null",
+        "None",
+        "True",
+        "true",
+        "NaN",
+        "set",
+        "()",
+        "5",
+        "-",
+        ".",
+        "e",
+        "b'",
+        "'",
+        '"',
+    ),
+    *(
+        " ",
+        "\n",
+        "\x1c",
+        "\u3000",
+        "\ufeff",
+        "\x00",
+        "0",
+        "\x7f",
+        "\u2028",
+        "\\",
+        "\\u0041",
+        "a",
+        "é",
+    ),
+    *("😀", ",", ":", "{", "}", "[", "]", "(", ")", "=", "<", "</", ">", "#", "f", "x"),
+    *("<escape>", "<esc", "ape>", '<|"|>', '<|"', "|>", "</parameter>", "</param", "eter>"),
+    *("<parameter=", "</arg_value>", "</arg_", "value>", "<arg_key>", "</longcat_arg_value>"),
+    *("</invoke>", "</function>", "</｜DSML｜parameter>", "｜DSML｜", "parameter>", 'true">'),
+)
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
+OF_TEXTS: list[dict[str, Any]] = [
+    {"type": "string"},
+    {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    {},
+    {"type": ["string", "integer"]},
+    {"type": "array", "items": {"type": "string"}},
+    {"type": "object"},
+]
+
+
+@FAMILY
+@examples(150)
+@given(TEXTS, st.sampled_from(OF_TEXTS), st.sampled_from("ab"))
+def test_texts_out_of_pieces_of_markers(family: Family, text: str, schema: Any, name: str) -> None:
+    if family.notation is FUNCTION_GEMMA and schema.get("type") in ("array", "object"):
+        return
+    # What is not called "a" the schema does not list.
+    arguments = family.notation.arguments({"type": "object", "properties": {"a": schema}})
+    judge = Judge({"type": "object", "properties": {"a": schema}})
+    value: Any = {"array": [text, text], "object": {"b": text}}.get(str(schema.get("type")), text)
+    is_written = False
+    may_be_written = False
+    for written in family.template({name: value}):
+        may_be_written |= _is_read(family, arguments, written, {name: value})
+        if not arguments.node.matches(written.encode()):
+            continue
+        is_written = True
+        found = arguments.read(written)
+        assert judge.admits(found)
+        if family.parser is not None:
+            assert is_same(family.parsed(written, arguments.parser_schema), found), written
+    avoid = getattr(family.notation, "avoid", ())
+    event(f"written: {is_written}")
+    assert is_written or not may_be_written or any(end in text for end in avoid)
