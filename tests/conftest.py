@@ -87,9 +87,15 @@ def tiny_engine(tiny_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> In
 
 
 @pytest.fixture(scope="session")
-def roomy_engine(tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
-    """Such an engine with room for prompts that describe tools; nobody closes it."""
-    return InferenceEngine(make_tiny_model(context=4096), tiny_tokenizer)
+def roomy_model() -> llama.Model:
+    """A random model with room for prompts that describe tools."""
+    return make_tiny_model(context=4096)
+
+
+@pytest.fixture(scope="session")
+def roomy_engine(roomy_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
+    """An engine with that model, shared by all tests; nobody closes it."""
+    return InferenceEngine(roomy_model, tiny_tokenizer)
 
 
 @pytest.fixture
