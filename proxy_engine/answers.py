@@ -45,7 +45,7 @@ class Answer:
 class AnswerCompiler:
     """Compiles answers for one model, and remembers the machines used last.
 
-    ``dialect`` is the format of the model's family, ``reasoning`` the markers that its tokenizer
+    ``dialect`` is the format of the model's family, ``reasoning`` the markers that the model
     knows. ``capacity`` is in machines. Safe to use from several threads.
     """
 
@@ -58,7 +58,7 @@ class AnswerCompiler:
     ) -> None:
         self._vocabulary = vocabulary
         self._dialect = dialect
-        self._reasoning = dialect.reasoning or reasoning
+        self._reasoning = reasoning
         self._capacity = capacity
         self._machines: OrderedDict[Hashable, tuple[RootStateMachine, object]] = OrderedDict()
         self._lock = threading.Lock()

@@ -39,11 +39,9 @@ class Preparation:
         self._vocabulary = vocabulary
         self._options = options
         self._formats = ResponseFormatCompiler()
-        self._answers = AnswerCompiler(
-            vocabulary,
-            dialect_of(loaded.tokenizer, tool_format),
-            reasoning_delimiters(loaded.tokenizer),
-        )
+        dialect = dialect_of(loaded.tokenizer, tool_format)
+        self._reasoning = reasoning_delimiters(loaded.tokenizer, dialect)
+        self._answers = AnswerCompiler(vocabulary, dialect, self._reasoning)
         # Tokenizers are not safe to call from several threads at once.
         self._tokenizer_lock = threading.Lock()
 
@@ -69,7 +67,7 @@ class Preparation:
                 thinking=self._answers.thinks(response, choice, options),
                 tools=[tool.to_openai() for tool in known_tools],
             )
-            is_open = is_reasoning_open(tokenizer, prompt_ids)
+            is_open = is_reasoning_open(tokenizer, prompt_ids, self._reasoning)
         answer = self._answers.compile(
             response, choice, options, has_tools=bool(known_tools), is_reasoning_open=is_open
         )
