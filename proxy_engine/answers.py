@@ -45,8 +45,8 @@ class Answer:
 class AnswerCompiler:
     """Compiles answers for one model, and remembers the machines used last.
 
-    ``dialect`` is the format of the model's family, ``reasoning`` the markers that its tokenizer
-    knows. ``capacity`` is in machines. Safe to use from several threads.
+    ``dialect`` is the format of the model's family, ``reasoning`` the markers that it knows.
+    ``capacity`` is in machines. Safe to use from several threads.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class AnswerCompiler:
     ) -> None:
         self._vocabulary = vocabulary
         self._dialect = dialect
-        self._reasoning = dialect.reasoning or reasoning
+        self._reasoning = reasoning
         self._capacity = capacity
         self._machines: OrderedDict[Hashable, tuple[RootStateMachine, object]] = OrderedDict()
         self._lock = threading.Lock()
