@@ -45,8 +45,8 @@ class Answer:
 class AnswerCompiler:
     """Compiles answers for one model, and remembers the machines used last.
 
-    ``dialect`` is the format of the model's family, ``reasoning`` the markers that the model
-    knows. ``capacity`` is in machines. Safe to use from several threads.
+    ``dialect`` is the format of the model's family, ``reasoning`` the markers that it knows.
+    ``capacity`` is in machines. Safe to use from several threads.
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
+from state_machines.tools import ToolFormat
 
 from .errors import InvalidOptionError
 from .events import Event
@@ -44,8 +45,8 @@ class InferenceEngine:
     with its ``tokenizer``, as ``mlx_lm.load`` returns them. ``options`` are what requests use
     unless they say otherwise. ``report`` is told of downloads and conversions, one line each.
     ``cache_vocabulary`` keeps the tokenizer's vocabulary in the user's cache directory, so that
-    the next engine with the same one is ready sooner; the last few are kept. ``tool_format`` names
-    the way in which the model writes tool calls, where its tokenizer does not tell (see
+    the next engine with the same one is ready sooner; the last few are kept. ``tool_format`` is the
+    way in which the model writes tool calls, or names it, where its tokenizer does not tell (see
     ``docs/tools.md``).
 
     Requests are run one at a time in the order they come, on a thread of the engine's own.
@@ -65,7 +66,7 @@ class InferenceEngine:
         options: GenerationOptions | None = None,
         report: Report = to_stderr,
         cache_vocabulary: bool = True,
-        tool_format: str | None = None,
+        tool_format: str | ToolFormat | None = None,
     ) -> None:
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(

@@ -7,16 +7,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from state_machines import Vocabulary
+from state_machines.tools import ToolFormat
 
 from .answers import AnswerCompiler
-from .dialects import dialect_of, is_reasoning_open, reasoning_delimiters
 from .errors import InvalidOptionError, PromptTooLongError
 from .models.loading import LoadedModel
 from .options import GenerationOptions, OptionOverrides
 from .prompts import Prompt, encode_prompt
 from .request import Request
 from .response_format import ResponseFormatCompiler
+from .tool_formats import format_of, is_open, reasoning_of
 from .tools import ToolChoice, resolve_tools
+from .tools.format_text import tool_text_of
 
 __all__ = ["Preparation"]
 
@@ -24,8 +26,8 @@ __all__ = ["Preparation"]
 class Preparation:
     """Checks and compiles requests for one model: all that can be wrong with one is found here.
 
-    ``options`` are those of requests that do not say otherwise. ``tool_format`` names a format;
-    ``None``: as the tokenizer tells. Safe to use from several threads.
+    ``options`` are those of requests that do not say otherwise. ``tool_format`` is a format of tool
+    calls or names one; ``None``: as the tokenizer tells. Safe to use from several threads.
     """
 
     def __init__(
@@ -33,14 +35,17 @@ class Preparation:
         loaded: LoadedModel,
         vocabulary: Vocabulary,
         options: GenerationOptions,
-        tool_format: str | None,
+        tool_format: str | ToolFormat | None,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
         self._options = options
         self._formats = ResponseFormatCompiler()
-        dialect = dialect_of(loaded.tokenizer, tool_format)
-        self._reasoning = reasoning_delimiters(loaded.tokenizer, dialect)
+        dialect = format_of(loaded.tokenizer, tool_format)
+        self._tool_text = tool_text_of(dialect)
+        # The model's template speaks of calls in the model's own format.
+        self._has_native_tools = dialect == format_of(loaded.tokenizer)
+        self._reasoning = reasoning_of(loaded.tokenizer, dialect)
         self._answers = AnswerCompiler(vocabulary, dialect, self._reasoning)
         # Tokenizers are not safe to call from several threads at once.
         self._tokenizer_lock = threading.Lock()
@@ -66,10 +71,14 @@ class Preparation:
                 tokenizer,
                 thinking=self._answers.thinks(response, choice, options),
                 tools=[tool.to_openai() for tool in known_tools],
+                tool_text=self._tool_text,
+                native_tools=self._has_native_tools,
             )
-            is_open = is_reasoning_open(tokenizer, prompt_ids, self._reasoning)
+            is_reasoning = self._reasoning is not None and is_open(
+                tokenizer, prompt_ids, self._reasoning
+            )
         answer = self._answers.compile(
-            response, choice, options, has_tools=bool(known_tools), is_reasoning_open=is_open
+            response, choice, options, has_tools=bool(known_tools), is_reasoning_open=is_reasoning
         )
         return Request(
             prompt_ids,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from family_tokenizers import family_tokenizer
 
-from proxy_engine.dialects import dialect_of, is_reasoning_open, reasoning_delimiters
 from proxy_engine.errors import InvalidOptionError
+from proxy_engine.tool_formats import format_of, is_open, reasoning_of
 from state_machines.tools import FORMATS, Delimiters
 
 THINK = ("<think>", "</think>")
@@ -47,55 +47,55 @@ TOKENS = {
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_chat_template_tells_the_format(name: str, tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, template=TEMPLATES[name])
-    entry = dialect_of(tokenizer)
+    entry = format_of(tokenizer)
     assert entry.name == name
     assert tokenizer.tool_parser.__module__.endswith(str(entry.parser))
 
 
 @pytest.mark.parametrize("name", TOKENS)
 def test_the_vocabulary_tells_the_format(name: str, tmp_path: Path) -> None:
-    assert dialect_of(family_tokenizer(tmp_path, TOKENS[name])).name == name
+    assert format_of(family_tokenizer(tmp_path, TOKENS[name])).name == name
 
 
 def test_deepseek_r1_is_told_from_its_successor_by_the_template(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, plain=DEEPSEEK, template="x\n```json\n")
-    assert dialect_of(tokenizer).name == "deepseek_r1"
+    assert format_of(tokenizer).name == "deepseek_r1"
 
 
 def test_every_format_can_be_found_or_asked_for(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path)
-    assert dialect_of(tokenizer).name == "hermes"
+    assert format_of(tokenizer).name == "hermes"
     for name, entry in FORMATS.items():
-        assert dialect_of(tokenizer, name) is entry
-        assert dialect_of(tokenizer, entry) is entry
+        assert format_of(tokenizer, name) is entry
+        assert format_of(tokenizer, entry) is entry
     found = {*TEMPLATES, *TOKENS, "deepseek_r1"}
     assert set(FORMATS) - found == {"llama3_python_tag"}
 
 
 def test_a_name_is_taken_in_any_case(tmp_path: Path) -> None:
-    assert dialect_of(family_tokenizer(tmp_path), "GPT-OSS").name == "gpt_oss"
+    assert format_of(family_tokenizer(tmp_path), "GPT-OSS").name == "gpt_oss"
 
 
 def test_a_format_that_is_not_known_is_refused_with_those_that_come_near(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match=r"'qwen3_code'.*qwen3_coder") as caught:
-        dialect_of(family_tokenizer(tmp_path), "qwen3_code")
+        format_of(family_tokenizer(tmp_path), "qwen3_code")
     assert caught.value.option == "tool_format"
 
 
 def test_reasoning_is_marked_as_the_tokenizer_says(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, plain=THINK)
-    assert reasoning_delimiters(tokenizer, FORMATS["hermes"]) == Delimiters(*THINK)
+    assert reasoning_of(tokenizer, FORMATS["hermes"]) == Delimiters(*THINK)
 
 
 def test_reasoning_is_marked_as_the_format_says_where_it_has_its_own_way(tmp_path: Path) -> None:
     entry = FORMATS["gpt_oss"]
-    assert reasoning_delimiters(family_tokenizer(tmp_path, entry.tokens), entry) == entry.reasoning
+    assert reasoning_of(family_tokenizer(tmp_path, entry.tokens), entry) == entry.reasoning
 
 
 def test_a_model_without_the_markers_does_not_reason(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, FORMATS["mistral_args"].tokens)
-    assert reasoning_delimiters(tokenizer, FORMATS["mistral_args"]) is None
-    assert reasoning_delimiters(tokenizer, FORMATS["hermes"]) is None
+    assert reasoning_of(tokenizer, FORMATS["mistral_args"]) is None
+    assert reasoning_of(tokenizer, FORMATS["hermes"]) is None
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,4 @@ def test_whether_the_prompt_has_begun_to_reason(
 ) -> None:
     tokenizer = family_tokenizer(tmp_path, special=["<turn>"], plain=THINK)
     ids = tokenizer.encode(prompt, add_special_tokens=False)
-    assert is_reasoning_open(tokenizer, ids, Delimiters(*THINK)) is expected
-    assert not is_reasoning_open(tokenizer, ids, None)
+    assert is_open(tokenizer, ids, Delimiters(*THINK)) is expected

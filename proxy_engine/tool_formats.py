@@ -1,4 +1,4 @@
-"""The way in which a model writes tool calls and marks its reasoning.
+"""Which format a model's tool calls have, and how it marks its reasoning.
 
 Told from what mlx-lm found out about the tokenizer, then from its chat template, then from its
 vocabulary. A model of which nothing is known is asked for Hermes' format, in plain text.
@@ -16,13 +16,13 @@ from state_machines.tools import FORMATS, Delimiters, ToolFormat, format_named
 
 from .errors import InvalidOptionError
 
-__all__ = ["DEFAULT_FORMAT", "dialect_of", "is_reasoning_open", "reasoning_delimiters"]
+__all__ = ["DEFAULT_FORMAT", "format_of", "is_open", "reasoning_of"]
 
 DEFAULT_FORMAT = "hermes"
 """The format of models that know none."""
 
 
-def dialect_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
+def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
     """Return the format of a model's tool calls.
 
     ``explicit``, a name of :data:`state_machines.tools.FORMATS` or a format of one's own, comes
@@ -47,9 +47,9 @@ def dialect_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = 
     return FORMATS[next((name for name, suits in _BY_TRAITS if suits(model)), DEFAULT_FORMAT)]
 
 
-def reasoning_delimiters(tokenizer: TokenizerWrapper, dialect: ToolFormat) -> Delimiters | None:
+def reasoning_of(tokenizer: TokenizerWrapper, entry: ToolFormat) -> Delimiters | None:
     """Return the markers around a model's reasoning; ``None`` where it does not reason."""
-    own = dialect.reasoning
+    own = entry.reasoning
     if own is not None and _begins_with_token(tokenizer, own.begin):
         return own
     if tokenizer.has_thinking:
@@ -57,16 +57,12 @@ def reasoning_delimiters(tokenizer: TokenizerWrapper, dialect: ToolFormat) -> De
     return None
 
 
-def is_reasoning_open(
-    tokenizer: TokenizerWrapper, prompt_ids: Sequence[int], delimiters: Delimiters | None
-) -> bool:
-    """Whether a prompt ends within reasoning, between these markers.
+def is_open(tokenizer: TokenizerWrapper, prompt_ids: Sequence[int], delimiters: Delimiters) -> bool:
+    """Whether a prompt ends within a stretch that ``delimiters`` surround.
 
     That is what chat templates do to have a model reason: they begin for it. The marker in an
     earlier turn, such as in a question about it, opens nothing.
     """
-    if delimiters is None:
-        return False
     begin = _encoded(tokenizer, delimiters.begin)
     opened = _last(prompt_ids, begin)
     if opened < 0 or _last(prompt_ids, _encoded(tokenizer, delimiters.end)) > opened:
