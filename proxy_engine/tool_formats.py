@@ -119,6 +119,7 @@ _BY_PARSER: Mapping[str, Callable[[_Traits], str]] = {
     "minicpm5": lambda _: "minicpm5",
     "minimax_m2": lambda _: "minimax_m2",
     "mistral": _mistral,
+    "muse_spark": lambda _: "muse_spark",
     "pythonic": lambda _: "lfm2",
     "qwen3_coder": lambda _: "qwen3_coder",
 }

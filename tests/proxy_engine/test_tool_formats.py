@@ -21,6 +21,7 @@ TEMPLATES = {
     "longcat": "<longcat_tool_call>x<longcat_arg_key>",
     "longcat_json": "<longcat_tool_call>{}",
     "minimax_m2": "<minimax:tool_call>",
+    "muse_spark": "<atem:function_calls>",
     "minicpm5": '<function name="f"><param name="p">',
     "kimi_k2": "<|tool_calls_section_begin|>",
     "lfm2": "<|tool_call_start|>",
