@@ -59,8 +59,10 @@ def ending(node: Node) -> bytes:
             steps = []
             for members, after in state.row:
                 rank, byte = _easiest(members)
-                steps.append((after.min_length * by_length, rank, byte, after))
-            *_, byte, state = min(steps, key=lambda step: step[:2])
+                # What has not ended it so often does not: it may be text to this language.
+                often = word.count(byte) // 8
+                steps.append((after.min_length * by_length, often, rank, byte, after))
+            *_, byte, state = min(steps, key=lambda step: step[:3])
             word.append(byte)
     return shortest_word(node, budget=300) or b""
 
