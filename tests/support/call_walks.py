@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from state_machines.grammar.node import Node, live_bytes
+from state_machines.grammar.node import EMPTY, Node, live_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
 from state_machines.root.parts import Spell
@@ -17,6 +17,17 @@ __all__ = ["Call", "a_walk", "a_word", "calls_in", "ending", "longest_first"]
 
 _ENDING_BYTES = b'"}])<>:0,ntfab1 \n'
 """In the order in which they bring a text to its end."""
+
+_CLOSINGS = [
+    *(b"\n</parameter>\n", b"</parameter>", b"</param>", b"</atem:parameter>", b'">', b">\n"),
+    *(
+        f"</{prefix}arg_{kind}>".encode()
+        for prefix in ("", "longcat_")
+        for kind in ("key", "value")
+    ),
+    "</｜DSML｜parameter>".encode(),
+]
+"""How texts end that are neither in quotes nor between special tokens."""
 
 
 @dataclass
@@ -53,9 +64,14 @@ def ending(node: Node) -> bytes:
     for by_length in (False, True):
         word = bytearray()
         state = node
-        for _ in range(600):
+        for count in range(600):
             if state.nullable:
                 return bytes(word)
+            if count % 12 == 11:
+                closing = _closing(state)
+                word += closing
+                state = state.after(closing)
+                continue
             steps = []
             for members, after in state.row:
                 rank, byte = _easiest(members)
@@ -65,6 +81,14 @@ def ending(node: Node) -> bytes:
             *_, byte, state = min(steps, key=lambda step: step[:3])
             word.append(byte)
     return shortest_word(node, budget=300) or b""
+
+
+def _closing(state: Node) -> bytes:
+    """Return the end of a text that is no more text, if there is one."""
+    tried = [(text, state.after(text)) for text in _CLOSINGS]
+    ways = [(len(live_bytes(after)), text) for text, after in tried if after is not EMPTY]
+    few, text = min(ways, default=(256, b""))
+    return text if few < 100 else b""
 
 
 def _easiest(members: int) -> tuple[int, int]:
