@@ -35,7 +35,9 @@ class PartialJson:
     """
 
     def __init__(self) -> None:
-        self._text = ""
+        # Joined when they are looked at: to append to a text each time would copy all of it.
+        self._pieces: list[str] = []
+        self._length = 0
         self._read = 0
         self._in_string = False
         self._escaped = False
@@ -45,7 +47,8 @@ class PartialJson:
     @property
     def text(self) -> str:
         """All pieces, joined."""
-        return self._text
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
 
     def add(self, piece: str, *, last: bool = False) -> bool:
         """Take ``piece``; say whether ``value`` is another one now.
@@ -55,12 +58,13 @@ class PartialJson:
         escape), leaves the value as it is.
         """
         self._follow(piece)
-        self._text += piece
-        length = len(self._text)
+        self._pieces.append(piece)
+        self._length += len(piece)
+        length = self._length
         if not (last or length <= _FREE or self._read + length <= _PASSES * length):
             return False
         self._read += length
-        text = self._text
+        text = self.text
         if not self._in_string:
             # Without this, `1` would be shown, hidden at `1.`, and shown again at `1.5`.
             text = _UNFINISHED_NUMBER.sub("", text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy_engine.tools.docstrings import read_docstring
 
@@ -75,3 +77,16 @@ def test_sections_that_are_none() -> None:
 @pytest.mark.parametrize("docstring", [None, "", "   \n  "])
 def test_nothing(docstring: str | None) -> None:
     assert read_docstring(docstring).text == ""
+
+
+PIECES = """\
+Args:|Returns:|Parameters|----------|Returns|:param x: y|:type x: int|x: text|x, y : int|*args: all|
+    x (int): text|        more|  ||text"""
+pieces = st.sampled_from(PIECES.split("|"))
+
+
+@given(st.lists(pieces | st.text(), max_size=12))
+def test_any_text_can_be_read(lines: list[str]) -> None:
+    read = read_docstring("\n".join(lines))
+    assert all(read.parameters.values())
+    assert read.text == read.text.strip()
