@@ -76,7 +76,7 @@ class _Traits:
 
     def __init__(self, tokenizer: TokenizerWrapper) -> None:
         self._tokenizer = tokenizer
-        settings: Mapping[str, Any] = tokenizer.init_kwargs
+        settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
         self.template_type: str | None = settings.get("chat_template_type")
         module = getattr(tokenizer.tool_parser, "__module__", None)
         named = settings.get("tool_parser_type") or (module and module.rpartition(".")[2])
@@ -119,6 +119,7 @@ _BY_PARSER: Mapping[str, Callable[[_Traits], str]] = {
     "minicpm5": lambda _: "minicpm5",
     "minimax_m2": lambda _: "minimax_m2",
     "mistral": _mistral,
+    "muse_spark": lambda _: "muse_spark",
     "pythonic": lambda _: "lfm2",
     "qwen3_coder": lambda _: "qwen3_coder",
 }

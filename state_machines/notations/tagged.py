@@ -53,6 +53,8 @@ class TaggedNotation(Notation):
       raw strings; otherwise as literals.
     * ``guesses``: what is no literal, it reads as a raw string, also where not only strings are
       due; so such strings need no quotes.
+    * ``knows_types``: the parser is told which properties are strings; one that is not guesses
+      always.
     * ``python_words``: ``True``, ``False`` and ``None`` may be written for a whole value.
     * ``says_string``: ``VALUE`` stands after ``true">`` or ``false">``, which says whether it is
       a raw string, whatever the schema.
@@ -71,6 +73,7 @@ class TaggedNotation(Notation):
     reads_null: bool = False
     unlisted_are_strings: bool = False
     guesses: bool = False
+    knows_types: bool = True
     python_words: bool = False
     says_string: bool = False
 
@@ -101,7 +104,8 @@ class _TaggedWriting:
         self.avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))
         self.writing = Writing(schema, options, JSON_SYNTAXES["json"])
         self.is_raw = {
-            name: not notation.says_string
+            name: notation.knows_types
+            and not notation.says_string
             and self.writing.admits_only_strings(name, or_null=notation.reads_null)
             for name in self.writing.values_of
         }

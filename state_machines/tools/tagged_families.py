@@ -122,6 +122,33 @@ MINICPM5 = ToolFormat(
     parser="minicpm5",
 )
 
+ATEM = TaggedNotation(
+    "atem",
+    before_name='<atem:parameter name="',
+    after_name='">',
+    after_value="</atem:parameter>\n",
+    closing="</atem:parameter>",
+    avoid=("</atem:invoke>", "</atem:function_calls>"),
+    names=r'^[^<>"]+$',
+    trims=True,
+    guesses=True,
+    knows_types=False,
+)
+"""Muse Spark."""
+
+MUSE_SPARK = ToolFormat(
+    name="muse_spark",
+    models="Muse Spark",
+    start="<atem:function_calls>",
+    opening=("\n",),
+    head='<atem:invoke name="{name}">\n',
+    notation=ATEM,
+    foot=("</atem:invoke>\n",),
+    end="</atem:function_calls>",
+    wraps="all",
+    parser="muse_spark",
+)
+
 KIMI_K3 = ToolFormat(
     name="kimi_k3",
     models="Kimi K3",
@@ -143,5 +170,6 @@ KIMI_K3 = ToolFormat(
 )
 
 TAGGED_FAMILIES = (
-    *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, DEEPSEEK_V3_2, MINICPM5, KIMI_K3),
+    *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, DEEPSEEK_V3_2, MINICPM5),
+    *(MUSE_SPARK, KIMI_K3),
 )

@@ -13,7 +13,7 @@ from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Seq
 from state_machines.root.parts import Spell
 from state_machines.tools import Arguments, CallId, CallStart
 
-__all__ = ["Call", "a_walk", "a_word", "calls_in", "longest_first"]
+__all__ = ["Call", "a_walk", "a_word", "calls_in", "ending", "longest_first"]
 
 _ENDING_BYTES = b'"}])<>:0,ntfab1 \n'
 """In the order in which they bring a text to its end."""
@@ -45,15 +45,15 @@ def a_word(node: Node, random: Random, steps: int) -> bytes:
         byte = random.choice(structure if structure and random.random() < 0.6 else live)
         word.append(byte)
         node = node.derivative(byte)
-    return bytes(word) + _ending(node)
+    return bytes(word) + ending(node)
 
 
-def _ending(node: Node) -> bytes:
+def ending(node: Node) -> bytes:
     """Return a word, often a short one: by what ends things, then by what is left at the least."""
     for by_length in (False, True):
         word = bytearray()
         state = node
-        for _ in range(150):
+        for _ in range(600):
             if state.nullable:
                 return bytes(word)
             steps = []
