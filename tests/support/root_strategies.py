@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import strategies as st
 from root_reference import END_NAME, SPECIAL_NAME
 
@@ -39,8 +37,8 @@ def texts(draw: st.DrawFn) -> Text:
     least, most = draw(st.just((0, None)) | bounds)
     return Text(
         draw(st.sampled_from("xyz")),
-        begin=draw(st.just("") | marks),
-        end=draw(st.just("") | marks | st.sampled_from(ENDS)),
+        begin=draw(st.sampled_from(("", "", "", *MARKS[:5]))),
+        end=draw(st.sampled_from(("", "", "", *MARKS[:8], *ENDS))),
         least=least,
         most=most,
         stop=draw(st.just(()) | few_marks),
@@ -58,36 +56,42 @@ def compositions(draw: st.DrawFn) -> tuple[Part, dict[int, str]]:
         patterns[id(part)] = pattern
         return part
 
-    leaves: st.SearchStrategy[Part] = st.one_of(
-        texts(),
-        st.builds(Marker, st.sampled_from("mn"), marks),
-        st.builds(
-            structured, st.sampled_from(PATTERNS), st.just("") | marks, st.just("") | marks
-        ),
-    )
-
-    def loops(body: Part, opener: str | None, span: Any, between: Part | None) -> Loop:
-        if opener is not None:
-            body = Sequence(Marker("o", opener), body)
-        return Loop(body, least=span[0], most=span[1], between=between)
-
-    def around(inner: st.SearchStrategy[Part]) -> st.SearchStrategy[Part]:
-        return st.one_of(
-            st.lists(inner, min_size=2, max_size=3).map(lambda parts: Sequence(*parts)),
-            st.lists(inner, min_size=2, max_size=3).map(lambda parts: Choice(*parts)),
-            inner.map(Optional),
-            st.builds(
-                loops,
-                inner,
-                st.none() | marks,
-                bounds,
-                st.none() | st.builds(Marker, st.just("between"), marks),
-            ),
+    def leaf() -> Part:
+        kind = draw(st.sampled_from(("text", "text", "marker", "structured")))
+        if kind == "text":
+            return draw(texts())
+        if kind == "marker":
+            return Marker(draw(st.sampled_from("mn")), draw(marks))
+        return structured(
+            draw(st.sampled_from(PATTERNS)),
+            draw(st.just("") | marks),
+            draw(st.just("") | marks),
         )
 
-    part = draw(st.recursive(leaves, around, max_leaves=6))
-    # Kept alive, for their identities are the keys.
-    return part, patterns
+    def some(depth: int) -> list[Part]:
+        return [one(depth - 1) for _ in range(draw(st.integers(2, 3)))]
+
+    def one(depth: int) -> Part:
+        if depth <= 0:
+            return leaf()
+        kind = draw(st.sampled_from(("leaf", "sequence", "choice", "optional", "loop")))
+        if kind == "sequence":
+            return Sequence(*some(depth))
+        if kind == "choice":
+            return Choice(*some(depth))
+        if kind == "optional":
+            return Optional(one(depth - 1))
+        if kind == "loop":
+            body = one(depth - 1)
+            if draw(st.booleans()):
+                body = Sequence(Marker("o", draw(marks)), body)
+            least, most = draw(bounds)
+            between = Marker("between", draw(marks)) if draw(st.booleans()) else None
+            return Loop(body, least=least, most=most, between=between)
+        return leaf()
+
+    # The patterns are by identity, so the parts are handed out with them.
+    return Sequence(*some(draw(st.integers(1, 3)))), patterns
 
 
 @st.composite

@@ -6,14 +6,14 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from hypothesis import assume, event, given
+from hypothesis import given
 from hypothesis import strategies as st
+from root_compiling import compiled, joined
 from root_reference import SPECIAL, Reference, as_bytes
 from root_strategies import LETTERS, compositions, vocabularies
 from schema_strategies import examples
 
 from state_machines import Vocabulary
-from state_machines.errors import CompositionError
 from state_machines.grammar.node import EMPTY, Node, live_bytes
 from state_machines.root import Piece, RootStateMachine
 from state_machines.root.attribution import Attribution
@@ -22,18 +22,6 @@ SHORT = [
     "".join(word) for length in range(5) for word in product(LETTERS + SPECIAL, repeat=length)
 ]
 WALKS = 12
-
-
-def compiled(part: Any, vocabulary: Vocabulary) -> RootStateMachine:
-    """Compile, or pass over a composition that is refused by name."""
-    try:
-        return RootStateMachine(part, vocabulary)
-    except CompositionError as error:
-        assert error.part
-        assert error.hint
-        event(error.what[:30])
-    assume(False)
-    raise AssertionError
 
 
 def walk(machine: RootStateMachine, random: Random) -> bytes | None:
@@ -64,17 +52,6 @@ def named(pieces: list[tuple[Any, Any]]) -> list[tuple[str, str, bytes]]:
         (type(part).__name__, part.identifier, as_bytes(own) if isinstance(own, str) else own)
         for part, own in pieces
     ]
-
-
-def joined(pieces: list[Piece]) -> list[Piece]:
-    """Put neighbours of one part together."""
-    found: list[Piece] = []
-    for part, own in pieces:
-        if found and found[-1].part is part:
-            found[-1] = Piece(part, found[-1].text + own)
-        else:
-            found.append(Piece(part, own))
-    return found
 
 
 @examples(150)
