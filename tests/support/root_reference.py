@@ -174,9 +174,7 @@ class Reference:
                     begin = (Marker(name, part.begin),) if part.begin else ()
                     end = (Marker(name, part.end),) if part.end else ()
                     stop = part.stop if isinstance(part, Text) else ()
-                    stops = (
-                        (Optional(Choice(*(Marker(name, s) for s in stop))),) if stop else ()
-                    )
+                    stops = (Optional(Choice(*(Marker(name, s) for s in stop))),) if stop else ()
                     inner = self.delimited[id(part)] = (*begin, Bare(part), *stops, *end)
                 yield (*inner, *rest)
 

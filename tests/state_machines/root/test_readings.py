@@ -18,9 +18,7 @@ from state_machines.grammar.node import EMPTY, Node, live_bytes
 from state_machines.root import Piece, RootStateMachine
 from state_machines.root.attribution import Attribution
 
-SHORT = [
-    "".join(word) for length in range(5) for word in product(LETTERS + SPECIAL, repeat=length)
-]
+SHORT = ["".join(word) for length in range(5) for word in product(LETTERS + SPECIAL, repeat=length)]
 WALKS = 12
 
 

@@ -110,7 +110,6 @@ def test_texts_end_when_they_are_told_to(
         return
     before = matcher.state
     was_accepting = matcher.is_accepting
-    texts = {part for part in matcher.parts if isinstance(part, Text)}
     free = matcher.copy()
     matcher.end_texts()
     # What was possible for another one still is.
@@ -120,11 +119,12 @@ def test_texts_end_when_they_are_told_to(
     ending = shortest_ending(matcher.state)
     assert ending is not None
     assert before.after(ending).nullable
-    # Whoever writes such a text only goes on as far as it must.
+    texts = [part for part in matcher.parts if isinstance(part, Text)]
+    if texts == list(matcher.parts) and all(part.least == 0 and not part.begin for part in texts):
+        # Only what may be the beginning of a marker can be written any more.
+        assert not matcher.state.first_bytes & (1 << ord("é".encode()[0]))
     written = advance_at_random(matcher, random, 40)
     assert before.after(written) is not EMPTY
-    if texts and len(matcher.parts) == 1 and matcher.parts[0] in texts:
-        assert matcher.is_finished or before.after(written) is not EMPTY
 
 
 @examples(40)
@@ -175,7 +175,13 @@ ANSWER = Sequence(
 
 @pytest.mark.parametrize(
     "answer",
-    ["<tool_call>", "ok <tool_call>", "<<tool_call>", "<think>so</think> <tool_call>", "é<tool_call>"],
+    [
+        "<tool_call>",
+        "ok <tool_call>",
+        "<<tool_call>",
+        "<think>so</think> <tool_call>",
+        "é<tool_call>",
+    ],
 )
 def test_a_trigger_is_found_however_it_is_cut(answer: str, vocabulary: Vocabulary) -> None:
     machine = RootStateMachine(ANSWER, vocabulary)
