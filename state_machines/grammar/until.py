@@ -133,12 +133,17 @@ class UntilText(Node):
             for letters, state in self.finder.row(self.state)
         )
 
-    def near(self, length: int) -> Node:
+    def near(self, length: int) -> UntilText:
         """Return a text that begins like this one: the same for all bounds beyond ``length``."""
         least = min(self.least, length + self.finder.longest + 1)
         far = self.most is not None and self.most > length + self.finder.longest
         most = None if far else self.most
         return _interned(self.finder, self.wanted, self.state, least, most)
+
+    def at_any_length(self) -> UntilText:
+        """Return the text without its lower bound."""
+        lowest = 0 if self.wanted is None else -self.finder.longest
+        return _interned(self.finder, self.wanted, self.state, lowest, self.most)
 
     def ended(self) -> Node:
         """Return what is left if no character is to be added that need not be."""
@@ -212,7 +217,9 @@ def _until(found: Finder, wanted: str | None, state: int, least: int, most: int 
     return _interned(found, wanted, state, max(least, lowest), most)
 
 
-def _interned(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> Node:
+def _interned(
+    found: Finder, wanted: str | None, state: int, least: int, most: int | None
+) -> UntilText:
     key = ("UntilText", found.strings, found.first, wanted, state, least, most)
     return intern_node(key, lambda: UntilText(found, wanted, state, least, most))
 

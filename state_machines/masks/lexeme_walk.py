@@ -208,6 +208,18 @@ class VertexWalk(LexemeWalk):
         parts = [self._trie.tokens_from(vertex) for vertex in self._exits.tolist()]
         return np.unique(joined(parts)).astype(np.int32)
 
+    def ending_late(self, least: int, *, is_over: bool) -> VertexWalk:
+        """Return the walk where the lexeme ends after ``least`` characters or more.
+
+        ``is_over``: nothing can be added where it may end, so what ends too early is no word's
+        beginning.
+        """
+        late = self._trie.characters[self._exits] >= least
+        inside = self.inside
+        if is_over:
+            inside[self._trie.tokens_at_all(self._exits[~late])] = False
+        return VertexWalk(inside, self._exits[late], self._trie)
+
 
 def vertex_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
     """Walk a lexeme over the whole trie."""
