@@ -175,9 +175,11 @@ class VertexWalk(LexemeWalk):
         self._beyond: dict[int, BySuffix] = {}
         children = stretches(trie.first_child[exits], trie.first_child[exits + 1])
         marks = trie.byte[children]
-        self._by_byte = {
-            int(byte): children[marks == byte].astype(np.int32) for byte in np.unique(marks)
-        }
+        # A text that may end anywhere has as many children as there are vertices.
+        order = np.argsort(marks, kind="stable")
+        present, starts = np.unique(marks[order], return_index=True)
+        parts = np.split(children[order].astype(np.int32), starts[1:])
+        self._by_byte = dict(zip(present.tolist(), parts, strict=False))
 
     @property
     def weight(self) -> int:
