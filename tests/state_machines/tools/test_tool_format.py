@@ -1,0 +1,245 @@
+"""What formats say of themselves, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from call_walks import Call, a_walk, calls_in
+
+from state_machines.errors import (
+    CompositionError,
+    InvalidSchemaError,
+    ToolNameError,
+    UnsatisfiableSchemaError,
+)
+from state_machines.root import RootStateMachine
+from state_machines.tools import FORMATS, ToolFormat, ToolSignature, format_named
+
+ROOT = Path(__file__).parents[3]
+CITY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Oslo"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+WEATHER = ToolSignature("get_weather", CITY)
+CLOCK = ToolSignature("clock", NOTHING)
+
+WRITTEN = {
+    "hermes": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+    '\n<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>',
+    "llama3": '{"name": "get_weather", "parameters": {"city": "Oslo"}}',
+    "llama3_python_tag": '<|python_tag|>{"name": "get_weather", "parameters": {"city": "Oslo"}}',
+    "mistral": '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Oslo"}, '
+    '"id": "abcDEF123"}, {"name": "clock", "arguments": {}}]',
+    "mistral_args": '[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo"}[TOOL_CALLS]clock[ARGS]{}',
+    "kimi_k2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
+    '<|tool_call_argument_begin|>{"city": "Oslo"}<|tool_call_end|><|tool_call_begin|>'
+    "functions.clock:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+    "kimi_k3": '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>json '
+    'type="object"<|sep|>{"city": "Oslo"}<|close|>json<|sep|><|close|>call<|sep|><|open|>call '
+    'tool="clock" index="2"<|sep|><|open|>json type="object"<|sep|>{}<|close|>json<|sep|>'
+    "<|close|>call<|sep|><|close|>tools<|sep|>",
+    "longcat_json": '<longcat_tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n'
+    '</longcat_tool_call>\n<longcat_tool_call>\n{"name": "clock", "arguments": {}}\n'
+    "</longcat_tool_call>",
+    "longcat": "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n"
+    "<longcat_arg_value>Oslo</longcat_arg_value>\n</longcat_tool_call>\n<longcat_tool_call>\n"
+    '{"name": "clock", "arguments": {}}\n</longcat_tool_call>',
+    "deepseek_r1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
+    '```json\n{"city": "Oslo"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>'
+    "clock\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "deepseek_v3_1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+    '{"city": "Oslo"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>clock<｜tool▁sep｜>{}<｜tool▁call▁end｜>'
+    "<｜tool▁calls▁end｜>",
+    "deepseek_v3_2": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter '
+    'name="city" string="true">Oslo</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke '
+    'name="clock">\n\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+    "gpt_oss": "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
+    '{"city": "Oslo"}<|call|>',
+    "qwen3_coder": "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n"
+    "</function>\n</tool_call>\n<tool_call>\n<function=clock>\n</function>\n</tool_call>",
+    "glm4_5": "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n"
+    "</tool_call>\n<tool_call>clock\n</tool_call>",
+    "glm4_7": "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value>"
+    "</tool_call><tool_call>clock</tool_call>",
+    "minimax_m2": '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Oslo'
+    '</parameter>\n</invoke>\n<invoke name="clock">\n</invoke>\n</minimax:tool_call>',
+    "minicpm5": '<function name="get_weather"><param name="city">Oslo</param></function>\n'
+    '<function name="clock"></function>',
+    "muse_spark": '<atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter '
+    'name="city">Oslo</atem:parameter>\n</atem:invoke>\n<atem:invoke name="clock">\n'
+    "</atem:invoke>\n</atem:function_calls>",
+    "lfm2": '<|tool_call_start|>[get_weather(city="Oslo"), clock()]<|tool_call_end|>',
+    "llama4": '<|python_start|>[get_weather(city="Oslo"), clock()]<|python_end|>',
+    "gemma3": '```tool_code\nget_weather(city="Oslo")\nclock()\n```',
+    "gemma4": '<|tool_call>call:get_weather{city:<|"|>Oslo<|"|>}<tool_call|>'
+    "<|tool_call>call:clock{}<tool_call|>",
+    "function_gemma": "<start_function_call>call:get_weather{city:<escape>Oslo<escape>}"
+    "<end_function_call><start_function_call>call:clock{}<end_function_call>",
+}
+"""A call of the weather, and where there can be two then one of the clock, as templates write it."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_templates_write_is_admitted_and_read(name: str) -> None:
+    entry = FORMATS[name]
+    machine = RootStateMachine(entry.calls([WEATHER, CLOCK], 1, None if entry.parallel else 1))
+    text = WRITTEN[name]
+    assert machine.matches(text)
+    calls = calls_in(machine.pieces(text))
+    assert calls[0].name == "get_weather"
+    assert calls[0].arguments == {"city": "Oslo"}
+    if entry.parallel:
+        assert [(call.name, call.arguments) for call in calls[1:]] == [("clock", {})]
+    else:
+        assert len(calls) == 1
+    assert not machine.matches(text.replace("Oslo", "Rome"))
+    assert not machine.matches(text.replace("get_weather", "clock"))
+
+
+def test_every_format_is_in_the_documents_table() -> None:
+    rows = (ROOT / "docs" / "tool-formats.md").read_text(encoding="utf-8").splitlines()
+    named = {match[1]: row for row in rows if (match := re.match(r"\| `(\w+)` ", row))}
+    assert set(named) == set(FORMATS)
+    for name, row in named.items():
+        cells = re.split(r"(?<!\\)\|", row)
+        parser = FORMATS[name].parser
+        assert cells[5].strip() == ("yes" if FORMATS[name].parallel else "no")
+        assert f"`{parser}`" in cells[6] if parser else cells[6].strip() == "–"
+
+
+def test_a_start_is_told_from_the_name() -> None:
+    for entry in FORMATS.values():
+        assert entry.start
+        assert "{name}" in entry.head
+        assert "{name}" not in entry.start
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_ids_are_those_that_were_written_or_made_in_the_same_way(name: str) -> None:
+    entry = FORMATS[name]
+    machine = RootStateMachine(entry.calls([WEATHER, CLOCK]))
+    ids = [call.id for call in calls_in(machine.pieces(WRITTEN[name]))]
+    match name:
+        case "kimi_k2":
+            assert ids == ["functions.get_weather:0", "functions.clock:1"]
+            assert entry.new_id("clock", 1) == ids[1]
+        case "mistral":
+            assert ids == ["abcDEF123", None]
+        case _:
+            assert set(ids) == {None}
+    one, other = entry.new_id("f", 0), entry.new_id("f", 1)
+    assert one != other
+    if name.startswith("mistral"):
+        assert re.fullmatch("[A-Za-z0-9]{9}", one)
+
+
+def count(entry: ToolFormat, least: int, most: int | None) -> set[int]:
+    part = entry.calls([CLOCK], least, most)
+    machine = RootStateMachine(part)
+    found = set()
+    for seed in range(60):
+        pieces = a_walk(part, Random(seed))
+        assert machine.matches(b"".join(piece.text for piece in pieces))
+        found.add(len(calls_in(pieces)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["hermes", "minimax_m2"])
+def test_as_many_calls_as_are_asked_for(name: str) -> None:
+    entry = FORMATS[name]
+    assert count(entry, 0, 2) == {0, 1, 2}
+    assert count(entry, 2, 3) == {2, 3}
+    assert count(entry, 1, 1) == {1}
+    assert count(entry, 1, None) == {1, 2, 3}
+
+
+def test_a_family_without_parallel_calls_makes_one_at_most() -> None:
+    assert count(FORMATS["llama3"], 0, None) == {0, 1}
+    with pytest.raises(CompositionError, match="one tool at a time"):
+        FORMATS["llama3"].calls([CLOCK], 2)
+
+
+def test_without_tools_there_is_nothing_to_call() -> None:
+    with pytest.raises(CompositionError, match="no tool"):
+        FORMATS["hermes"].calls([])
+
+
+def test_more_calls_than_there_can_be() -> None:
+    with pytest.raises(CompositionError, match="3 calls are wanted, and there can be 2"):
+        FORMATS["hermes"].calls([CLOCK], 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        ("hermes", 'a"b'),
+        ("lfm2", "get-weather"),
+        ("gemma3", "import"),
+        ("gemma3", "module.class"),
+        ("mistral_args", "a.b"),
+        ("function_gemma", "a-b"),
+        ("glm4_5", ""),
+    ],
+)
+def test_a_name_that_a_family_cannot_write(name: str, tool: str) -> None:
+    with pytest.raises(ToolNameError) as caught:
+        FORMATS[name].calls([ToolSignature(tool, NOTHING)])
+    assert caught.value.family == name
+    assert caught.value.part == tool
+
+
+def test_two_tools_of_one_name() -> None:
+    with pytest.raises(ToolNameError, match="two tools are called 'clock'"):
+        FORMATS["hermes"].calls([CLOCK, WEATHER, CLOCK])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_schema_that_is_refused_names_the_tool_and_the_place(name: str) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": "no"}}}
+    part = FORMATS[name].calls([CLOCK, ToolSignature("count", schema)])
+    with pytest.raises(InvalidSchemaError, match="the tool 'count'") as caught:
+        RootStateMachine(part)
+    assert caught.value.pointer.startswith("/properties/n")
+
+
+def test_arguments_that_there_cannot_be() -> None:
+    for name in ("hermes", "longcat"):
+        part = FORMATS[name].calls([ToolSignature("never", False)])
+        with pytest.raises(UnsatisfiableSchemaError, match="the tool 'never'"):
+            RootStateMachine(part)
+
+
+def test_longcat_writes_calls_without_arguments_as_json() -> None:
+    optional = ToolSignature("f", {"type": "object", "properties": {"a": {"type": "integer"}}})
+    machine = RootStateMachine(FORMATS["longcat"].calls([optional, CLOCK, WEATHER]))
+    tags = "<longcat_arg_key>a</longcat_arg_key>\n<longcat_arg_value>1</longcat_arg_value>\n"
+    empty = '<longcat_tool_call>\n{"name": "f", "arguments": {}}\n</longcat_tool_call>'
+    full = f"<longcat_tool_call>f\n{tags}</longcat_tool_call>"
+    assert calls_in(machine.pieces(full)) == [Call("f", {"a": 1}, raw=tags)]
+    assert calls_in(machine.pieces(empty)) == [Call("f", {}, raw="{}")]
+    assert not machine.matches("<longcat_tool_call>f\n</longcat_tool_call>")
+    assert not machine.matches(empty.replace("{}", '{"a": 1}'))
+
+
+def test_names_of_formats() -> None:
+    assert format_named("Kimi-K2") is FORMATS["kimi_k2"]
+    with pytest.raises(CompositionError, match="Perhaps hermes"):
+        format_named("hermis")
+    with pytest.raises(CompositionError, match="Known are hermes, llama3"):
+        format_named("???")
+
+
+def test_a_format_of_ones_own() -> None:
+    own = replace(FORMATS["hermes"], name="own", start="CALL ", head="{name} ", foot=("",), end=";")
+    machine = RootStateMachine(own.calls([WEATHER, CLOCK], 0))
+    assert machine.matches('CALL get_weather {"city": "Oslo"};\nCALL clock {};')
+    assert machine.matches("")
+    assert not machine.matches("CALL clock {}")
