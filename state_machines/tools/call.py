@@ -129,12 +129,14 @@ class Arguments(SubState):
                 self.schema, avoid=self.avoid, spell=spell, **self.options
             )
         except SchemaError as error:
-            raise type(error)(
+            refused = type(error)(
                 f"parameters of the tool {self.tool.name!r}: {error.what}",
                 pointer=error.pointer if error.is_located else None,
                 keyword=error.keyword,
                 hint=error.hint,
-            ) from error
+            )
+            refused.tool = self.tool.name
+            raise refused from error
 
 
 @dataclass(frozen=True, eq=False)
