@@ -109,8 +109,8 @@ class Node:
         self._first: int | None = None
         self._steps: dict[int | bytes, Node] | None = None
         self._key: Hashable = None
-        self.mask: Callable[[], Any] | None = None
-        """A weak reference to the mask that the state was given last."""
+        self.mask: bytes | None = None
+        """The key of the mask that the state was given last."""
 
     def __del__(self) -> None:
         # Not every node has one: it may not have been interned, or not even been made.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
+from itertools import count
 from typing import NamedTuple, TypeAlias
 from weakref import ref
 
@@ -35,6 +37,7 @@ WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
 MAX_MADE_BYTES = 48 << 20
+MAX_DENSE_BYTES = 48 << 20
 MAX_ARRAY_BYTES = 16 << 20
 MAX_ENDINGS = 512
 FEW_WORDS = 64
@@ -43,9 +46,15 @@ FEW_WORDS = 64
 MASK_OVERHEAD = 1500
 """Bytes that a mask and its key take beside its ids, roughly."""
 
+DIGEST = 20
+"""Bytes of the digests by which masks and their parts are known."""
+
 NO_IDS: Ids = np.zeros(0, np.int32)
 NO_NUMBERS: frozenset[int] = frozenset()
 NOTHING: tuple[tuple[int, ...], bytes] = (), b""
+
+_NUMBERS = count()
+"""One for each maker: keys that several of them make may be kept in one place."""
 
 
 _Endings: TypeAlias = tuple[list[tuple[bytes, int]], list[str]]
@@ -58,30 +67,20 @@ class TokenMask:
     use any more when that of its lexeme is forgotten.
     """
 
-    __slots__ = ("__weakref__", "_less", "_lexeme", "_others", "maker", "shared", "weight")
+    __slots__ = ("_less", "_lexeme", "_others", "weight")
 
     def __init__(
-        self,
-        maker: object,
-        lexeme: LexemeWalk | None,
-        others: Sequence[Ids],
-        less: Ids,
-        own: int,
+        self, lexeme: LexemeWalk | None, others: Sequence[Ids], less: Ids, own: int
     ) -> None:
-        self.maker = maker
         self.weight = MASK_OVERHEAD + own
         """The bytes that the mask takes, roughly."""
         self._lexeme = None if lexeme is None else ref(lexeme)
-        self._others = others
+        # The garbage collector visits lists of arrays, but not tuples of them.
+        self._others = tuple(others)
         self._less = less
-        self.shared: ref[npt.NDArray[np.bool_]] | None = None
-        """The array that was last handed out for it, while it lives."""
 
     def dense(self, size: int) -> npt.NDArray[np.bool_] | None:
         """Return the set as a read-only bool array of shape (size,); ``None`` if it is lost."""
-        shared = None if self.shared is None else self.shared()
-        if shared is not None:
-            return shared
         lexeme = None if self._lexeme is None else self._lexeme()
         if lexeme is not None:
             mask = lexeme.inside
@@ -93,7 +92,6 @@ class TokenMask:
         for ids in self._others:
             mask[ids] = True
         mask.flags.writeable = False
-        self.shared = ref(mask)
         return mask
 
 
@@ -110,6 +108,12 @@ class _Part(NamedTuple):
     vertices: tuple[int, ...]
     listed: bytes
 
+    def key(self) -> bytes:
+        """Return the same for the same tokens."""
+        numbers = sorted(self.numbers)
+        sizes = self.walk.number, id(self.beyond), len(numbers), len(self.vertices)
+        return _digested(array("q", (*sizes, *numbers, *self.vertices)).tobytes() + self.listed)
+
 
 class _Parts:
     """What a mask is put together from: lexemes, a few ids, and arrays of many."""
@@ -121,14 +125,15 @@ class _Parts:
         self.few: list[int] = []
         self.ids: list[Ids] = []
 
-    def key(self) -> Hashable:
-        """Return the same for the same set."""
-        walks = frozenset(
-            (part.walk.number, id(part.beyond), part.numbers, part.vertices, part.listed)
-            for part in self.walks
-        )
-        many = [blake2b(ids.tobytes(), digest_size=16).digest() for ids in self.ids]
-        return walks, frozenset(self.few), frozenset(many)
+    def key(self, maker: int) -> bytes:
+        """Return the same for the same set, of the same maker's walks."""
+        few = sorted(set(self.few))
+        found = [array("q", (maker, len(few), *few)).tobytes()]
+        if self.walks:
+            found += sorted({part.key() for part in self.walks})
+        if self.ids:
+            found += sorted({_digested(ids.tobytes()) for ids in self.ids})
+        return _digested(b"".join(found))
 
 
 class MaskMaker:
@@ -136,18 +141,31 @@ class MaskMaker:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._size = vocabulary.size
+        self._number = next(_NUMBERS)
         self._forms = vocabulary.token_bytes
         self._trie = TokenTrie(vocabulary)
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self._trie)
         self._lexemes = Lexemes(self._trie, self._size)
         self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
-        self._arrays: Recent[Hashable, tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
-        self._made: Recent[Hashable, TokenMask] = Recent(MAX_MADE_BYTES)
+        self._arrays: Recent[tuple[bytes, bool], tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
+        self._made: Recent[bytes, TokenMask] = Recent(MAX_MADE_BYTES)
+        self.dense: Recent[bytes, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
+        """The arrays handed out, by the keys of masks."""
 
-    def mask(self, state: Node) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
-        """Return the tokens allowed in a state, compactly and as an array."""
+    def mask(self, state: Node) -> tuple[bytes, npt.NDArray[np.bool_]]:
+        """Return the tokens allowed in a state, and the key by which :meth:`again` knows them."""
         return self._made_of(self._parts(state))
+
+    def again(self, key: bytes) -> npt.NDArray[np.bool_] | None:
+        """Return the tokens of a key that was given out; ``None`` if they are forgotten."""
+        dense = self.dense.get(key)
+        if dense is None:
+            mask = self._made.get(key)
+            dense = None if mask is None else mask.dense(self._size)
+            if dense is not None:
+                self.dense.put(key, dense, self._size)
+        return dense
 
     def _parts(self, state: Node) -> _Parts:
         parts = _Parts()
@@ -156,27 +174,27 @@ class MaskMaker:
         self._collect(state, parts)
         return parts
 
-    def _made_of(self, parts: _Parts) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
-        key = parts.key()
-        mask = self._made.get(key)
-        dense = None if mask is None else mask.dense(self._size)
-        if mask is None or dense is None:
+    def _made_of(self, parts: _Parts) -> tuple[bytes, npt.NDArray[np.bool_]]:
+        key = parts.key(self._number)
+        dense = self.again(key)
+        if dense is None:
             mask = self._put_together(parts)
             self._made.put(key, mask, mask.weight)
             dense = mask.dense(self._size)
             assert dense is not None, "the walks are still held by their parts"
-        return mask, dense
+            self.dense.put(key, dense, self._size)
+        return key, dense
 
     def _put_together(self, parts: _Parts) -> TokenMask:
         few = joined([np.array(parts.few, np.int32), *parts.ids])
         own = few.nbytes
         if not parts.walks:
-            return TokenMask(self, None, [few], NO_IDS, own)
+            return TokenMask(None, [few], NO_IDS, own)
         main = max(parts.walks, key=lambda part: part.walk.count)
         others, less = [few], NO_IDS
         for part in parts.walks:
             # Many masks differ in little else than the lexemes' walks: these arrays are shared.
-            key = (part.walk.number, id(part.beyond), *part[2:], part is main)
+            key = (part.key(), part is main)
             arrays = self._arrays.get(key)
             if arrays is None:
                 arrays = self._arrays_of(part, part is not main)
@@ -187,7 +205,7 @@ class MaskMaker:
             others.append(ids)
             if part is main:
                 less = excepted
-        return TokenMask(self, main.walk, others, less, own)
+        return TokenMask(main.walk, others, less, own)
 
     def _arrays_of(self, part: _Part, with_inside: bool) -> tuple[Ids, Ids]:
         """Return the tokens of a part that are no more inside its lexeme, and those excepted."""
@@ -325,6 +343,11 @@ class MaskMaker:
     def _exactly(self, state: Node, token_ids: Ids) -> list[int]:
         forms = self._forms
         return [i for i in token_ids.tolist() if state.after(forms[i] or b"") is not EMPTY]
+
+
+def _digested(text: bytes) -> bytes:
+    """Return a digest of a text; two such are of one length."""
+    return blake2b(text, digest_size=DIGEST).digest()
 
 
 def _without(ids: Ids, excepted: Ids) -> Ids:
