@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 
 from state_machines.grammar.node import Node, Row, intern_node
 
@@ -36,6 +36,11 @@ class Lazy(Node):
             node = self._expansion = self.expand()
         return node
 
+    def release(self) -> Iterable[Node]:
+        expansion, self._expansion = self._expansion, None
+        found = super().release()
+        return found if expansion is None else (*found, expansion)
+
     def _make_row(self) -> Row:
         return self.expansion.row
 
@@ -51,12 +56,24 @@ class _Reference(Lazy):
 
     def __init__(self, make: Callable[[], Node], nullable: bool) -> None:
         super().__init__(nullable=nullable, min_length=0 if nullable else 1)
-        self._make = make
+        self._make: Callable[[], Node] | None = make
+
+    def release(self) -> Iterable[Node]:
+        # It could not be expanded again.
+        return ()
 
     def expand(self) -> Node:
-        target = self._make()
+        make = self._make
+        if make is None:
+            # Another thread has expanded it meanwhile.
+            assert self._expansion is not None, "it is there before what makes it is dropped"
+            return self._expansion
+        target = make()
         if target.nullable != self.nullable:
             raise ValueError(f"the reference was declared nullable={self.nullable}; it is not so")
+        self._expansion = target
+        # Thousands of them are kept; what they were made from need not be.
+        self._make = None
         return target
 
 
@@ -67,4 +84,4 @@ def reference(key: Hashable, make: Callable[[], Node], *, nullable: bool = False
     must be true to the target: it is asked before the target can exist. The target must be
     productive (some word of finite length) and must not be left-recursive.
     """
-    return intern_node((_Reference, key), lambda: _Reference(make, nullable))
+    return intern_node(("_Reference", key), lambda: _Reference(make, nullable))

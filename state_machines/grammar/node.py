@@ -31,6 +31,7 @@ __all__ = [
     "Symbols",
     "intern_node",
     "merge_rows",
+    "release",
 ]
 
 Symbols: TypeAlias = Any
@@ -57,6 +58,11 @@ class FleetingSteps:
         self._keep = keep
         self._steps: OrderedDict[tuple[Node, bytes], Node] = OrderedDict()
         self._lock = threading.Lock()
+
+    def clear(self) -> None:
+        """Forget all steps."""
+        with self._lock:
+            self._steps.clear()
 
     def follow(self, node: Node, text: bytes) -> Node:
         """Return the derivative of a node by a byte string."""
@@ -216,6 +222,18 @@ class Node:
         """Whether the byte string is a word of the language."""
         return self.after(text).nullable
 
+    def release(self) -> Iterable[Node]:
+        """Forget what is remembered of where the node leads to, and return the nodes it knew.
+
+        The node stays as good as it was, for whoever holds it.
+        """
+        steps, row = self._steps, self._row
+        self._steps = self._row = None
+        found = list(steps.values()) if steps else []
+        if row:
+            found.extend(target for _, target in row)
+        return found
+
 
 class _Empty(Node):
     """The empty set: no word at all, the dead state."""
@@ -272,6 +290,20 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
                 node._key = key
                 _TABLE[key] = ref(node)
     return node  # type: ignore[return-value]
+
+
+def release(start: Node) -> None:
+    """Let go of what the nodes under one of them remember of one another.
+
+    Where a grammar is recursive they hold on to one another in circles. These wait for a full run
+    of Python's garbage collector, which stops everything, if nobody breaks them.
+    """
+    seen = {start}
+    stack = [start]
+    while stack:
+        found = [node for node in stack.pop().release() if node not in seen]
+        seen.update(found)
+        stack += found
 
 
 def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:

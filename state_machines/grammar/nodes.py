@@ -100,6 +100,9 @@ class Sequence(Node):
         position, head = self.head.leap(text, position)
         return position, sequence(head, self.tail)
 
+    def release(self) -> Iterable[Node]:
+        return (*super().release(), self.head, self.tail)
+
     def step(self, byte: int) -> Node:
         if not self.head.nullable:
             return sequence(self.head.derivative(byte), self.tail)
@@ -184,6 +187,9 @@ class Choice(Node):
             first |= member.first_bytes
         return first
 
+    def release(self) -> Iterable[Node]:
+        return (*super().release(), *self.members)
+
     def step(self, byte: int) -> Node:
         bit = 1 << byte
         return choice(m.derivative(byte) for m in self.members if m.first_bytes & bit)
@@ -210,7 +216,7 @@ def choice(members: Iterable[Node]) -> Node:
     if len(flat) <= 1:
         return next(iter(flat), EMPTY)
     found = tuple(flat)
-    return intern_node((Choice, frozenset(map(id, found))), lambda: Choice(found))
+    return intern_node(("Choice", *sorted(map(id, found))), lambda: Choice(found))
 
 
 def _absorb(flat: dict[Node, None]) -> dict[Node, None]:

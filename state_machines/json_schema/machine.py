@@ -78,8 +78,15 @@ class JsonSchemaStateMachine(StateMachine):
         except RecursionError as error:
             raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
         super().__init__(start)
+        self._translator = translator
         self._schema = root.schema
         self._registry = registry
+
+    def __del__(self) -> None:
+        # Not every machine has one: a schema may have been refused.
+        translator = getattr(self, "_translator", None)
+        if translator is not None:
+            translator.release(self.start)
 
     @property
     def schema(self) -> Any:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+from weakref import ref
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.memo import NodeMemo
-from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node
+from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node, release
 from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
@@ -56,16 +57,20 @@ class Translator:
         self._layout = layout
         self._any_order = any_order
         self._any_spelling = any_spelling
-        self._nodes: dict[tuple[Term, int], Node] = {}
+        # Weakly, for nodes hold on to their translator: what was compiled goes with its last node,
+        # and does not wait for the garbage collector.
+        self._nodes: dict[tuple[Term, int], ref[Node]] = {}
         self._constants = NodeMemo(MAX_CONSTANTS)
         self._fleeting = FleetingSteps(MAX_FLEETING)
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""
         key = (term, depth if self._layout.is_indented else 0)
-        node = self._nodes.get(key)
+        known = self._nodes.get(key)
+        node = None if known is None else known()
         if node is None:
-            node = self._nodes[key] = self._value(self._normaliser.values(term), key[1])
+            node = self._value(self._normaliser.values(term), key[1])
+            self._nodes[key] = ref(node)
         return node
 
     def _value(self, values: Values, depth: int) -> Node:
@@ -80,6 +85,14 @@ class Translator:
             for shape in shapes
             if self._normaliser.shape_is_inhabited(shape)
         )
+
+    def release(self, start: Node) -> None:
+        """Let go of what was made for a machine that nobody holds, from its first node on.
+
+        Matchers that are still about make it anew.
+        """
+        self._fleeting.clear()
+        release(start)
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""

@@ -57,7 +57,7 @@ _NUMBERS = count()
 """One for each maker: keys that several of them make may be kept in one place."""
 
 
-_Endings: TypeAlias = tuple[list[tuple[bytes, int]], list[str]]
+_Endings: TypeAlias = tuple[tuple[tuple[bytes, int], ...], tuple[str, ...]]
 
 
 class TokenMask:
@@ -323,7 +323,7 @@ class MaskMaker:
                     vertex = self._trie.vertex(lead + plain)
                     if vertex is not None:
                         spelled.append((lead + plain, vertex))
-            known = spelled, others
+            known = tuple(spelled), tuple(others)
             # Long lists are of what was written: no other text has the same.
             if len(words) <= FEW_WORDS:
                 self._known_endings.put(key, known)

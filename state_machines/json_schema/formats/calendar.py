@@ -108,7 +108,7 @@ def _minutes(offsets: tuple[tuple[int, str], ...]) -> Node:
             code_points,
         )
 
-    return reference((_minutes, offsets), make)
+    return reference(("minutes", offsets), make)
 
 
 def _second(offsets: tuple[str, ...]) -> Node:
@@ -119,7 +119,7 @@ def _second(offsets: tuple[str, ...]) -> Node:
         ends = [sequence(fraction, _text(offset)) for offset in offsets]
         return trie([(_points(":60"), choice(ends))], code_points)
 
-    return reference((_second, offsets), make)
+    return reference(("second", offsets), make)
 
 
 def _text(text: str) -> Node:
