@@ -59,10 +59,12 @@ class FleetingSteps:
         self._steps: OrderedDict[tuple[Node, bytes], Node] = OrderedDict()
         self._lock = threading.Lock()
 
-    def clear(self) -> None:
-        """Forget all steps."""
+    def release(self) -> list[Node]:
+        """Forget all steps, and return the nodes that they led to."""
         with self._lock:
+            found = list(self._steps.values())
             self._steps.clear()
+        return found
 
     def follow(self, node: Node, text: bytes) -> Node:
         """Return the derivative of a node by a byte string."""
@@ -292,14 +294,14 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     return node  # type: ignore[return-value]
 
 
-def release(start: Node) -> None:
-    """Let go of what the nodes under one of them remember of one another.
+def release(nodes: Iterable[Node]) -> None:
+    """Let go of what nodes, and those under them, remember of one another.
 
     Where a grammar is recursive they hold on to one another in circles. These wait for a full run
     of Python's garbage collector, which stops everything, if nobody breaks them.
     """
-    seen = {start}
-    stack = [start]
+    seen = set(nodes)
+    stack = list(seen)
     while stack:
         found = [node for node in stack.pop().release() if node not in seen]
         seen.update(found)

@@ -91,8 +91,7 @@ class Translator:
 
         Matchers that are still about make it anew.
         """
-        self._fleeting.clear()
-        release(start)
+        release((start, *self._fleeting.release()))
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""
