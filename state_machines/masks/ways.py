@@ -53,7 +53,7 @@ def alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
         isinstance(head, Captured) and isinstance(head.rest, EncodedText)
     ):
         yield state
-    elif isinstance(head, Choice):
+    elif isinstance(head, Choice) and not (head.nullable and head.max_length == 1 and room):
         for member in head.members:
             yield from alternatives(sequence(member, tail), room)
     elif isinstance(head, Captured):
