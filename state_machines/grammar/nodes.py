@@ -25,6 +25,7 @@ from state_machines.grammar.node import (
     Row,
     collect,
     intern_node,
+    known_node,
     merge_rows,
 )
 from state_machines.grammar.symbols import is_whole_alphabet
@@ -133,6 +134,8 @@ def _join(head: Node, tail: Node) -> Node:
         return head
     if head is EMPTY or tail is EMPTY or (tail.boolean and tail.is_empty):
         return EMPTY
+    if type(head) is not Sequence:
+        return _cons(head, tail)
     spine = []
     while isinstance(head, Sequence):
         spine.append(head.head)
@@ -144,7 +147,8 @@ def _join(head: Node, tail: Node) -> Node:
 
 
 def _cons(head: Node, tail: Node) -> Node:
-    return intern_node(("Sequence", id(head), id(tail)), lambda: Sequence(head, tail))
+    key = ("Sequence", id(head), id(tail))
+    return known_node(key) or intern_node(key, lambda: Sequence(head, tail))
 
 
 def leading_literal(node: Node) -> tuple[bytes, Node] | None:

@@ -44,6 +44,7 @@ class TrieWalk:
         Some may be in it more than once.
         """
         trie = self._trie
+        bytes_below, child_by, has_children = trie.bytes_below, trie.child, trie.has_children
         found: list[int] = []
         stack: list[tuple[Node, _Tail, int]] = [(start, None, vertex)]
         visits = 0
@@ -58,12 +59,15 @@ class TrieWalk:
             kind = type(node)
             if kind is Literal:
                 end = trie.follow(node.text, at, found)  # type: ignore[attr-defined]
-                if tail is not None and end is not None and trie.has_children(end):
+                if tail is not None and end is not None and has_children(end):
                     stack.append((*tail, end))
                 continue
             if tail is not None and node.nullable and kind is not Choice:
                 stack.append((*tail, at))
-            first = node.first_bytes & trie.bytes_below(at)
+            first = node._first
+            if first is None:
+                first = node.first_bytes
+            first &= bytes_below(at)
             if not first:
                 if kind is Choice and tail is not None and node.nullable:
                     stack.append((*tail, at))
@@ -78,8 +82,8 @@ class TrieWalk:
                 stack.extend((*tail, end) for end in ends)
             else:
                 for byte in bytes_in(first):
-                    child = trie.child(at, byte, found)
-                    if trie.has_children(child):
+                    child = child_by(at, byte, found)
+                    if has_children(child):
                         stack.append((node.derivative(byte), tail, child))
         return found
 
