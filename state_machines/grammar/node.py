@@ -313,9 +313,10 @@ def release(nodes: Iterable[Node]) -> None:
     seen = set(nodes)
     stack = list(seen)
     while stack:
-        found = [node for node in stack.pop().release() if node not in seen]
-        seen.update(found)
-        stack += found
+        for node in stack.pop().release():
+            if node not in seen:
+                seen.add(node)
+                stack.append(node)
 
 
 def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:

@@ -54,11 +54,11 @@ class Sequence(Node):
     __slots__ = ("head", "tail")
 
     def __init__(self, head: Node, tail: Node) -> None:
-        bounded = head.max_length is not None and tail.max_length is not None
+        first, rest = head.max_length, tail.max_length
         super().__init__(
             nullable=head.nullable and tail.nullable,
             min_length=head.min_length + tail.min_length,
-            max_length=head.max_length + tail.max_length if bounded else None,  # type: ignore[operator]
+            max_length=None if first is None or rest is None else first + rest,
             boolean=head.boolean or tail.boolean,
         )
         self.head = head
@@ -102,7 +102,15 @@ class Sequence(Node):
         return position, sequence(head, self.tail)
 
     def release(self) -> Iterable[Node]:
-        return (*super().release(), self.head, self.tail)
+        # Most nodes are sequences: this is short, not general.
+        steps, row = self._steps, self._row
+        self._steps = self._row = None
+        found = [self.tail, self.head]
+        if steps:
+            found += steps.values()
+        if row:
+            found += [target for _, target in row]
+        return found
 
     def step(self, byte: int) -> Node:
         if not self.head.nullable:
