@@ -18,7 +18,7 @@ from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
-from state_machines.masks.recent import Recent
+from state_machines.masks.recent import Recent, RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.masks.ways import (
@@ -40,6 +40,7 @@ MAX_MADE_BYTES = 48 << 20
 MAX_DENSE_BYTES = 48 << 20
 MAX_ARRAY_BYTES = 16 << 20
 MAX_ENDINGS = 512
+MAX_NARROW = 512
 FEW_WORDS = 64
 """How many lists of up to so many names are remembered with where tokens end these."""
 
@@ -147,6 +148,7 @@ class MaskMaker:
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self._trie)
         self._lexemes = Lexemes(self._trie, self._size)
+        self._narrow: RecentWeak[Node, bool] = RecentWeak(MAX_NARROW)
         self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
         self._arrays: Recent[tuple[bytes, bool], tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
         self._made: Recent[bytes, TokenMask] = Recent(MAX_MADE_BYTES)
@@ -261,7 +263,11 @@ class MaskMaker:
         first = found.before.first_bytes
         if found.before.nullable:
             first |= found.text.first_bytes
-        return self._trie.count_from_root(first) < WIDE or is_narrow(found.text.text)
+        if self._trie.count_from_root(first) < WIDE:
+            return True
+        text = found.text.text
+        known = self._narrow.get(text)
+        return self._narrow.put(text, is_narrow(text)) if known is None else known
 
     def _numbers(
         self, state: Node, found: Split, rest: Node, beyond: Beyond, few: list[int]
