@@ -23,12 +23,14 @@ from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.masks.ways import (
     Split,
+    Way,
     alternatives,
     exceptional_words,
     is_narrow,
     split,
     without_taken,
 )
+from state_machines.masks.ways import joined as node_of
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskMaker", "TokenMask"]
@@ -227,15 +229,18 @@ class MaskMaker:
         for way in alternatives(state):
             self._collect_way(way, parts)
 
-    def _collect_way(self, state: Node, parts: _Parts) -> None:
-        wider = without_taken(state)
+    def _collect_way(self, way: Way, parts: _Parts) -> None:
+        wider = without_taken(way)
         if wider is not None:
-            parts.ids.append(self._less_taken(state, *wider))
+            parts.ids.append(self._less_taken(node_of(way), *wider))
             return
-        found = split(state)
+        found = split(way)
         if found is None or self._is_narrow(found):
-            parts.few += self._trie_walk.tokens(state)
+            node, tail = way
+            parts.few += self._trie_walk.tokens(node, tail=tail)
             return
+        # Only where a text is captured tokens are looked at with all of the state.
+        state = node_of(way) if found.captures else way[0]
         walk = self._lexemes.walk(found.before, found.text)
         beyond, numbers = None, NO_NUMBERS
         if found.rest is not None:
