@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from hashlib import blake2b
 from itertools import count
 from typing import NamedTuple, TypeAlias
-from weakref import ref
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ from state_machines.masks.ways import (
 from state_machines.masks.ways import joined as node_of
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["MaskMaker", "TokenMask"]
+__all__ = ["MaskMaker"]
 
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
@@ -63,39 +63,12 @@ _NUMBERS = count()
 _Endings: TypeAlias = tuple[tuple[tuple[bytes, int], ...], tuple[str, ...]]
 
 
-class TokenMask:
-    """A set of token ids: those inside a lexeme (if there is one) but ``less``, and ``others``.
+_Mask: TypeAlias = "tuple[int | None, Ids, tuple[Ids, ...]]"
+"""Token ids: those inside the lexeme whose walk has a number but some, and others.
 
-    ``own`` are the bytes of its arrays that no other mask has. It holds on to no walk, and is of no
-    use any more when that of its lexeme is forgotten.
-    """
-
-    __slots__ = ("_less", "_lexeme", "_others", "weight")
-
-    def __init__(
-        self, lexeme: LexemeWalk | None, others: Sequence[Ids], less: Ids, own: int
-    ) -> None:
-        self.weight = MASK_OVERHEAD + own
-        """The bytes that the mask takes, roughly."""
-        self._lexeme = None if lexeme is None else ref(lexeme)
-        # The garbage collector visits lists of arrays, but not tuples of them.
-        self._others = tuple(others)
-        self._less = less
-
-    def dense(self, size: int) -> npt.NDArray[np.bool_] | None:
-        """Return the set as a read-only bool array of shape (size,); ``None`` if it is lost."""
-        lexeme = None if self._lexeme is None else self._lexeme()
-        if lexeme is not None:
-            mask = lexeme.inside
-        elif self._lexeme is None:
-            mask = np.zeros(size, np.bool_)
-        else:
-            return None
-        mask[self._less] = False
-        for ids in self._others:
-            mask[ids] = True
-        mask.flags.writeable = False
-        return mask
+It holds on to no walk, and is of no use any more when that of its lexeme is forgotten. Plain tuples
+of arrays and numbers are none of the garbage collector's business; there are thousands of them.
+"""
 
 
 class _Part(NamedTuple):
@@ -153,7 +126,8 @@ class MaskMaker:
         self._narrow: RecentWeak[Node, bool] = RecentWeak(MAX_NARROW)
         self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
         self._arrays: Recent[tuple[bytes, bool], tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
-        self._made: Recent[bytes, TokenMask] = Recent(MAX_MADE_BYTES)
+        self._made: Recent[bytes, _Mask] = Recent(MAX_MADE_BYTES)
+        self._walks: WeakValueDictionary[int, LexemeWalk] = WeakValueDictionary()
         self.dense: Recent[bytes, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
         """The arrays handed out, by the keys of masks."""
 
@@ -166,7 +140,7 @@ class MaskMaker:
         dense = self.dense.get(key)
         if dense is None:
             mask = self._made.get(key)
-            dense = None if mask is None else mask.dense(self._size)
+            dense = None if mask is None else self._as_array(mask)
             if dense is not None:
                 self.dense.put(key, dense, self._size)
         return dense
@@ -182,18 +156,35 @@ class MaskMaker:
         key = parts.key(self._number)
         dense = self.again(key)
         if dense is None:
-            mask = self._put_together(parts)
-            self._made.put(key, mask, mask.weight)
-            dense = mask.dense(self._size)
+            mask, own = self._put_together(parts)
+            self._made.put(key, mask, MASK_OVERHEAD + own)
+            dense = self._as_array(mask)
             assert dense is not None, "the walks are still held by their parts"
             self.dense.put(key, dense, self._size)
         return key, dense
 
-    def _put_together(self, parts: _Parts) -> TokenMask:
+    def _as_array(self, mask: _Mask) -> npt.NDArray[np.bool_] | None:
+        """Return a mask as a read-only bool array of shape (size,); ``None`` if it is lost."""
+        lexeme, less, others = mask
+        if lexeme is None:
+            dense = np.zeros(self._size, np.bool_)
+        else:
+            walk = self._walks.get(lexeme)
+            if walk is None:
+                return None
+            dense = walk.inside
+        dense[less] = False
+        for ids in others:
+            dense[ids] = True
+        dense.flags.writeable = False
+        return dense
+
+    def _put_together(self, parts: _Parts) -> tuple[_Mask, int]:
+        """Return a mask, and the bytes of its arrays that no other mask has."""
         few = joined([np.array(parts.few, np.int32), *parts.ids])
         own = few.nbytes
         if not parts.walks:
-            return TokenMask(None, [few], NO_IDS, own)
+            return (None, NO_IDS, (few,)), own
         main = max(parts.walks, key=lambda part: part.walk.count)
         others, less = [few], NO_IDS
         for part in parts.walks:
@@ -209,7 +200,8 @@ class MaskMaker:
             others.append(ids)
             if part is main:
                 less = excepted
-        return TokenMask(main.walk, others, less, own)
+        self._walks[main.walk.number] = main.walk
+        return (main.walk.number, less, tuple(others)), own
 
     def _arrays_of(self, part: _Part, with_inside: bool) -> tuple[Ids, Ids]:
         """Return the tokens of a part that are no more inside its lexeme, and those excepted."""
