@@ -25,7 +25,7 @@ class Lazy(Node):
         self._expansion: Node | None = None
 
     def expand(self) -> Node:
-        """Return an equivalent node; called once."""
+        """Return an equivalent node; called again only after :meth:`release`."""
         raise NotImplementedError  # pragma: no cover - abstract
 
     @property
