@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
-from weakref import ref
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference
@@ -57,20 +56,16 @@ class Translator:
         self._layout = layout
         self._any_order = any_order
         self._any_spelling = any_spelling
-        # Weakly, for nodes hold on to their translator: what was compiled goes with its last node,
-        # and does not wait for the garbage collector.
-        self._nodes: dict[tuple[Term, int], ref[Node]] = {}
+        self._nodes: dict[tuple[Term, int], Node] = {}
         self._constants = NodeMemo(MAX_CONSTANTS)
         self._fleeting = FleetingSteps(MAX_FLEETING)
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""
         key = (term, depth if self._layout.is_indented else 0)
-        known = self._nodes.get(key)
-        node = None if known is None else known()
+        node = self._nodes.get(key)
         if node is None:
-            node = self._value(self._normaliser.values(term), key[1])
-            self._nodes[key] = ref(node)
+            node = self._nodes[key] = self._value(self._normaliser.values(term), key[1])
         return node
 
     def _value(self, values: Values, depth: int) -> Node:
@@ -91,7 +86,8 @@ class Translator:
 
         Matchers that are still about make it anew.
         """
-        release((start, *self._fleeting.release()))
+        nodes, self._nodes = self._nodes, {}
+        release((start, *nodes.values(), *self._fleeting.release()))
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""
