@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -17,16 +15,22 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
+from state_machines.tools import ToolFormat
 
-from .errors import InvalidOptionError, PromptTooLongError
+from .errors import InvalidOptionError
+from .events import Event
+from .interaction import Interaction
 from .models.loading import LoadedModel, load_model
 from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
+from .preparation import Preparation
 from .progress import Report, to_stderr
-from .prompts import Prompt, encode_prompt
+from .prompts import Prompt
 from .request import Emit, Request, run_request
-from .response_format import ResponseFormatCompiler
-from .results import Finished, GenerationResult, PromptProgress, StreamEvent, TextDelta
+from .results import GenerationResult
+from .streams import AsyncEventStream, EventStream, Submit
+from .tool_loop import ToolRun, arun_tools, run_tools
+from .tools import resolve_tools
 from .worker import Worker
 
 __all__ = ["InferenceEngine"]
@@ -41,7 +45,9 @@ class InferenceEngine:
     with its ``tokenizer``, as ``mlx_lm.load`` returns them. ``options`` are what requests use
     unless they say otherwise. ``report`` is told of downloads and conversions, one line each.
     ``cache_vocabulary`` keeps the tokenizer's vocabulary in the user's cache directory, so that
-    the next engine with the same one is ready sooner; the last few are kept.
+    the next engine with the same one is ready sooner; the last few are kept. ``tool_format`` is the
+    way in which the model writes tool calls, or names it, where its tokenizer does not tell (see
+    ``docs/tools.md``).
 
     Requests are run one at a time in the order they come, on a thread of the engine's own.
     Whatever is wrong with a request is raised by the call that makes it, before the model runs.
@@ -60,13 +66,13 @@ class InferenceEngine:
         options: GenerationOptions | None = None,
         report: Report = to_stderr,
         cache_vocabulary: bool = True,
+        tool_format: str | ToolFormat | None = None,
     ) -> None:
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(
                 "a model in memory comes with its tokenizer, a named one without",
                 option="tokenizer",
             )
-        self._options = options or GenerationOptions()
         self._worker = Worker()
         # Runs when the engine is collected and at interpreter exit, whichever is first.
         self._finalizer = weakref.finalize(self, self._worker.close)
@@ -81,12 +87,12 @@ class InferenceEngine:
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
             self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
+            self._preparation = Preparation(
+                self._loaded, self._vocabulary, options or GenerationOptions(), tool_format
+            )
         except BaseException:
             self._finalizer()
             raise
-        self._formats = ResponseFormatCompiler()
-        # Tokenizers are not safe to call from several threads at once.
-        self._tokenizer_lock = threading.Lock()
 
     @property
     def model_name(self) -> str:
@@ -110,66 +116,231 @@ class InferenceEngine:
 
     @overload
     def generate(
-        self, prompt: Prompt, *, response_format: type[T], **options: Unpack[OptionOverrides]
+        self,
+        prompt: Prompt,
+        *,
+        response_format: type[T],
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
-        self, prompt: Prompt, *, response_format: Any = None, **options: Unpack[OptionOverrides]
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
     ) -> GenerationResult[Any]: ...
     def generate(
-        self, prompt: Prompt, *, response_format: Any = None, **options: Unpack[OptionOverrides]
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
     ) -> GenerationResult[Any]:
         """Answer ``prompt``, and return when the answer is whole.
 
         ``prompt`` is a string, OpenAI-style messages, or interactions. ``response_format`` is a
-        pydantic model, another type, a JSON Schema, OpenAI's dict, a state machine, or ``None``
-        for free text (see ``proxy_engine.response_format``). ``options`` are the fields of
-        ``OptionOverrides``.
+        pydantic model, another type, a JSON Schema, OpenAI's dict, a state machine, a composition
+        of sub-states, or ``None`` for free text (see ``proxy_engine.response_format``). ``tools``
+        are OpenAI-style dicts, pydantic models, functions, or ``Tool``s; ``tool_choice`` says
+        whether they may, must or must not be called (see ``proxy_engine.tools``). With tools and
+        a response format the model answers in the format or calls tools. ``options`` are the
+        fields of ``OptionOverrides``.
 
         Raises, before the model runs: ``PromptError``, ``InvalidOptionError``,
-        ``InvalidResponseFormatError``, ``SchemaError``, ``EngineClosedError``. After:
-        ``IncompleteOutputError`` where structured output was not whole within ``max_tokens``,
-        ``OutputValidationError`` where a type's own validators refuse it.
+        ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,
+        ``CompositionError``, ``EngineClosedError``. After: ``IncompleteOutputError`` where
+        structured output was not whole within ``max_tokens``, ``OutputValidationError`` where a
+        type's own validators refuse it.
         """
-        request = self._prepare(prompt, response_format, options)
+        request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
         future = self._submit(request, _ignore)
         with _cancelling(request):
             return future.result()
 
     @overload
     def stream(
-        self, prompt: Prompt, *, response_format: type[T], **options: Unpack[OptionOverrides]
-    ) -> Iterator[StreamEvent[T]]: ...
+        self,
+        prompt: Prompt,
+        *,
+        response_format: type[T],
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
+    ) -> EventStream[T]: ...
     @overload
     def stream(
-        self, prompt: Prompt, *, response_format: Any = None, **options: Unpack[OptionOverrides]
-    ) -> Iterator[StreamEvent[Any]]: ...
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
+    ) -> EventStream[Any]: ...
     def stream(
-        self, prompt: Prompt, *, response_format: Any = None, **options: Unpack[OptionOverrides]
-    ) -> Iterator[StreamEvent[Any]]:
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
+    ) -> EventStream[Any]:
         """``generate``, event by event; the last one is ``Finished``.
 
         The request is checked by this call, and queued when the first event is asked for. The
-        model does not wait for the reader. A closed or forgotten iterator cancels the request.
+        model does not wait for the reader. A closed or forgotten stream cancels the request.
         """
-        return self._events(self._prepare(prompt, response_format, options))
+        request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
+        return EventStream(self._submitter(request), request.cancelled)
 
     @overload
     async def __call__(
-        self, prompt: Prompt, *, response_format: type[T], **options: Unpack[OptionOverrides]
+        self,
+        prompt: Prompt,
+        *,
+        response_format: type[T],
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
     ) -> GenerationResult[T]: ...
     @overload
     async def __call__(
-        self, prompt: Prompt, *, response_format: Any = None, **options: Unpack[OptionOverrides]
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
     ) -> GenerationResult[Any]: ...
     async def __call__(
-        self, prompt: Prompt, *, response_format: Any = None, **options: Unpack[OptionOverrides]
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
     ) -> GenerationResult[Any]:
         """``generate``, without blocking the event loop. A cancelled task cancels the request."""
         # Compiling a large schema takes a while, too.
-        request = await asyncio.to_thread(self._prepare, prompt, response_format, options)
+        request = await asyncio.to_thread(
+            self._preparation.request, prompt, response_format, tools, tool_choice, options
+        )
         with _cancelling(request):
             return await asyncio.wrap_future(self._submit(request, _ignore))
+
+    @overload
+    async def astream(
+        self,
+        prompt: Prompt,
+        *,
+        response_format: type[T],
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
+    ) -> AsyncEventStream[T]: ...
+    @overload
+    async def astream(
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
+    ) -> AsyncEventStream[Any]: ...
+    async def astream(
+        self,
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
+    ) -> AsyncEventStream[Any]:
+        """``stream`` for an event loop: ``async for event in await engine.astream(…)``."""
+        request = await asyncio.to_thread(
+            self._preparation.request, prompt, response_format, tools, tool_choice, options
+        )
+        return AsyncEventStream(self._submitter(request), request.cancelled)
+
+    def run_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        tool_choice: Any = None,
+        max_rounds: int = 8,
+        on_turn: Callable[[Interaction], None] | None = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ToolRun[GenerationResult[Any]]:
+        """Generate, run the tools that are called, and so on until the model answers.
+
+        What a tool returns, or the error that it raises, is given to the model as its result;
+        after ``max_rounds`` answers with calls the model answers without. ``on_turn`` is told of
+        every new turn. See ``proxy_engine.tool_loop.run_tools``; raises what :meth:`generate` does.
+        """
+        known_tools = resolve_tools(tools)
+
+        def generate(turns: Sequence[Interaction], choice: Any) -> GenerationResult[Any]:
+            return self.generate(
+                turns,
+                response_format=response_format,
+                tools=known_tools,
+                tool_choice=choice,
+                **options,
+            )
+
+        return run_tools(
+            generate,
+            prompt,
+            known_tools,
+            tool_choice=tool_choice,
+            max_rounds=max_rounds,
+            on_turn=on_turn,
+        )
+
+    async def arun_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        tool_choice: Any = None,
+        max_rounds: int = 8,
+        on_turn: Callable[[Interaction], None] | None = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ToolRun[GenerationResult[Any]]:
+        """``run_tools`` without blocking the event loop; async tools are awaited."""
+        known_tools = resolve_tools(tools)
+
+        async def generate(turns: Sequence[Interaction], choice: Any) -> GenerationResult[Any]:
+            return await self(
+                turns,
+                response_format=response_format,
+                tools=known_tools,
+                tool_choice=choice,
+                **options,
+            )
+
+        return await arun_tools(
+            generate,
+            prompt,
+            known_tools,
+            tool_choice=tool_choice,
+            max_rounds=max_rounds,
+            on_turn=on_turn,
+        )
 
     def close(self) -> None:
         """Stop the running request, refuse all others, and free the thread. Idempotent."""
@@ -186,32 +357,14 @@ class InferenceEngine:
     ) -> None:
         self.close()
 
-    def _prepare(self, prompt: Prompt, given: Any, overrides: OptionOverrides) -> Request:
-        """Check and compile everything that can be wrong with a request."""
-        options = self._options.override(overrides)
-        response_format = self._formats.compile(given)
-        with self._tokenizer_lock:
-            # Where the grammar begins with the answer there is no room to think before it.
-            prompt_ids = encode_prompt(
-                prompt, self._loaded.tokenizer, thinking=response_format.machine is None
-            )
-        for token_id in dict(options.sampling.logit_bias):
-            if token_id >= self._vocabulary.size:
-                raise InvalidOptionError(
-                    f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
-                    option="logit_bias",
-                )
-        room = options.max_tokens
-        if self.context_length is not None:
-            room = min(room, self.context_length - len(prompt_ids))
-            if room < 1:
-                raise PromptTooLongError(
-                    f"the prompt has {len(prompt_ids)} tokens, and the model's context "
-                    f"{self.context_length}",
-                    prompt_tokens=len(prompt_ids),
-                    context_length=self.context_length,
-                )
-        return Request(prompt_ids, response_format, options, room)
+    def _submitter(self, request: Request) -> Submit:
+        request.watches_value = True
+        submit = self._submit
+
+        def start(emit: Emit) -> Future[GenerationResult[Any]]:
+            return submit(request, emit)
+
+        return start
 
     def _submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         # Only what the run needs: a queued request must not keep the engine from being collected.
@@ -221,15 +374,6 @@ class InferenceEngine:
                 request, loaded, vocabulary, emit=emit, is_closing=lambda: worker.is_closing
             )
         )
-
-    def _events(self, request: Request) -> Iterator[StreamEvent[Any]]:
-        events: SimpleQueue[PromptProgress | TextDelta | None] = SimpleQueue()
-        future = self._submit(request, events.put)
-        future.add_done_callback(lambda _: events.put(None))
-        with _cancelling(request):
-            while (event := events.get()) is not None:
-                yield event
-            yield Finished(future.result())
 
 
 @contextlib.contextmanager
@@ -241,5 +385,5 @@ def _cancelling(request: Request) -> Iterator[None]:
         request.cancelled.set()
 
 
-def _ignore(event: PromptProgress | TextDelta) -> None:
+def _ignore(event: Event) -> None:
     """Nobody wants to hear of this request before it is finished."""

@@ -12,16 +12,21 @@
         │   └── PromptTooLongError      ``prompt_tokens``, ``context_length``
         ├── InvalidOptionError          ``option``: an unknown name or a value out of range
         ├── InvalidResponseFormatError  a response format that is not one
+        ├── InvalidToolError            ``tool``, ``index``: what is no tool, or not with the others
+        │   └── ToolSchemaError         its schema is refused: an error of schemas, too
+        ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
         ├── IncompleteOutputError       structured output cut off; ``text``, ``tokens``
         ├── OutputValidationError       complete output that its own type refuses; ``text``
         └── EngineClosedError           a request after ``close()``
 
-All of them but the last three are raised before any model time is spent.
+All of them but ``ToolArgumentsError`` and the last three are raised before any model time is spent.
 """
 
 from __future__ import annotations
 
-from state_machines.errors import ProxyError
+from typing import Any, Self
+
+from state_machines.errors import ProxyError, SchemaError
 
 __all__ = [
     "EngineClosedError",
@@ -29,6 +34,7 @@ __all__ = [
     "IncompleteOutputError",
     "InvalidOptionError",
     "InvalidResponseFormatError",
+    "InvalidToolError",
     "ModelError",
     "ModelFetchError",
     "ModelFormatError",
@@ -36,6 +42,8 @@ __all__ = [
     "OutputValidationError",
     "PromptError",
     "PromptTooLongError",
+    "ToolArgumentsError",
+    "ToolSchemaError",
 ]
 
 
@@ -88,6 +96,85 @@ class InvalidOptionError(EngineError, ValueError):
 
 class InvalidResponseFormatError(EngineError):
     """The response format is neither a schema, nor a type, nor a state machine."""
+
+
+class InvalidToolError(EngineError):
+    """Something is not a tool, or cannot be one of the tools it was given with.
+
+    ``tool`` is its name (``None`` where it has none), ``index`` its place in the list of tools
+    (``None`` where it was not in one).
+    """
+
+    def __init__(
+        self, what: str, *, tool: str | None = None, index: int | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(what, hint=hint)
+        self.tool = tool
+        self.index = index
+
+    def at(self, index: int) -> Self:
+        """Return the same error with a place in the list of tools."""
+        return type(self)(self.what, tool=self.tool, index=index, hint=self.hint)
+
+    def _where(self) -> str:
+        place = "" if self.index is None else f" {self.index}"
+        name = "" if self.tool is None else f" {self.tool!r}"
+        return f" (tool{place}{name})" if place or name else ""
+
+
+class ToolSchemaError(InvalidToolError, SchemaError):
+    """The schema of a tool's parameters is refused.
+
+    ``pointer`` and ``keyword`` are those of the ``SchemaError`` that is the ``__cause__``, where
+    there is one.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        tool: str | None = None,
+        index: int | None = None,
+        pointer: str | None = None,
+        keyword: str | None = None,
+        hint: str = "",
+    ) -> None:
+        SchemaError.__init__(self, what, pointer=pointer, keyword=keyword, hint=hint)
+        self.tool = tool
+        self.index = index
+
+    def at(self, index: int) -> Self:
+        """Return the same error with a place in the list of tools."""
+        return self._copy(index=index)
+
+    def located(self, pointer: str, keyword: str | None) -> Self:
+        """Return the same error at a place in the schema."""
+        return self._copy(pointer=pointer, keyword=self.keyword or keyword)
+
+    def _copy(self, **changes: Any) -> Self:
+        facts = {
+            "tool": self.tool,
+            "index": self.index,
+            "pointer": self.pointer if self.is_located else None,
+            "keyword": self.keyword,
+            "hint": self.hint,
+        }
+        return type(self)(self.what, **(facts | changes))
+
+    def _where(self) -> str:
+        return f"{SchemaError._where(self)}{InvalidToolError._where(self)}"
+
+
+class ToolArgumentsError(EngineError):
+    """A tool does not take these arguments.
+
+    ``tool`` is its name, ``arguments`` what it was given; the refusal itself is ``__cause__``.
+    """
+
+    def __init__(self, what: str, *, tool: str, arguments: Any, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.tool = tool
+        self.arguments = arguments
 
 
 class IncompleteOutputError(EngineError):

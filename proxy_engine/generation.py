@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import mlx.core as mx
 import numpy as np
@@ -23,12 +23,10 @@ from mlx_lm.models.cache import make_prompt_cache
 from samplers import apply_mask
 from state_machines import Matcher
 
-from .results import FinishReason, PromptProgress
+from .events import PromptProgress
+from .steering import Sampler
 
-__all__ = ["Sampler", "Token", "generate_steps"]
-
-Sampler: TypeAlias = Callable[[mx.array, Sequence[int]], mx.array]
-"""Masked logits, shape (1, vocabulary), and the tokens so far → the next token, shape (1,)."""
+__all__ = ["Token", "generate_steps"]
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
 
@@ -38,7 +36,7 @@ class Token:
     """A generated token. The last one of a request has a finish reason."""
 
     token_id: int
-    finish_reason: FinishReason | None
+    finish_reason: Literal["stop", "length"] | None
 
 
 def generate_steps(
@@ -46,7 +44,7 @@ def generate_steps(
     prompt_ids: Sequence[int],
     *,
     matcher: Matcher | None,
-    sampler: Sampler,
+    next_sampler: Callable[[], Sampler],
     end_token_ids: Collection[int],
     usable_tokens: npt.NDArray[np.bool_] | None = None,
     max_tokens: int,
@@ -55,7 +53,8 @@ def generate_steps(
     """Read the prompt, then generate until an end token, or ``max_tokens`` tokens.
 
     Without a ``matcher`` the text is free, but for ``usable_tokens``: a bool array of the width
-    of the logits, which keeps out ids that are no tokens (``None``: all are). Everything runs on
+    of the logits, which keeps out ids that are no tokens (``None``: all are). ``next_sampler`` is
+    asked before each mask for what chooses the token. Everything runs on
     the calling thread's default stream, and no state outlives the iterator: to cancel a request,
     stop iterating.
     """
@@ -67,6 +66,7 @@ def generate_steps(
 
     def choose(logits: mx.array) -> tuple[mx.array, bool]:
         """Sampling, described but not evaluated, and whether it must give an end token."""
+        sampler = next_sampler()
         if matcher is None:
             masked = logits if static_mask is None else apply_mask(logits, static_mask)
             return sampler(masked, tokens).reshape(1), False
@@ -106,13 +106,13 @@ def _prefill(
 
     The prompt's last token is left to the first step, which needs its logits.
     """
-    yield PromptProgress(0, total)
+    yield PromptProgress(processed=0, total=total)
     for start in range(0, len(prompt_ids), step_size):
         chunk = mx.array(list(prompt_ids[start : start + step_size]))
         model(chunk[None], cache=cache)
         mx.eval([layer.state for layer in cache])
         mx.clear_cache()
-        yield PromptProgress(start + chunk.size, total)
+        yield PromptProgress(processed=start + chunk.size, total=total)
 
 
 def _forward(model: Module, token_ids: mx.array, cache: list[Any]) -> mx.array:

@@ -6,69 +6,70 @@ themselves after a trip through a dict (and so through JSON).
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
+from .content import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    JsonContent,
+    MediaContent,
+    TextContent,
+    ToolCall,
+    VideoContent,
+    content_from_dict,
+)
 from .errors import PromptError
 
-__all__ = ["Content", "Interaction", "JsonContent", "Role", "TextContent"]
+__all__ = [
+    "AudioContent",
+    "Content",
+    "FileContent",
+    "ImageContent",
+    "Interaction",
+    "JsonContent",
+    "Role",
+    "TextContent",
+    "ToolCall",
+    "VideoContent",
+]
 
 
 class Role(StrEnum):
-    """Who speaks. The values are the names that chat templates know."""
+    """Who speaks. The values are the names that chat templates know.
+
+    ``"agent"`` is another name of the assistant's, ``"developer"`` of the system's.
+    """
 
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
+    AGENT = "assistant"
 
-
-@dataclass(frozen=True, slots=True)
-class TextContent:
-    """Plain text."""
-
-    text: str
-
-    def to_text(self) -> str:
-        """The text as the model reads it."""
-        return self.text
-
-    def to_dict(self) -> dict[str, Any]:
-        """``{"type": "text", "text": …}``, as OpenAI's content parts are written."""
-        return {"type": "text", "text": self.text}
-
-
-@dataclass(frozen=True, slots=True)
-class JsonContent:
-    """A JSON value, such as a tool's result; the model reads it as JSON text."""
-
-    value: Any
-
-    def to_text(self) -> str:
-        """The value as ``json.dumps`` writes it, in Unicode."""
-        return json.dumps(self.value, ensure_ascii=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """``{"type": "json", "value": …}``."""
-        return {"type": "json", "value": self.value}
-
-
-Content: TypeAlias = TextContent | JsonContent
+    @classmethod
+    def _missing_(cls, value: object) -> Role | None:
+        return {"agent": cls.ASSISTANT, "developer": cls.SYSTEM}.get(str(value))
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Interaction:
     """One turn: a role, content parts, and what the application wants to remember with it.
 
-    ``content`` may be given as a string or a single part and is kept as a tuple. ``metadata`` is
-    copied and read-only; it must hold JSON values if the interaction is to be written as JSON.
-    ``created_at`` is an aware ``datetime``. Raises ``PromptError`` for an unknown role or content.
+    ``content`` may be given as a string or a single part and is kept as a tuple. ``tool_calls``
+    are appended to it; only the assistant has some. ``reasoning`` is what the assistant thought
+    before. ``tool_call_id`` and ``name`` say which call, of which tool, a turn of the tool's
+    answers. ``metadata`` is copied and read-only; it must hold JSON values if the interaction is
+    to be written as JSON. ``created_at`` is an aware ``datetime``.
+
+    Raises ``PromptError`` for an unknown role or content, and for what a role cannot have.
     """
 
     role: Role
@@ -76,12 +77,19 @@ class Interaction:
     metadata: Mapping[str, Any] = field(hash=False)
     id: str
     created_at: datetime
+    reasoning: str | None
+    tool_call_id: str | None
+    name: str | None
 
     def __init__(
         self,
         role: Role | str,
-        content: str | Content | Sequence[Content],
+        content: str | Content | Sequence[Content] = (),
         *,
+        tool_calls: Sequence[ToolCall] = (),
+        reasoning: str | None = None,
+        tool_call_id: str | None = None,
+        name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         id: str | None = None,
         created_at: datetime | None = None,
@@ -90,40 +98,90 @@ class Interaction:
             raise PromptError("created_at needs a time zone")
         fields: dict[str, Any] = {
             "role": _role(role),
-            "content": _parts(content),
+            "content": (*_parts(content), *_parts(tuple(tool_calls))),
             "metadata": MappingProxyType(dict(metadata or {})),
             "id": uuid.uuid4().hex if id is None else id,
             "created_at": datetime.now(UTC) if created_at is None else created_at,
+            "reasoning": reasoning,
+            "tool_call_id": tool_call_id,
+            "name": name,
         }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        for key, value in fields.items():
+            object.__setattr__(self, key, value)
+        self._check_role()
+
+    @classmethod
+    def tool_result(cls, call: ToolCall, value: Any, **more: Any) -> Interaction:
+        """The turn that answers ``call``: ``value`` as it is for a string, else as JSON.
+
+        ``more`` are keywords of ``Interaction``.
+        """
+        content = TextContent(value) if isinstance(value, str) else JsonContent(value)
+        return cls(Role.TOOL, content, tool_call_id=call.id, name=call.name, **more)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that this turn calls, in their order."""
+        return tuple(part for part in self.content if isinstance(part, ToolCall))
 
     @property
     def text(self) -> str:
-        """All parts as the model reads them, one after another."""
-        return "".join(part.to_text() for part in self.content)
+        """All parts that are text, one after another; not what cannot be read, nor tool calls."""
+        return "".join(
+            part.to_text() for part in self.content if isinstance(part, TextContent | JsonContent)
+        )
 
-    def to_message(self) -> dict[str, str]:
-        """The OpenAI-style message that chat templates take: role and content."""
-        return {"role": self.role.value, "content": self.text}
+    def to_message(self) -> dict[str, Any]:
+        """The OpenAI-style message that chat templates take.
+
+        ``role``, ``content`` as one string, and where there are some: ``tool_calls`` whose
+        ``arguments`` are objects, ``reasoning_content``, ``tool_call_id`` and ``name``. Raises
+        ``PromptError`` where content is not for language models.
+        """
+        message: dict[str, Any] = {
+            "role": self.role.value,
+            "content": "".join(
+                part.to_text() for part in self.content if not isinstance(part, ToolCall)
+            ),
+        }
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.to_dict()["arguments"]},
+                }
+                for call in self.tool_calls
+            ]
+        more = {
+            "reasoning_content": self.reasoning,
+            "tool_call_id": self.tool_call_id,
+            "name": self.name,
+        }
+        return message | {key: value for key, value in more.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in JSON's types. ``Interaction.from_dict`` is the inverse."""
+        more = {
+            "reasoning": self.reasoning,
+            "tool_call_id": self.tool_call_id,
+            "name": self.name,
+        }
         return {
             "role": self.role.value,
             "content": [part.to_dict() for part in self.content],
             "metadata": dict(self.metadata),
             "id": self.id,
             "created_at": self.created_at.isoformat(),
-        }
+        } | {key: value for key, value in more.items() if value is not None}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Interaction:
-        """Read what ``to_dict`` wrote. ``metadata``, ``id`` and ``created_at`` may be missing.
+        """Read what ``to_dict`` wrote. All but ``role`` and ``content`` may be missing.
 
         Raises ``PromptError`` where the dict is malformed or has unknown keys.
         """
-        unknown = set(value) - {"role", "content", "metadata", "id", "created_at"}
+        unknown = set(value) - _KEYS
         if unknown:
             raise PromptError(f"an interaction has no {', '.join(map(repr, sorted(unknown)))}")
         for key in ("role", "content"):
@@ -137,11 +195,37 @@ class Interaction:
             raise PromptError(f"created_at is no ISO 8601 time: {created_at!r}") from error
         return cls(
             value["role"],
-            content if isinstance(content, str) else [_part(part) for part in content],
+            content if isinstance(content, str) else [content_from_dict(part) for part in content],
+            reasoning=value.get("reasoning"),
+            tool_call_id=value.get("tool_call_id"),
+            name=value.get("name"),
             metadata=value.get("metadata"),
             id=value.get("id"),
             created_at=time,
         )
+
+    def _check_role(self) -> None:
+        for name, owner in _OWNERS.items():
+            value = getattr(self, name)
+            if not isinstance(value, str | None):
+                raise PromptError(f"{name} is a string, not {value!r:.80}")
+            if value is not None and self.role is not owner:
+                raise PromptError(f"only the role {owner.value!r} has {name}")
+        if self.tool_calls and self.role is not Role.ASSISTANT:
+            raise PromptError("only the role 'assistant' has tool calls")
+
+
+_KEYS = {
+    "role",
+    "content",
+    "metadata",
+    "id",
+    "created_at",
+    "reasoning",
+    "tool_call_id",
+    "name",
+}
+_OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
 
 
 def _role(role: Role | str) -> Role:
@@ -153,20 +237,14 @@ def _role(role: Role | str) -> Role:
         ) from error
 
 
+_CONTENT = (TextContent, JsonContent, MediaContent, ToolCall)
+
+
 def _parts(content: str | Content | Sequence[Content]) -> tuple[Content, ...]:
     if isinstance(content, str):
         return (TextContent(content),)
-    parts = (content,) if isinstance(content, TextContent | JsonContent) else tuple(content)
+    parts = (content,) if isinstance(content, _CONTENT) else tuple(content)
     for part in parts:
-        if not isinstance(part, TextContent | JsonContent):
+        if not isinstance(part, _CONTENT):
             raise PromptError(f"content of type {type(part).__name__} is not known")
     return parts
-
-
-def _part(value: Any) -> Content:
-    match value:
-        case {"type": "text", "text": str(text), **rest} if not rest:
-            return TextContent(text)
-        case {"type": "json", "value": inner, **rest} if not rest:
-            return JsonContent(inner)
-    raise PromptError(f"a content part is not known: {value!r:.80}")

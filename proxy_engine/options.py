@@ -6,41 +6,111 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 from samplers import InvalidSamplingParameterError, SamplingParameters
 
 from .errors import InvalidOptionError
 
-__all__ = ["GenerationOptions", "OptionOverrides"]
+__all__ = ["GenerationOptions", "OptionOverrides", "ReasoningOptions", "StateOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningOptions:
+    """What a model thinks before it answers.
+
+    ``is_required``: it must; otherwise it may, where its chat template leaves that open. At least
+    ``least`` and at most ``most`` characters (``None``: no bound). ``begin`` and ``end`` are the
+    markers around it; ``None``: the model's own, or ``<think>`` and ``</think>`` where it has none.
+    Raises ``InvalidOptionError``.
+    """
+
+    is_required: bool = True
+    least: int = 0
+    most: int | None = None
+    begin: str | None = None
+    end: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_count("least", self.least, 0)
+        if self.most is not None:
+            _check_count("most", self.most, self.least)
+        if (self.begin is None) != (self.end is None) or "" in (self.begin, self.end):
+            raise InvalidOptionError(
+                "reasoning has two markers, or the model's own", option="reasoning"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What is different while one kind of sub-state is written.
+
+    ``sampling`` replaces that of the request. After ``max_tokens`` tokens in a row, free text and
+    reasoning end where they can; structured output and calls have no such limit. Raises
+    ``InvalidOptionError``.
+    """
+
+    sampling: SamplingParameters | None = None
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_sampling(self.sampling)
+        if self.max_tokens is not None:
+            _check_count("max_tokens", self.max_tokens, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationOptions:
     """Limits of a request and the way its tokens are chosen.
 
-    ``max_tokens``: the most tokens to generate, at least 1; never more than the context has room
-    for. ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request
-    can be cancelled. ``None`` leaves the choice to the engine. ``sampling``: temperature, top-p
-    and the like. Raises ``InvalidOptionError``.
+    * ``max_tokens``: the most tokens to generate, at least 1; never more than the context has room
+      for.
+    * ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request can
+      be cancelled. ``None`` leaves the choice to the engine.
+    * ``sampling``: temperature, top-p and the like.
+    * ``states``: what is different in some sub-states, by identifier: ``"text"``, ``"reasoning"``,
+      ``"structured"``, ``"tool_call"``, or one of the caller's own.
+    * ``reasoning``: ``True``: the model thinks before it answers; ``False``: it does not; ``None``:
+      it may, but not before structured output alone.
+    * ``parallel_tool_calls``: whether an answer may have several calls, ``max_tool_calls`` at most.
+
+    Raises ``InvalidOptionError``.
     """
 
     max_tokens: int = 2048
     prefill_step_size: int | None = None
     sampling: SamplingParameters = field(default_factory=SamplingParameters)
+    states: Mapping[str, StateOptions] = field(default_factory=dict, hash=False)
+    reasoning: bool | ReasoningOptions | None = None
+    parallel_tool_calls: bool = True
+    max_tool_calls: int = 16
 
     def __post_init__(self) -> None:
-        for name in ("max_tokens", "prefill_step_size"):
+        for name in ("max_tokens", "max_tool_calls", "prefill_step_size"):
             value = getattr(self, name)
-            if value is None and name == "prefill_step_size":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InvalidOptionError(
-                    f"{name} must be an integer of at least 1, not {value!r}", option=name
-                )
-        if not isinstance(self.sampling, SamplingParameters):
+            if value is not None or name != "prefill_step_size":
+                _check_count(name, value, 1)
+        if self.sampling is None:
+            raise InvalidOptionError("sampling must be SamplingParameters", option="sampling")
+        _check_sampling(self.sampling)
+        if not isinstance(self.states, Mapping) or not all(
+            isinstance(key, str) and isinstance(value, StateOptions)
+            for key, value in self.states.items()
+        ):
             raise InvalidOptionError(
-                f"sampling must be SamplingParameters, not {self.sampling!r}", option="sampling"
+                "states must be StateOptions by the identifier of a sub-state", option="states"
+            )
+        object.__setattr__(self, "states", MappingProxyType(dict(self.states)))
+        if not isinstance(self.reasoning, bool | ReasoningOptions | None):
+            raise InvalidOptionError(
+                f"reasoning must be true, false or ReasoningOptions, not {self.reasoning!r}",
+                option="reasoning",
+            )
+        if not isinstance(self.parallel_tool_calls, bool):
+            raise InvalidOptionError(
+                f"parallel_tool_calls must be true or false, not {self.parallel_tool_calls!r}",
+                option="parallel_tool_calls",
             )
 
     def override(self, overrides: OptionOverrides) -> GenerationOptions:
@@ -73,6 +143,10 @@ class OptionOverrides(TypedDict, total=False):
     max_tokens: int
     prefill_step_size: int | None
     sampling: SamplingParameters
+    states: Mapping[str, StateOptions]
+    reasoning: bool | ReasoningOptions | None
+    parallel_tool_calls: bool
+    max_tool_calls: int
     temperature: float
     top_p: float
     top_k: int
@@ -88,6 +162,20 @@ class OptionOverrides(TypedDict, total=False):
 
 _OWN_NAMES = tuple(field.name for field in dataclasses.fields(GenerationOptions))
 _SAMPLING_NAMES = tuple(field.name for field in dataclasses.fields(SamplingParameters))
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidOptionError(
+            f"{name} must be an integer of at least {least}, not {value!r}", option=name
+        )
+
+
+def _check_sampling(value: object) -> None:
+    if value is not None and not isinstance(value, SamplingParameters):
+        raise InvalidOptionError(
+            f"sampling must be SamplingParameters, not {value!r}", option="sampling"
+        )
 
 
 def _suggestion(name: str) -> str:

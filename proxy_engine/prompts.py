@@ -2,97 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import jinja2
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+from .chat_template import template_traits
 from .errors import PromptError
-from .interaction import Interaction
+from .messages import Message, Prompt, to_messages
+from .tools.plain_text import PLAIN_TOOL_TEXT, ToolText
 
 __all__ = ["Message", "Prompt", "encode_prompt", "to_messages"]
 
-Message: TypeAlias = Mapping[str, Any]
-"""An OpenAI-style chat message: ``role``, ``content``, and what the chat template knows besides."""
-
-Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction]
-"""One user message, or a conversation."""
-
 
 def encode_prompt(
-    prompt: Prompt, tokenizer: TokenizerWrapper, *, thinking: bool = True
+    prompt: Prompt,
+    tokenizer: TokenizerWrapper,
+    *,
+    thinking: bool = True,
+    tools: Sequence[Mapping[str, Any]] = (),
+    tool_text: ToolText = PLAIN_TOOL_TEXT,
+    native_tools: bool = True,
 ) -> list[int]:
     """The token ids of ``prompt`` through the tokenizer's chat template, ready to be answered.
 
     A conversation that ends with the assistant is continued where it stops. A tokenizer without
     a chat template gets the texts, joined by blank lines. ``thinking`` is for the templates that
-    have such a switch. Raises ``PromptError``.
+    have such a switch. ``tools`` are OpenAI-style definitions. A template that ignores tools has
+    them described in a system message, and one that cannot write calls and results gets these as
+    text, results as messages of the user's: ``tool_text`` says how. ``native_tools=False`` has
+    all of this in text, whatever the template can do. Raises ``PromptError``.
     """
     messages = to_messages(prompt)
     if not any(message["content"] or len(message) > 2 for message in messages):
         raise PromptError("the prompt is empty")
+    if messages[-1].get("tool_calls"):
+        raise PromptError(
+            "the conversation ends with tool calls that have no results",
+            hint="Add a message of role 'tool' for each of them.",
+        )
     if tokenizer.has_chat_template:
-        ids = _apply_chat_template(messages, tokenizer, thinking=thinking)
+        ids = _through_template(messages, tokenizer, thinking, tools, tool_text, native_tools)
     else:
+        messages = _described(_as_text(messages, tool_text), tools, tool_text, takes_system=True)
         ids = list(tokenizer.encode("\n\n".join(message["content"] for message in messages)))
     if not ids:
         raise PromptError("the prompt is empty")
     return ids
 
 
-def to_messages(prompt: Prompt) -> list[dict[str, Any]]:
-    """``prompt`` as new message dicts whose ``content`` is a string. Raises ``PromptError``."""
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}]
-    if isinstance(prompt, Interaction):
-        return [prompt.to_message()]
-    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
-        raise PromptError(
-            f"a prompt of type {type(prompt).__name__} is not known",
-            hint="Give a string, a list of messages, or a list of interactions.",
-        )
-    return [_message(item, index) for index, item in enumerate(prompt)]
+def _through_template(
+    messages: list[dict[str, Any]],
+    tokenizer: TokenizerWrapper,
+    thinking: bool,
+    tools: Sequence[Mapping[str, Any]],
+    tool_text: ToolText,
+    native_tools: bool,
+) -> list[int]:
+    keywords: dict[str, Any] = {} if thinking else {"enable_thinking": False}
+    with_calls = any(m.get("tool_calls") or m["role"] == "tool" for m in messages)
+    if tools or with_calls:
+        traits = template_traits(tokenizer)
+        if with_calls:
+            messages = (
+                traits.calls.rewrite(messages)
+                if traits.calls is not None and native_tools
+                else _as_text(messages, tool_text)
+            )
+        if tools and traits.describes_tools and native_tools:
+            keywords["tools"] = [dict(tool) for tool in tools]
+        else:
+            messages = _described(messages, tools, tool_text, takes_system=traits.takes_system)
+    return _apply_chat_template(messages, tokenizer, keywords)
 
 
-def _message(item: Message | Interaction, index: int) -> dict[str, Any]:
-    if isinstance(item, Interaction):
-        return dict(item.to_message())
-    if not isinstance(item, Mapping) or not isinstance(item.get("role"), str):
-        raise PromptError(f"message {index} is neither an interaction nor a dict with a role")
-    return {**item, "content": _content(item.get("content"), index)}
+def _described(
+    messages: list[dict[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+    tool_text: ToolText,
+    *,
+    takes_system: bool,
+) -> list[dict[str, Any]]:
+    """``messages`` that say which tools there are, at the very beginning."""
+    if not tools:
+        return messages
+    text = tool_text.describe(tools)
+    first = messages[0]
+    if takes_system and first["role"] == "system":
+        text = f"{first['content']}\n\n{text}" if first["content"] else text
+        return [{**first, "content": text}, *messages[1:]]
+    if not takes_system and first["role"] == "user":
+        return [{**first, "content": f"{text}\n\n{first['content']}"}, *messages[1:]]
+    return [{"role": "system" if takes_system else "user", "content": text}, *messages]
 
 
-def _content(content: Any, index: int) -> str:
-    """A string, or OpenAI's list of parts, of which a language model reads the text ones."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence):
-        texts = []
-        for part in content:
-            match part:
-                case {"type": "text", "text": str(text)}:
-                    texts.append(text)
-                case _:
-                    raise PromptError(f"message {index} has content that is not text")
-        return "".join(texts)
-    raise PromptError(f"message {index} has content of type {type(content).__name__}")
+def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[str, Any]]:
+    """``messages`` without the role of tools: calls are what the assistant writes, results what
+    the user does. Results are one message with what the user says next, for roles must take turns
+    in many templates.
+    """
+    written: list[dict[str, Any]] = []
+    after_result = False
+    for message in messages:
+        role, content = message["role"], message["content"]
+        is_result = role == "tool"
+        if is_result:
+            role, content = "user", tool_text.write_result(message.get("name"), content)
+        functions = [call["function"] for call in message.get("tool_calls", ())]
+        if functions:
+            calls = tool_text.write_calls([(f["name"], f["arguments"]) for f in functions])
+            content = f"{content}\n{calls}" if content else calls
+        if role == "user" and after_result:
+            written[-1] = {**written[-1], "content": f"{written[-1]['content']}\n{content}"}
+        elif is_result:
+            written.append({"role": role, "content": content})
+        elif functions:
+            rest = {key: value for key, value in message.items() if key != "tool_calls"}
+            written.append({**rest, "content": content})
+        else:
+            written.append(message)
+        after_result = is_result or (role == "user" and after_result)
+    return written
 
 
 def _apply_chat_template(
-    messages: list[dict[str, Any]], tokenizer: TokenizerWrapper, *, thinking: bool
+    messages: list[dict[str, Any]], tokenizer: TokenizerWrapper, keywords: Mapping[str, Any]
 ) -> list[int]:
     goes_on = messages[-1]["role"] == "assistant"
-    switches = {} if thinking else {"enable_thinking": False}
     try:
         ids = tokenizer.apply_chat_template(
             messages,
             add_generation_prompt=not goes_on,
             continue_final_message=goes_on,
-            **switches,
+            **keywords,
         )
-    except (jinja2.TemplateError, ValueError, TypeError) as error:
+    except Exception as error:
+        # Templates are programs, some of them in Python: they fail in whatever way they like.
         raise PromptError(f"the model's chat template refuses the messages: {error}") from error
     return [int(token_id) for token_id in ids]

@@ -4,48 +4,59 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import jsonschema
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx_lm.generate import wired_limit
 
-from samplers import make_sampler
-from state_machines import Vocabulary
+from state_machines import Matcher, Vocabulary
+from state_machines.root import Part, Piece, RootMatcher, Text
 
-from .decoding import TokenDecoder
-from .errors import EngineClosedError, IncompleteOutputError
+from .answer_reader import AnswerReader
+from .answers import Answer
+from .errors import EngineClosedError, IncompleteOutputError, OutputValidationError
+from .events import Event
 from .generation import Token, generate_steps
 from .models.loading import LoadedModel
 from .options import GenerationOptions
-from .response_format import ResponseFormat
-from .results import FinishReason, GenerationResult, PromptProgress, TextDelta, Usage
+from .results import FinishReason, GenerationResult, Usage
+from .steering import Steering
+from .tools import Tool
+from .validation import json_validator
 
 __all__ = ["Emit", "Request", "run_request"]
 
-Emit: TypeAlias = Callable[[PromptProgress | TextDelta], None]
+Emit: TypeAlias = Callable[[Event], None]
 """Told of each event while a request runs, on the thread that runs it."""
 
 # A forward pass cannot be interrupted, so its length is how long a cancelled request lingers.
 _PREFILL_STEP_ON_GPU = 512
 _PREFILL_STEP_ON_CPU = 16
 
+# What a special token's bytes begin with.
+_SPECIAL_MARK = b"\xff"
+
 
 @dataclass(slots=True)
 class Request:
     """A request that has passed every check and can be run.
 
-    ``max_tokens`` is what the context leaves of ``options.max_tokens``. Setting ``cancelled``
-    makes a running request stop at its next token.
+    ``max_tokens`` is what the context leaves of ``options.max_tokens``. ``tools`` are those that
+    may be called. ``watches_value``: events tell of structured values while they are written.
+    Setting ``cancelled`` makes a running request stop at its next token.
     """
 
     prompt_ids: list[int]
-    response_format: ResponseFormat
+    answer: Answer
     options: GenerationOptions
     max_tokens: int
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    watches_value: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -59,20 +70,21 @@ def run_request(
 ) -> GenerationResult[Any]:
     """Generate, decode and parse. To be called on the thread that owns the model.
 
-    Raises ``IncompleteOutputError``, ``OutputValidationError``; and ``EngineClosedError`` where
-    the request was cancelled or ``is_closing`` turned true.
+    A request that is cancelled gives what it has come to. Raises ``IncompleteOutputError``,
+    ``OutputValidationError``; and ``EngineClosedError`` where ``is_closing`` turned true.
     """
-    machine = request.response_format.machine
-    decoder = TokenDecoder(vocabulary)
-    texts: list[str] = []
+    answer = request.answer
+    matcher = None if answer.machine is None else answer.machine.matcher(vocabulary)
+    reader = AnswerReader(new_id=answer.new_id, watches_value=request.watches_value)
     token_ids: list[int] = []
-    finish_reason: FinishReason | None = None
+    finish_reason: FinishReason = "cancelled"
+    is_in_text = False
     started = first = time.perf_counter()
     steps = generate_steps(
         loaded.model,
         request.prompt_ids,
-        matcher=None if machine is None else machine.matcher(vocabulary),
-        sampler=make_sampler(request.options.sampling),
+        matcher=matcher,
+        next_sampler=Steering(request.options, matcher, answer.part).next_sampler,
         end_token_ids=vocabulary.end_token_ids,
         usable_tokens=_usable_tokens(vocabulary),
         max_tokens=request.max_tokens,
@@ -80,33 +92,41 @@ def run_request(
     )
     with wired_limit(loaded.model):
         for step in steps:
-            if request.cancelled.is_set() or is_closing():
-                raise EngineClosedError("the request was cancelled")
+            if is_closing():
+                raise EngineClosedError("the engine was closed")
+            if request.cancelled.is_set():
+                break
             if not isinstance(step, Token):
                 emit(step)
                 continue
             if not token_ids:
                 first = time.perf_counter()
             token_ids.append(step.token_id)
-            finish_reason = step.finish_reason
-            text = decoder.add(step.token_id)
-            if finish_reason is not None:
-                text += decoder.finish()
-            texts.append(text)
-            emit(TextDelta(text, step.token_id))
-    if finish_reason is None:
-        raise AssertionError("the loop ends with a finish reason")
-    text = "".join(texts)
-    if machine is not None and finish_reason == "length":
+            is_last = step.finish_reason is not None
+            is_in_text = is_last and _is_in_text(answer, matcher)
+            pieces = _pieces(step.token_id, matcher, vocabulary, answer.part, is_last=is_last)
+            for event in reader.read(pieces, is_last=is_last):
+                emit(event)
+            if step.finish_reason == "length" and (is_in_text or not _is_whole(matcher)):
+                finish_reason = "length"
+            elif is_last:
+                finish_reason = "tool_calls" if reader.calls else "stop"
+    if finish_reason == "cancelled":
+        pieces = matcher.take_pieces(is_last=True) if isinstance(matcher, RootMatcher) else []
+        reader.read(pieces, is_last=True)
+    elif finish_reason == "length" and not (
+        is_in_text and (answer.may_be_cut or _is_whole(matcher))
+    ):
         raise IncompleteOutputError(
             f"the output was not whole after {len(token_ids)} tokens",
-            text=text,
+            text="".join(segment.text for segment in reader.segments),
             tokens=len(token_ids),
             hint="Raise max_tokens, or bound the schema's strings and arrays.",
         )
+    _check_calls(reader, request.tools)
     return GenerationResult(
-        text=text,
-        parsed=request.response_format.parse(text),
+        text=reader.text,
+        parsed=None if finish_reason == "cancelled" else _parsed(reader, answer),
         finish_reason=finish_reason,
         usage=Usage(
             prompt_tokens=len(request.prompt_ids),
@@ -116,7 +136,65 @@ def run_request(
         ),
         token_ids=tuple(token_ids),
         model=loaded.name,
+        reasoning=reader.reasoning,
+        tool_calls=tuple(reader.calls),
+        segments=reader.segments,
     )
+
+
+def _pieces(
+    token_id: int,
+    matcher: Matcher | None,
+    vocabulary: Vocabulary,
+    part: Part | None,
+    *,
+    is_last: bool,
+) -> list[Piece]:
+    """What is certain about who wrote what, with a token more."""
+    if isinstance(matcher, RootMatcher):
+        return matcher.take_pieces(is_last=is_last)
+    if part is None:
+        raise AssertionError("an answer of one part says which")
+    form = vocabulary.token_bytes[token_id]
+    # Where nothing is constrained, a model may write special tokens; they are no text.
+    return [] if form is None or form.startswith(_SPECIAL_MARK) else [Piece(part, form)]
+
+
+def _is_whole(matcher: Matcher | None) -> bool:
+    """Whether the output may end where it stands."""
+    return matcher is None or matcher.is_accepting
+
+
+def _is_in_text(answer: Answer, matcher: Matcher | None) -> bool:
+    """Whether free text or reasoning is being written."""
+    parts = matcher.parts[:1] if isinstance(matcher, RootMatcher) else (answer.part,)
+    return any(isinstance(part, Text) for part in parts)
+
+
+def _parsed(reader: AnswerReader, answer: Answer) -> Any:
+    values = reader.values
+    if answer.response.part is None:
+        return answer.response.parse(values[0][1]) if values else None
+    parsed = {}
+    for part, text in values:
+        try:
+            parsed[part.identifier] = part.parse(text)
+        except ValueError as error:
+            raise OutputValidationError(
+                f"the text of {part.identifier!r} cannot be read: {error}", text=text
+            ) from error
+    return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
+
+
+def _check_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> None:
+    for call in reader.calls:
+        try:
+            json_validator(tools[call.name].arguments_schema).validate(call.arguments)
+        except jsonschema.ValidationError as error:
+            raise OutputValidationError(
+                f"the call of {call.name!r} does not match its schema: {error.message}",
+                text=call.raw,
+            ) from error
 
 
 def _prefill_step_size() -> int:

@@ -11,6 +11,8 @@ a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_object"}``                     the JSON value, some object
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine                           the text
+a part of ``state_machines.root``               what its sub-states' ``parse`` returns: the value
+                                                of one, or a dict by identifier
 ==============================================  =====================================
 """
 
@@ -26,12 +28,12 @@ from typing import Any, TypeAlias
 import jsonschema
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
 
 from state_machines import JsonSchemaStateMachine, StateMachine
+from state_machines.root import Part
 
 from .errors import InvalidResponseFormatError, OutputValidationError
+from .pydantic_schemas import ClosedJsonSchema
 from .validation import json_validator
 
 __all__ = ["ResponseFormat", "ResponseFormatCompiler"]
@@ -43,12 +45,19 @@ JsonSchema: TypeAlias = Mapping[str, Any] | bool
 class ResponseFormat:
     """A compiled response format.
 
-    ``machine`` is ``None`` for free text. ``parse`` turns the whole output into ``parsed``, and
-    raises ``OutputValidationError``.
+    ``machine`` is ``None`` for free text, and where there is a ``part``, the caller's own
+    composition. ``parse`` turns the whole output into ``parsed``, and raises
+    ``OutputValidationError``.
     """
 
     machine: StateMachine | None
     parse: Callable[[str], Any]
+    part: Part | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether any text will do."""
+        return self.machine is None and self.part is None
 
 
 class ResponseFormatCompiler:
@@ -79,6 +88,8 @@ class ResponseFormatCompiler:
             return ResponseFormat(given, _json_parser(given.schema))
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
+        if isinstance(given, Part):
+            return ResponseFormat(None, _no_value, given)
         return self._type(given)
 
     def _mapping(self, given: Mapping[str, Any]) -> ResponseFormat:
@@ -117,7 +128,7 @@ class ResponseFormatCompiler:
                 if isinstance(given, pydantic.TypeAdapter)
                 else pydantic.TypeAdapter[Any](given)
             )
-            schema = adapter.json_schema(schema_generator=_ClosedJsonSchema)
+            schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
         except (
             PydanticInvalidForJsonSchema,
             PydanticSchemaGenerationError,
@@ -146,28 +157,6 @@ class ResponseFormatCompiler:
             if len(self._machines) > self._capacity:
                 self._machines.popitem(last=False)
             return machine
-
-
-class _ClosedJsonSchema(GenerateJsonSchema):
-    """Pydantic's JSON Schema, without the properties that pydantic would accept and drop.
-
-    Models, dataclasses and typed dicts that allow extra ones say so in their schema, and keep it.
-    """
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _closed(super().model_schema(schema))
-
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _closed(super().dataclass_schema(schema))
-
-    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        return _closed(super().typed_dict_schema(schema))
-
-
-def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
-    if "properties" in schema:
-        schema.setdefault("additionalProperties", False)
-    return schema
 
 
 def _no_value(text: str) -> None:

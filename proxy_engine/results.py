@@ -1,24 +1,22 @@
-"""What a request gives back: events while it runs, one result at its end."""
+"""What a request gives back at its end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-__all__ = [
-    "FinishReason",
-    "Finished",
-    "GenerationResult",
-    "PromptProgress",
-    "StreamEvent",
-    "TextDelta",
-    "Usage",
-]
+from .content import ToolCall
+
+__all__ = ["FinishReason", "GenerationResult", "Segment", "Usage"]
 
 T = TypeVar("T")
 
-FinishReason: TypeAlias = Literal["stop", "length"]
-"""``"stop"``: the model or the grammar ended the output. ``"length"``: ``max_tokens`` did."""
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
+"""Why the output ended.
+
+``"stop"``: the model or the grammar ended it. ``"tool_calls"``: so they did, and it holds calls.
+``"length"``: ``max_tokens`` cut off free text or reasoning. ``"cancelled"``: the caller stopped it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +50,27 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of the output, and the sub-state that wrote it.
+
+    ``is_marker``: text that delimits, and no content. Special tokens stand by their names.
+    """
+
+    identifier: str
+    text: str
+    is_marker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
     """A finished output.
 
-    ``text`` is the output without end tokens. ``parsed`` is the validated value: an instance of
-    the type that was asked for, or the JSON value for a JSON Schema, or the text itself for other
-    state machines; ``None`` for free text. ``token_ids`` are the tokens as generated, end tokens
+    ``text`` is what was answered: free text and structured output, without reasoning, tool calls,
+    markers and end tokens. ``parsed`` is the validated value: an instance of the type that was
+    asked for, or the JSON value for a JSON Schema, or the text itself for other state machines;
+    ``None`` for free text, and where tools were called instead. ``tool_calls`` are the calls with
+    parsed, valid arguments; ``raw`` of each is what the model wrote. ``segments`` are the whole
+    output, in order: who wrote what. ``token_ids`` are the tokens as generated, end tokens
     included.
     """
 
@@ -67,32 +80,6 @@ class GenerationResult(Generic[T]):
     usage: Usage
     token_ids: tuple[int, ...]
     model: str
-
-
-@dataclass(frozen=True, slots=True)
-class PromptProgress:
-    """So many of the prompt's tokens have been read."""
-
-    processed: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class TextDelta:
-    """One more token. ``text`` may be empty: within a character, or for an end token.
-
-    The deltas of a request, joined, are the result's ``text``.
-    """
-
-    text: str
-    token_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finished(Generic[T]):
-    """The last event of every stream that ends well."""
-
-    result: GenerationResult[T]
-
-
-StreamEvent: TypeAlias = PromptProgress | TextDelta | Finished[T]
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    segments: tuple[Segment, ...] = ()

@@ -6,6 +6,7 @@ True
 """
 
 from state_machines.errors import (
+    CompositionError,
     GrammarBudgetError,
     InvalidPatternError,
     InvalidSchemaError,
@@ -25,6 +26,7 @@ from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary_cache import VocabularyCache
 
 __all__ = [
+    "CompositionError",
     "GrammarBudgetError",
     "InvalidPatternError",
     "InvalidSchemaError",

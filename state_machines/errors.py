@@ -11,6 +11,9 @@
     │   ├── InvalidPatternError         not a regular expression
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
     ├── VocabularyError                 a tokenizer that no vocabulary can be read from
+    │   └── MarkerError                 a marker of a tool format that the vocabulary lacks
+    ├── CompositionError                parts of an answer that cannot be put together
+    │   └── ToolNameError               a tool whose name a tool format cannot write
     ├── TokenRejectedError              ``advance`` with a token the mask forbids
     └── GrammarBudgetError              a grammar needs more states than its budget
 
@@ -24,13 +27,16 @@ from __future__ import annotations
 from typing import Self
 
 __all__ = [
+    "CompositionError",
     "GrammarBudgetError",
     "InvalidPatternError",
     "InvalidSchemaError",
+    "MarkerError",
     "PatternError",
     "ProxyError",
     "SchemaError",
     "TokenRejectedError",
+    "ToolNameError",
     "UnsatisfiableSchemaError",
     "UnsupportedPatternError",
     "UnsupportedSchemaError",
@@ -117,6 +123,34 @@ class UnsupportedPatternError(PatternError):
 
 class VocabularyError(ProxyError):
     """A tokenizer's tokens cannot be turned into bytes."""
+
+
+class MarkerError(VocabularyError):
+    """A vocabulary cannot write ``marker``, without which no tool of ``family`` is called."""
+
+    def __init__(self, what: str, *, family: str, marker: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.family = family
+        self.marker = marker
+
+
+class CompositionError(ProxyError):
+    """Parts of an answer that cannot be put together; ``part`` names the one at fault."""
+
+    def __init__(self, what: str, *, part: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.part = part
+
+    def _where(self) -> str:
+        return f" (in {self.part!r})"
+
+
+class ToolNameError(CompositionError):
+    """The calls of ``family`` cannot name the tool ``part``, or cannot tell it from another."""
+
+    def __init__(self, what: str, *, part: str, family: str, hint: str = "") -> None:
+        super().__init__(what, part=part, hint=hint)
+        self.family = family
 
 
 class TokenRejectedError(ProxyError):

@@ -93,8 +93,11 @@ class Matcher:
     def copy(self) -> Matcher:
         """Return an independent matcher at the same place."""
         twin = Matcher.__new__(Matcher)
+        self._copy_to(twin)
+        return twin
+
+    def _copy_to(self, twin: Matcher) -> None:
         twin.vocabulary = self.vocabulary
         twin._state = self._state
         twin._store = self._store
         twin._finished = self._finished
-        return twin

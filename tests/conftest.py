@@ -54,9 +54,10 @@ def make_tiny_tokenizer() -> TokenizerWrapper:
     )
 
 
-def make_tiny_model(seed: int = 0) -> llama.Model:
+def make_tiny_model(seed: int = 0, context: int = TINY_CONTEXT) -> llama.Model:
     """A llama with random weights; the same ones for the same seed."""
-    model = llama.Model(llama.ModelArgs.from_dict(TINY_CONFIG))
+    config = {**TINY_CONFIG, "max_position_embeddings": context}
+    model = llama.Model(llama.ModelArgs.from_dict(config))
     key = mx.random.key(seed)
     weights = []
     for name, weight in tree_flatten(model.parameters()):
@@ -83,6 +84,18 @@ def tiny_model() -> llama.Model:
 def tiny_engine(tiny_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
     """An engine with the tiny model, shared by all tests; nobody closes it."""
     return InferenceEngine(tiny_model, tiny_tokenizer)
+
+
+@pytest.fixture(scope="session")
+def roomy_model() -> llama.Model:
+    """A random model with room for prompts that describe tools."""
+    return make_tiny_model(context=4096)
+
+
+@pytest.fixture(scope="session")
+def roomy_engine(roomy_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
+    """An engine with that model, shared by all tests; nobody closes it."""
+    return InferenceEngine(roomy_model, tiny_tokenizer)
 
 
 @pytest.fixture

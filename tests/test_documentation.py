@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from proxy_engine.models.loading import LoadedModel
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -20,23 +22,35 @@ def python_blocks(path: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def cells(path: Path) -> list[str]:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def blocks(path: Path) -> list[str]:
+    return cells(path) if path.suffix == ".ipynb" else python_blocks(path)
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *NOTEBOOKS], ids=lambda path: path.name)
 def test_examples_run(
     path: Path,
-    tiny_model: Any,
+    roomy_model: Any,
     tiny_tokenizer: TokenizerWrapper,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The form of an answer is guaranteed whatever the model; only its sense takes the real one.
-    loaded = LoadedModel.of(tiny_model, tiny_tokenizer, name="tiny")
+    loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
     monkeypatch.setattr("proxy_engine.engine.load_model", lambda *_: loaded)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block in python_blocks(path):
+    for block in blocks(path):
         exec(compile(block, str(path), "exec"), namespace)
 
 
-def test_readme_has_examples() -> None:
+def test_there_are_examples() -> None:
     assert len(python_blocks(ROOT / "README.md")) >= 3
+    assert all(len(cells(path)) >= 3 for path in NOTEBOOKS)
+    assert NOTEBOOKS
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -139,7 +139,7 @@ class _Extraction:
         return 1 if failed else 0
 
     def _generate(self, text: str, *, is_streaming: bool) -> GenerationResult[Any]:
-        from ..results import Finished, PromptProgress  # noqa: PLC0415
+        from ..events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
 
         if not text.strip():
             raise ValueError("the text is empty")
@@ -154,16 +154,18 @@ class _Extraction:
             stack.callback(line.clear)
             for event in events:
                 if isinstance(event, Finished):
-                    return event.result
+                    result: GenerationResult[Any] = event.result
+                    return result
                 if isinstance(event, PromptProgress):
                     line.show(f"reading the prompt: {event.processed} of {event.total} tokens")
+                if not isinstance(event, TextDelta):
                     continue
-                written += 1
+                written += len(event.text)
                 if is_streaming:
                     line.clear()
                     print(event.text, end="", flush=True)
                 else:
-                    line.show(f"writing: {written} tokens")
+                    line.show(f"writing: {written} characters")
         raise AssertionError("a stream ends with Finished or an error")
 
     def _summarise(self, usage: Usage, prefix: str = "") -> None:

@@ -1,7 +1,7 @@
 """From languages of code points to languages of bytes.
 
 Patterns, lengths and enumerations speak of characters; tokens are made of bytes. An
-:class:`EncodedText` node stands for the byte spellings of a code-point language, in one of two
+:class:`EncodedText` node stands for the byte spellings of a code-point language, in one of these
 spellings:
 
 * :data:`RAW`: UTF-8 (RFC 3629);
@@ -10,7 +10,9 @@ spellings:
   backslash; control characters are written ``\\b \\f \\n \\r \\t`` or, without such a short form,
   ``\\u00XX``; everything beyond ASCII is raw UTF-8 or ``\\uXXXX`` (a surrogate pair beyond the
   basic plane), hexadecimal digits in either case. This covers what ``json.dumps`` writes with and
-  without ``ensure_ascii``.
+  without ``ensure_ascii``;
+* :data:`PYTHON_STRING`: what of this a string literal of Python means as well: to Python a pair of
+  surrogates is two characters, so beyond the basic plane all is raw.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from state_machines.grammar.symbols import CodePointSet, byte_range, byte_set, c
 __all__ = [
     "BY_HEXADECIMAL",
     "JSON_STRING",
+    "PYTHON_STRING",
     "RAW",
     "SHORT_ESCAPES",
     "EncodedText",
@@ -42,10 +45,13 @@ class Spelling:
 
     name: str
     escapes: bool
+    pairs: bool = False
+    """Whether a character beyond the basic plane may be written as two surrogates."""
 
 
 RAW = Spelling("raw", escapes=False)
-JSON_STRING = Spelling("json string", escapes=True)
+JSON_STRING = Spelling("json string", escapes=True, pairs=True)
+PYTHON_STRING = Spelling("python string", escapes=True)
 
 SHORT_ESCAPES = {0x22: b'"', 0x5C: b"\\", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
 """Characters with an escape of two bytes, and its second byte."""
@@ -57,6 +63,7 @@ BY_HEXADECIMAL = _CONTROLS_WITHOUT_SHORT_FORM | code_points(0x7F, 0x10FFFF)
 """The characters that may be written as ``\\uXXXX``."""
 
 _HAS_ESCAPE = _NEEDS_ESCAPE | BY_HEXADECIMAL
+_HAS_SINGLE_ESCAPE = _HAS_ESCAPE & code_points(0, 0xFFFF)
 
 _PLAIN = [0x20 <= byte < 0x7F and byte not in b'"\\' for byte in range(256)]
 """By byte, whether it stands for a character in a JSON string, which has no other spelling."""
@@ -101,8 +108,9 @@ class EncodedText(Lazy):
 
     def _make_first_bytes(self) -> int:
         first = 1 << self.terminator[0] if self.text.nullable and self.terminator else 0
+        escapes, pairs = self.spelling.escapes, self.spelling.pairs
         for characters, _ in self.text.row:
-            first |= _first_bytes(characters, self.spelling.escapes)
+            first |= _first_bytes(characters, escapes, pairs)
         return first
 
     def step(self, byte: int) -> Node:
@@ -146,6 +154,8 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
     """Return the byte language of a code-point language; :data:`EMPTY` if it has no word."""
     if text is EMPTY or text.is_empty:
         return EMPTY
+    if text is EPSILON and not terminator:
+        return EPSILON
     return intern_node(
         (EncodedText, id(text), spelling, terminator),
         lambda: EncodedText(text, spelling, terminator),
@@ -153,13 +163,13 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
 
 
 @lru_cache(maxsize=4096)
-def _first_bytes(characters: CodePointSet, escapes: bool) -> int:
+def _first_bytes(characters: CodePointSet, escapes: bool, pairs: bool) -> int:
     """Return the bytes that the spelling of a character out of a set may begin with."""
     raw = characters & ~_NEEDS_ESCAPE if escapes else characters
     first = byte_set(raw & code_points(0, 0x7F))
     for low, high in (raw & code_points(0x80, 0x10FFFF)).ranges:
         first |= byte_range(chr(low).encode()[0], chr(high).encode()[0])
-    if escapes and (characters & _HAS_ESCAPE):
+    if escapes and (characters & (_HAS_ESCAPE if pairs else _HAS_SINGLE_ESCAPE)):
         first |= 1 << ord("\\")
     return first
 
@@ -173,7 +183,7 @@ def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
     escapes: list[tuple[int, Node]] = [
         (1 << mark[0], EPSILON) for point, mark in SHORT_ESCAPES.items() if point in characters
     ]
-    long_form = choice(_hexadecimal(characters))
+    long_form = choice(_hexadecimal(characters, pairs=spelling.pairs))
     if long_form is not EMPTY:
         escapes.append((1 << ord("u"), long_form))
     members.append(branch(((1 << ord("\\"), branch(escapes)),)))
@@ -198,10 +208,12 @@ def _utf8_digit(mark: int) -> Callable[[int, bool], int]:
     return lambda digit, leading: 1 << ((mark if leading else 0x80) + digit)
 
 
-def _hexadecimal(characters: CodePointSet) -> list[Node]:
+def _hexadecimal(characters: CodePointSet, *, pairs: bool) -> list[Node]:
     """Return the ``XXXX`` of ``\\uXXXX`` for all characters that may be written so."""
     written = characters & BY_HEXADECIMAL
     basic = _positional(_cells(written & code_points(0, 0xFFFF)), 4, 16, _hex_digit)
+    if not pairs:
+        return [basic]
     cells: list[_Cell] = []
     for low, high in _by_high_surrogate(written & code_points(0x10000, 0x10FFFF)):
         tail = _positional(_cells(low, offset=0xDC00), 4, 16, _hex_digit)

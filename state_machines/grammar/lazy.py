@@ -54,8 +54,8 @@ class Lazy(Node):
 class _Reference(Lazy):
     __slots__ = ("_make",)
 
-    def __init__(self, make: Callable[[], Node], nullable: bool) -> None:
-        super().__init__(nullable=nullable, min_length=0 if nullable else 1)
+    def __init__(self, make: Callable[[], Node], nullable: bool, min_length: int) -> None:
+        super().__init__(nullable=nullable, min_length=0 if nullable else min_length)
         self._make: Callable[[], Node] | None = make
 
     def release(self) -> Iterable[Node]:
@@ -77,11 +77,14 @@ class _Reference(Lazy):
         return target
 
 
-def reference(key: Hashable, make: Callable[[], Node], *, nullable: bool = False) -> Node:
+def reference(
+    key: Hashable, make: Callable[[], Node], *, nullable: bool = False, min_length: int = 1
+) -> Node:
     """Return a node that stands for ``make()``, called when it is first needed.
 
     References of equal ``key`` are one node, so a recursive grammar closes on itself. ``nullable``
-    must be true to the target: it is asked before the target can exist. The target must be
+    must be true to the target: it is asked before the target can exist; a word that is not empty
+    has at least ``min_length`` symbols. The target must be
     productive (some word of finite length) and must not be left-recursive.
     """
-    return intern_node(("_Reference", key), lambda: _Reference(make, nullable))
+    return intern_node(("_Reference", key), lambda: _Reference(make, nullable, min_length))

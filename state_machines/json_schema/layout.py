@@ -58,7 +58,7 @@ class Layout:
         return literal(b" ") if self.is_indented else optional(literal(b" "))
 
 
-LAYOUTS: dict[str, Layout] = {
+LAYOUTS: dict[Whitespace, Layout] = {
     "compact": Layout("compact"),
     "json": Layout("json"),
     "indented": Layout("indented"),

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, get_args
+from typing import Any
 
 from referencing import Registry
 
-from state_machines.effort import COMPILE_STEPS, bounded_effort
-from state_machines.errors import UnsatisfiableSchemaError, UnsupportedSchemaError
-from state_machines.json_schema.document import SchemaDocument
-from state_machines.json_schema.keywords import KeywordTable
-from state_machines.json_schema.layout import LAYOUTS, Whitespace
-from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.reachable import check_reachable, located_at
-from state_machines.json_schema.translate import Translator
+from state_machines.json_schema.compilation import Compilation, PropertyOrder
+from state_machines.json_schema.layout import Whitespace
+from state_machines.json_schema.syntax import JSON_SYNTAXES
 from state_machines.machine import StateMachine
 
 __all__ = ["JsonSchemaStateMachine", "PropertyOrder"]
-
-PropertyOrder = Literal["schema", "any"]
 
 
 class JsonSchemaStateMachine(StateMachine):
@@ -58,28 +51,19 @@ class JsonSchemaStateMachine(StateMachine):
         strict: bool = False,
         registry: Registry[Any] | None = None,
     ) -> None:
-        if property_order not in get_args(PropertyOrder):
-            raise ValueError(f"property_order is 'schema' or 'any', not {property_order!r}")
-        if whitespace not in LAYOUTS:
-            raise ValueError(f"whitespace is one of {sorted(LAYOUTS)}, not {whitespace!r}")
-        normaliser = Normaliser(KeywordTable(strict=strict, assert_formats=assert_formats))
-        root = SchemaDocument(schema, registry).root
-        term = normaliser.table.located(root)
-        translator = Translator(normaliser, LAYOUTS[whitespace], any_order=property_order == "any")
-        try:
-            with bounded_effort(COMPILE_STEPS):
-                check_reachable(term, normaliser)
-                with located_at(term):
-                    if normaliser.is_empty(term):
-                        raise UnsatisfiableSchemaError(
-                            "no JSON value satisfies the schema", pointer=""
-                        )
-                    start = translator.value(term)
-        except RecursionError as error:
-            raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
+        if whitespace not in JSON_SYNTAXES:
+            raise ValueError(f"whitespace is one of {sorted(JSON_SYNTAXES)}, not {whitespace!r}")
+        compilation = Compilation(
+            schema, strict=strict, assert_formats=assert_formats, registry=registry
+        )
+        translator = compilation.translator(JSON_SYNTAXES[whitespace], property_order)
+        term = compilation.term
+        with compilation.of(term):
+            compilation.check(term, "no JSON value satisfies the schema")
+            start = translator.value(term)
         super().__init__(start)
         self._translator = translator
-        self._schema = root.schema
+        self._schema = compilation.root.schema
         self._registry = registry
 
     def __del__(self) -> None:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import difference
-from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
+from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node, release
-from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.cardinality import Cardinality, check_distinct
 from state_machines.json_schema.constants import constant, without_scalars
-from state_machines.json_schema.layout import Layout
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.numbers.number_text import every_spelling, number_language
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
 
@@ -47,13 +47,14 @@ class Translator:
     def __init__(
         self,
         normaliser: Normaliser,
-        layout: Layout,
+        syntax: Syntax,
         *,
         any_order: bool,
         any_spelling: bool = False,
     ) -> None:
         self._normaliser = normaliser
-        self._layout = layout
+        self._syntax = syntax
+        self._is_indented = syntax.layout.is_indented
         self._any_order = any_order
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
@@ -62,16 +63,14 @@ class Translator:
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""
-        key = (term, depth if self._layout.is_indented else 0)
+        key = (term, depth if self._is_indented else 0)
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = self._value(self._normaliser.values(term), key[1])
         return node
 
     def _value(self, values: Values, depth: int) -> Node:
-        return choice(
-            (_scalars(values, any_spelling=self._any_spelling), self._containers(values, depth))
-        )
+        return choice((self._scalars(values), self._containers(values, depth)))
 
     def _containers(self, values: Values, depth: int) -> Node:
         shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
@@ -88,6 +87,19 @@ class Translator:
         """
         nodes, self._nodes = self._nodes, {}
         release((start, *nodes.values(), *self._fleeting.release()))
+
+    def _scalars(self, values: Values) -> Node:
+        syntax = self._syntax
+        ways = []
+        if values.null:
+            ways.append(syntax.null)
+        if values.booleans:
+            ways.append(syntax.booleans(values.booleans))
+        if not values.numbers.is_empty:
+            ways.append(encoded(_numbers(values.numbers, self._any_spelling), RAW))
+        if not values.strings.is_empty:
+            ways.append(syntax.string(values.strings))
+        return choice(ways)
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""
@@ -107,7 +119,7 @@ class Translator:
             else:
                 scalars.append(_parsed(text))
         left = without_scalars(values, scalars)
-        return choice((_scalars(left, any_spelling=self._any_spelling), containers))
+        return choice((self._scalars(left), containers))
 
     def _constant(self, text: str, depth: int) -> Node:
         """Return the node of one JSON value, in any spelling and order of its members."""
@@ -116,7 +128,7 @@ class Translator:
             # Apart, since there is no end of the values that may be written.
             normaliser = self._normaliser.apart()
             table = normaliser.table
-            apart = Translator(normaliser, self._layout, any_order=True, any_spelling=True)
+            apart = Translator(normaliser, self._syntax, any_order=True, any_spelling=True)
             return apart.value(table.given(constant(_parsed(text), table)), depth)
 
         return self._constants.get((text, depth), make)
@@ -133,7 +145,7 @@ class Translator:
             return ArrayPlan(
                 shape,
                 table=table,
-                layout=self._layout,
+                syntax=self._syntax,
                 depth=depth,
                 is_empty=is_empty,
                 value_node=self.value,
@@ -142,15 +154,26 @@ class Translator:
                 count_values=lambda term, most: Cardinality(self._normaliser, most).count(term),
                 fleeting=self._fleeting,
             ).node()
+        members = self._syntax.members
+        return self.object(shape, members, lambda term, _: self.value(term, depth + 1), depth)
+
+    def object(
+        self,
+        shape: ObjectShape,
+        syntax: MemberSyntax,
+        value_node: Callable[[Term, str | None], Node],
+        depth: int = 0,
+    ) -> Node:
+        """Return the node of the objects of a shape, their values written as is given."""
         return ObjectPlan(
             shape,
-            table=table,
-            layout=self._layout,
+            table=self._normaliser.table,
+            syntax=syntax,
             depth=depth,
             any_order=self._any_order,
-            is_empty=is_empty,
+            is_empty=self._normaliser.is_empty,
             is_barred=self._is_barred,
-            value_node=self.value,
+            value_node=value_node,
             fleeting=self._fleeting,
         ).node()
 
@@ -185,18 +208,6 @@ class Container(Lazy):
 
 def _parsed(text: str) -> Any:
     return json.loads(text, parse_float=Decimal)
-
-
-def _scalars(values: Values, *, any_spelling: bool) -> Node:
-    ways = []
-    if values.null:
-        ways.append(literal(b"null"))
-    ways.extend(literal(b"true" if value else b"false") for value in sorted(values.booleans))
-    if not values.numbers.is_empty:
-        ways.append(encoded(_numbers(values.numbers, any_spelling), RAW))
-    if not values.strings.is_empty:
-        ways.append(sequence(literal(b'"'), encoded(values.strings, JSON_STRING, b'"')))
-    return choice(ways)
 
 
 def _numbers(numbers: NumberSet, any_spelling: bool) -> Node:

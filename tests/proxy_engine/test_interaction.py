@@ -11,20 +11,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine import Interaction, JsonContent, PromptError, Role, TextContent
+from proxy_engine.content import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    ToolCall,
+    VideoContent,
+    new_call_id,
+)
+from proxy_engine.openai_messages import from_openai_message, read_tool_call, to_openai_message
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-contents = st.builds(TextContent, st.text()) | st.builds(JsonContent, json_values)
-interactions = st.builds(
-    Interaction,
-    st.sampled_from(Role),
-    st.text() | contents | st.lists(contents, max_size=3),
-    metadata=st.dictionaries(st.text(), json_values, max_size=3),
-    id=st.none() | st.text(min_size=1),
-    created_at=st.none() | st.datetimes(timezones=st.just(UTC)),
+media_types = st.none() | st.sampled_from(["image/png", "audio/wav", "text/plain"])
+media = st.one_of(
+    st.builds(kind, url=st.just("https://example.org/x"), media_type=media_types)
+    | st.builds(kind, data=st.binary(max_size=9), media_type=media_types)
+    for kind in (ImageContent, AudioContent, VideoContent, FileContent)
+)
+files = st.builds(FileContent, name=st.none() | st.text(), text=st.text())
+texts = st.builds(TextContent, st.text()) | st.builds(JsonContent, json_values)
+contents = texts | media | files
+calls = st.builds(
+    ToolCall,
+    st.text(),
+    st.text(),
+    st.dictionaries(st.text(), json_values, max_size=3),
+    st.text(),
+)
+common: dict[str, Any] = {
+    "metadata": st.dictionaries(st.text(), json_values, max_size=3),
+    "id": st.none() | st.text(min_size=1),
+    "created_at": st.none() | st.datetimes(timezones=st.just(UTC)),
+}
+any_content = st.text() | contents | st.lists(contents, max_size=3)
+interactions = st.one_of(
+    st.builds(Interaction, st.sampled_from(Role), any_content, **common),
+    st.builds(
+        Interaction,
+        st.sampled_from(["assistant", "agent"]),
+        st.lists(contents | calls, max_size=3),
+        tool_calls=st.lists(calls, max_size=2),
+        reasoning=st.none() | st.text(),
+        **common,
+    ),
+    st.builds(
+        Interaction,
+        st.just("tool"),
+        any_content,
+        tool_call_id=st.none() | st.text(),
+        name=st.none() | st.text(),
+        **common,
+    ),
 )
 
 
@@ -34,10 +75,131 @@ def test_round_trip_through_json(interaction: Interaction) -> None:
     assert Interaction.from_dict(written) == interaction
 
 
-@given(interactions)
-def test_message_has_the_text_of_all_parts(interaction: Interaction) -> None:
-    assert interaction.to_message() == {"role": str(interaction.role), "content": interaction.text}
-    assert interaction.text == "".join(part.to_text() for part in interaction.content)
+@given(st.sampled_from(Role), st.text() | texts | st.lists(texts, max_size=3))
+def test_message_has_the_text_of_all_parts(role: Role, content: Any) -> None:
+    interaction = Interaction(role, content)
+    assert interaction.to_message() == {"role": str(role), "content": interaction.text}
+    assert interaction.text == "".join(
+        part.to_text()
+        for part in interaction.content
+        if isinstance(part, TextContent | JsonContent)
+    )
+
+
+def said(interaction: Interaction) -> Any:
+    """What OpenAI's messages say of an interaction."""
+    return (
+        interaction.role,
+        interaction.content,
+        interaction.reasoning,
+        interaction.tool_call_id,
+        interaction.name,
+    )
+
+
+@given(
+    st.one_of(
+        st.builds(Interaction, st.sampled_from(["system", "user"]), st.text()),
+        st.builds(
+            Interaction,
+            st.just("user"),
+            st.tuples(
+                st.builds(ImageContent, data=st.binary(), media_type=st.just("image/png")),
+                st.builds(TextContent, st.text()) | media | st.builds(FileContent, text=st.text()),
+            ),
+        ),
+        st.builds(
+            Interaction,
+            st.just("agent"),
+            st.builds(TextContent, st.text()) | st.just(()),
+            tool_calls=st.lists(
+                st.builds(
+                    ToolCall,
+                    st.text(min_size=1),
+                    st.text(),
+                    st.dictionaries(st.text(), json_values, max_size=3),
+                ),
+                min_size=1,
+                max_size=3,
+            ),
+            reasoning=st.none() | st.text(),
+        ),
+        st.builds(Interaction, st.just("tool"), st.text(), tool_call_id=st.text(), name=st.text()),
+    )
+)
+def test_round_trip_through_openai(interaction: Interaction) -> None:
+    message = json.loads(json.dumps(to_openai_message(interaction)))
+    again = from_openai_message(message)
+    media_type_only = [part for part in interaction.content if getattr(part, "url", None)]
+    if not media_type_only:
+        assert said(again) == said(interaction)
+    assert to_openai_message(again) == message
+
+
+def test_openai_messages_as_clients_write_them() -> None:
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "f", "arguments": '{"x": "ä"}'},
+    }
+    turn = from_openai_message({"role": "assistant", "content": None, "tool_calls": [call]})
+    assert turn.tool_calls == (ToolCall("call_1", "f", {"x": "ä"}),)
+    assert turn.to_message() == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "f", "arguments": {"x": "ä"}},
+            }
+        ],
+    }
+    assert to_openai_message(turn) == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call],
+    }
+    assert from_openai_message({"role": "developer", "content": "x"}).role is Role.SYSTEM
+    echoed = {"role": "assistant", "content": "x", "audio": None, "annotations": []}
+    assert from_openai_message({**echoed, "reasoning": "hm"}).reasoning == "hm"
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    turn = from_openai_message({"role": "user", "name": "Ann", "content": [picture]})
+    assert turn.content == (ImageContent(data=b"\0\0\0", media_type="image/png"),)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        5,
+        {"content": "x"},
+        {"role": "user", "content": 5},
+        {"role": "user", "content": "x", "more": 1},
+        {"role": "user", "content": [{"type": "hologram"}]},
+        {
+            "role": "user",
+            "content": [{"type": "input_audio", "input_audio": {"data": "?", "format": "wav"}}],
+        },
+        {"role": "user", "content": "x", "tool_calls": [{"function": {"name": "f"}}]},
+        {"role": "assistant", "tool_calls": [{"id": "x"}]},
+        {"role": "assistant", "tool_calls": [{"id": 5, "function": {"name": "f"}}]},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[]"}}]},
+    ],
+)
+def test_openai_messages_that_are_refused(message: Any) -> None:
+    with pytest.raises(PromptError):
+        from_openai_message(message)
+
+
+def test_calls_of_all_forms() -> None:
+    assert read_tool_call({"name": "f"}) == (None, "f", {})
+    assert read_tool_call({"id": "1", "name": "f", "arguments": ""}) == ("1", "f", {})
+    assert read_tool_call({"function": {"name": "f", "arguments": {"x": 1}}}) == (
+        None,
+        "f",
+        {"x": 1},
+    )
 
 
 def test_identity_and_time_are_given() -> None:
@@ -55,6 +217,55 @@ def test_metadata_is_a_copy_and_read_only() -> None:
         interaction.metadata["a"] = 3  # type: ignore[index]
 
 
+def test_names_of_roles() -> None:
+    assert Interaction("agent", "x").role is Role.ASSISTANT is Role.AGENT
+    assert Interaction("agent", "x").to_dict()["role"] == "assistant"
+
+
+def test_tool_calls_and_their_results() -> None:
+    call = ToolCall(new_call_id(), "f", {"x": [1]}, raw="<f>")
+    turn = Interaction("assistant", "Let me see.", tool_calls=[call], reasoning="hm")
+    assert turn.tool_calls == (call,)
+    assert turn.text == "Let me see."
+    assert turn.to_message()["reasoning_content"] == "hm"
+    turn.to_message()["tool_calls"][0]["function"]["arguments"]["x"].append(2)
+    assert call.arguments == {"x": [1]}
+    result = Interaction.tool_result(call, {"y": None}, metadata={"seconds": 1})
+    assert result.to_message() == {
+        "role": "tool",
+        "content": '{"y": null}',
+        "tool_call_id": call.id,
+        "name": "f",
+    }
+    assert Interaction.tool_result(call, "plain").text == "plain"
+    assert len(call.id) == 9
+    assert call.id.isalnum()
+
+
+def test_files_are_read_as_their_text() -> None:
+    for content in (
+        FileContent(name="a.txt", text="text"),
+        FileContent(name="a.txt", data=b"text", media_type="text/plain; charset=utf-8"),
+        FileContent(name="a.txt", data=b"text", media_type="application/json"),
+    ):
+        assert Interaction("user", content).to_message()["content"] == "a.txt:\ntext\n"
+    assert FileContent(text="text").to_text() == "text"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ImageContent(url="https://example.org/x.png"),
+        AudioContent(data=b"x"),
+        VideoContent(url="x"),
+        FileContent(name="x.pdf", data=b"x", media_type="application/pdf"),
+    ],
+)
+def test_what_a_language_model_cannot_read(content: Any) -> None:
+    with pytest.raises(PromptError, match=f"cannot read {content.kind} content"):
+        Interaction("user", ["look", content][1:]).to_message()
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -62,11 +273,30 @@ def test_metadata_is_a_copy_and_read_only() -> None:
         {"role": "user"},
         {"role": "nobody", "content": "x"},
         {"role": "user", "content": [{"type": "image"}]},
+        {"role": "user", "content": [{"type": "image", "url": "x", "data": "AAAA"}]},
+        {"role": "user", "content": [{"type": "image", "url": 5}]},
+        {"role": "user", "content": [{"type": "image", "url": "x", "text": "x"}]},
+        {"role": "user", "content": [{"type": "image", "data": "?"}]},
+        {"role": "user", "content": [{"type": "hologram"}]},
         {"role": "user", "content": [{"type": "text", "text": 1}]},
         {"role": "user", "content": [{"type": "text", "text": "x", "more": 1}]},
+        {"role": "user", "content": [{"type": "action", "id": "1", "name": "f", "arguments": {}}]},
+        {"role": "assistant", "content": [{"type": "action", "id": "1", "name": "f"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "action", "id": 1, "name": "f", "arguments": {}}],
+        },
+        {
+            "role": "assistant",
+            "content": [{"type": "action", "id": "1", "name": "f", "arguments": []}],
+        },
+        {"role": "assistant", "content": "x", "tool_call_id": "1"},
+        {"role": "tool", "content": "x", "tool_call_id": 1},
+        {"role": "user", "content": "x", "reasoning": "x"},
         {"role": "user", "content": "x", "created_at": "yesterday"},
         {"role": "user", "content": "x", "created_at": "2026-01-01T00:00:00"},
         {"role": "user", "content": "x", "name": "x"},
+        {"role": "user", "content": "x", "nickname": "x"},
     ],
 )
 def test_malformed_dicts_are_refused(value: dict[str, Any]) -> None:
@@ -79,3 +309,5 @@ def test_malformed_parts_are_refused() -> None:
         Interaction("user", [1])  # type: ignore[list-item]
     with pytest.raises(PromptError):
         Interaction("user", "x", created_at=datetime(2026, 1, 1))
+    with pytest.raises(PromptError):
+        ToolCall("1", "f", {"x": {1}})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from proxy_engine import Interaction, JsonContent, PromptError
+from proxy_engine import AudioContent, Interaction, JsonContent, PromptError
 from proxy_engine.prompts import encode_prompt, to_messages
 
 
@@ -45,8 +45,66 @@ def test_without_a_chat_template_texts_are_joined(tiny_tokenizer: TokenizerWrapp
 
 
 def test_messages_keep_what_else_a_template_may_know() -> None:
-    message = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
-    assert to_messages([message]) == [{**message, "content": ""}]
+    message = {"role": "agent", "content": None, "reasoning_content": "hm", "tool_calls": None}
+    assert to_messages([message]) == [
+        {"role": "assistant", "content": "", "reasoning_content": "hm"}
+    ]
+
+
+def test_tool_calls_and_results_are_linked() -> None:
+    """OpenAI's clients leave out names, others identifiers."""
+    messages = to_messages(
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [
+                    {"function": {"name": "f", "arguments": '{"x": 1}'}},
+                    {"name": "g", "arguments": {}},
+                    {"id": "3", "name": "f"},
+                ],
+            },
+            {"role": "tool", "content": "three", "tool_call_id": "3"},
+            {"role": "tool", "content": "lost", "tool_call_id": "?"},
+            {"role": "tool", "content": "two", "name": "g"},
+            {"role": "tool", "content": "one"},
+        ]
+    )
+    calls = messages[0]["tool_calls"]
+    assert calls[0]["function"] == {"name": "f", "arguments": {"x": 1}}
+    assert len({call["id"] for call in calls}) == 3
+    assert [message["content"] for message in messages[1:]] == ["one", "two", "three", "lost"]
+    assert [message.get("name") for message in messages[1:]] == ["f", "g", "f", None]
+    assert messages[1]["tool_call_id"] == calls[0]["id"]
+
+
+def test_files_are_text_and_pictures_are_refused() -> None:
+    file = {"type": "file", "name": "a.txt", "text": "text"}
+    parts = [{"type": "text", "text": "read "}, file]
+    assert to_messages([{"role": "user", "content": parts}])[0]["content"] == "read a.txt:\ntext\n"
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}
+    with pytest.raises(PromptError, match="message 1: a language model cannot read image"):
+        to_messages([Interaction("user", "x"), {"role": "user", "content": [picture]}])
+    with pytest.raises(PromptError, match=r"message 0: .*audio"):
+        to_messages([Interaction("user", AudioContent(data=b"x"))])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "x",
+        {"content": "x"},
+        {"role": "user", "content": {"a": 1}},
+        {"role": "user", "content": [{"type": "hologram"}]},
+        {"role": "assistant", "tool_calls": [{"id": "1"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "action", "id": "1", "name": "f", "arguments": {}}],
+        },
+    ],
+)
+def test_messages_that_are_refused(message: Any) -> None:
+    with pytest.raises(PromptError, match="message 0"):
+        to_messages([message])
 
 
 def test_a_template_that_refuses_is_reported(tiny_tokenizer: TokenizerWrapper) -> None:

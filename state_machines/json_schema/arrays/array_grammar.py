@@ -21,7 +21,7 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
 from state_machines.json_schema.arrays.taken import NOTHING_TAKEN, Taken
-from state_machines.json_schema.layout import Layout
+from state_machines.json_schema.syntax import Syntax
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 
 __all__ = ["ArrayPlan"]
@@ -43,7 +43,7 @@ class ArrayPlan:
         shape: ArrayShape,
         *,
         table: TermTable,
-        layout: Layout,
+        syntax: Syntax,
         depth: int,
         is_empty: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
@@ -52,7 +52,8 @@ class ArrayPlan:
         count_values: Callable[[Term, int], int],
         fleeting: FleetingSteps,
     ) -> None:
-        self.layout = layout
+        self.layout = syntax.layout
+        self.syntax = syntax
         self.depth = depth
         self.fleeting = fleeting
         self.steps = ItemSteps(shape, table)
@@ -64,7 +65,7 @@ class ArrayPlan:
         self._counted: dict[Term, tuple[int, int]] = {}
         self._others: dict[Term, tuple[frozenset[str], Node]] = {}
         self._limits: frozenset[int] | None = None
-        if shape.unique:
+        if shape.unique and syntax.quotes_strings:
             self._limits = _limits(map(strings, self._terms))
 
     @property
@@ -99,11 +100,11 @@ class ArrayPlan:
         words = self._strings(term)
         if taken.words is not EMPTY:
             words = difference(words, taken.words, ANY_CODE_POINT)
-        strings = encoded(words, JSON_STRING, b'"')
         others = self._others_of(term, taken)
         if self._limits is None:
-            item = choice((sequence(literal(b'"'), strings), others))
+            item = choice((self.syntax.string(words), others))
             return _unless_empty(item, DistinctItem(self, target, taken))
+        strings = encoded(words, JSON_STRING, b'"')
         return choice(
             (
                 sequence(literal(b'"'), captured(strings, FreeString(self, target, taken))),
@@ -186,10 +187,11 @@ class DistinctItem(Continuation):
     def after(self, text: bytes) -> Node:
         """Return the node after the item written as ``text``."""
         plan, taken = self.plan, self.taken
-        if text.startswith(b'"'):
-            taken = plan.with_string(taken, json.loads(text))
+        written = plan.syntax.as_json(text)
+        if written.startswith('"'):
+            taken = plan.with_string(taken, json.loads(written))
         else:
-            taken = taken.with_text(text.decode())
+            taken = taken.with_text(written)
         return plan.items(self.target, taken)
 
     def after_any(self) -> Node | None:

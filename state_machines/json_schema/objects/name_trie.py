@@ -6,9 +6,8 @@ A vertex is a stretch of the spellings in order: those that begin with the same 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from json.encoder import encode_basestring, encode_basestring_ascii
 from operator import itemgetter, or_
 
 __all__ = ["NameVertex", "name_trie"]
@@ -17,7 +16,7 @@ __all__ = ["NameVertex", "name_trie"]
 class NameVertex:
     """The names whose spellings share their first ``depth`` bytes.
 
-    A spelling ends with the closing quote, so none is the beginning of another.
+    A spelling ends with its terminator, so none is the beginning of another.
     """
 
     __slots__ = ("_below", "_children", "_first", "_last", "_spelled", "depth")
@@ -66,12 +65,10 @@ class NameVertex:
             start = stop
 
 
-def name_trie(names: Iterable[tuple[str, int]]) -> NameVertex:
-    """Return the root of the trie of numbered names; its spellings begin after the first quote."""
-    spelled: dict[bytes, int] = {}
-    for name, number in names:
-        spelled[encode_basestring(name).encode()[1:]] = number
-        if not name.isascii():
-            spelled[encode_basestring_ascii(name).encode()[1:]] = number
+def name_trie(
+    names: Iterable[tuple[str, int]], spellings: Callable[[str], Iterable[bytes]]
+) -> NameVertex:
+    """Return the root of the trie of numbered names, by how each is written."""
+    spelled = {spelling: number for name, number in names for spelling in spellings(name)}
     ordered = sorted(spelled.items(), key=itemgetter(0))
     return NameVertex(ordered, 0, len(ordered), 0)

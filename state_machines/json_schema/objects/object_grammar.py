@@ -7,13 +7,10 @@ captured so that it is not written twice (:class:`Unlisted`), or the end.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
-from state_machines.grammar.boolean import everything
 from state_machines.grammar.capture import Continuation, captured
-from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import (
     EMPTY,
@@ -25,37 +22,37 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import choice, literal, sequence
-from state_machines.grammar.symbols import ANY_CODE_POINT, byte_set
-from state_machines.json_schema.layout import Layout
+from state_machines.grammar.symbols import byte_set
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
 from state_machines.json_schema.objects.name_trie import NameVertex, name_trie
 from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.syntax import MemberSyntax
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["ObjectPlan"]
 
 
-_ANY_STRING = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
-
-
 class ObjectPlan:
-    """One object shape, prepared: its listed names, the others, and how its states go on."""
+    """One object shape, prepared: its listed names, the others, and how its states go on.
+
+    ``value_node`` gives the node of a term's values as those of a listed name, or of another.
+    """
 
     def __init__(
         self,
         shape: ObjectShape,
         *,
         table: TermTable,
-        layout: Layout,
+        syntax: MemberSyntax,
         depth: int,
         any_order: bool,
         is_empty: Callable[[Term], bool],
         is_barred: Callable[[Term], bool],
-        value_node: Callable[[Term, int], Node],
+        value_node: Callable[[Term, str | None], Node],
         fleeting: FleetingSteps,
     ) -> None:
-        self.layout = layout
+        self.syntax = syntax
         self.depth = depth
         self.fleeting = fleeting
         self.steps = MemberSteps(
@@ -64,11 +61,13 @@ class ObjectPlan:
         self._value_node = value_node
         allowed = self.steps.start.allowed
         listed = enumerate(self.steps.names)
-        self.names = name_trie((name, index) for index, name in listed if allowed >> index & 1)
+        self.names = name_trie(
+            ((name, index) for index, name in listed if allowed >> index & 1), syntax.spellings
+        )
 
     def node(self) -> Node:
         """Return the node of the whole object."""
-        return sequence(literal(b"{"), self.members(self.steps.start))
+        return sequence(self.syntax.begin, self.members(self.steps.start))
 
     def members(self, state: MemberState) -> Node:
         """Return the node of everything after the members written so far."""
@@ -76,16 +75,17 @@ class ObjectPlan:
 
     def listed_value(self, state: MemberState, index: int) -> Node:
         """Return what follows a listed name: colon, value and the other members."""
-        return self._member_tail(self.steps.after_listed(state, index))
+        return self._member_tail(self.steps.after_listed(state, index), self.steps.names[index])
 
     def unlisted_value(self, state: MemberState, cell: NameCell, name: str | None) -> Node:
         """Return what follows an unlisted name (``None``: one that is not remembered)."""
-        return self._member_tail(self.steps.after_unlisted(state, cell, name, name or ""))
+        ways = self.steps.after_unlisted(state, cell, name, name or "")
+        return self._member_tail(ways, None)
 
-    def _member_tail(self, ways: Iterator[tuple[Term, MemberState]]) -> Node:
-        colon = self.layout.colon
+    def _member_tail(self, ways: Iterator[tuple[Term, MemberState]], name: str | None) -> Node:
+        colon, end = self.syntax.colon, self.syntax.value_end
         return choice(
-            sequence(colon, self._value_node(term, self.depth + 1), self.members(target))
+            sequence(colon, self._value_node(term, name), end, self.members(target))
             for term, target in ways
         )
 
@@ -96,7 +96,8 @@ class Members(Lazy):
     __slots__ = ("plan", "state")
 
     def __init__(self, plan: ObjectPlan, state: MemberState) -> None:
-        super().__init__(min_length=1)
+        is_end = plan.syntax.end.nullable and plan.steps.may_end(state)
+        super().__init__(nullable=is_end, min_length=plan.syntax.end.min_length)
         self.plan = plan
         self.state = state
 
@@ -114,24 +115,26 @@ class Members(Lazy):
     def expand(self) -> Node:
         """Return the choice of the next member and the end."""
         plan, state = self.plan, self.state
-        layout, depth = plan.layout, plan.depth + 1
+        syntax, depth = plan.syntax, plan.depth + 1
         ways = []
         if plan.steps.may_end(state):
-            closing = EPSILON if state.is_first else layout.closing(depth)
-            ways.append(sequence(closing, literal(b"}")))
+            closing = EPSILON if state.is_first else syntax.closing(depth)
+            ways.append(sequence(closing, syntax.end))
         if plan.steps.shape.most is None or state.counted < plan.steps.shape.most:
-            gap = layout.opening(depth) if state.is_first else layout.comma(depth)
-            ways.append(sequence(gap, literal(b'"'), self._names()))
+            gap = syntax.opening(depth) if state.is_first else syntax.comma(depth)
+            ways.append(sequence(gap, syntax.name_begin, self._names()))
         return choice(ways)
 
     def _names(self) -> Node:
         plan, state = self.plan, self.state
         candidates = plan.steps.candidates(state)
-        cell = plan.steps.any_name(state)
-        if cell is not None:
-            return captured(_ANY_STRING, AnyName(plan, state, cell, candidates))
+        any_name = plan.syntax.any_name
+        cell = None if any_name is None else plan.steps.any_name(state)
+        if any_name is not None and cell is not None:
+            return captured(any_name, AnyName(plan, state, cell, candidates))
+        unlisted = UnlistedElsewhere if any_name is None else Unlisted
         names = [
-            captured(encoded(free, JSON_STRING, b'"'), Unlisted(plan, state, cell))
+            captured(plan.syntax.names(free), unlisted(plan, state, cell))
             for cell, free in plan.steps.unlisted(state)
         ]
         if candidates:
@@ -150,7 +153,7 @@ class Unlisted(Continuation):
     @property
     def key(self) -> Hashable:
         """What tells this continuation from others."""
-        return (Unlisted, id(self.plan), self.state, id(self.cell))
+        return (type(self), id(self.plan), self.state, id(self.cell))
 
     @property
     def steps(self) -> FleetingSteps:
@@ -158,8 +161,8 @@ class Unlisted(Continuation):
         return self.plan.fleeting
 
     def after(self, text: bytes) -> Node:
-        """Return the node after the name spelled by ``text``, closing quote included."""
-        name = json.loads(b'"' + text)
+        """Return the node after the name spelled by ``text``, terminator included."""
+        name = self.plan.syntax.read_name(text)
         return self.plan.unlisted_value(self.state, self.cell, name)
 
     def after_any(self) -> Node | None:
@@ -174,6 +177,15 @@ class Unlisted(Continuation):
 
 
 @dataclass(frozen=True, slots=True)
+class UnlistedElsewhere(Unlisted):
+    """The same, where names are no JSON strings."""
+
+    def may_end_another(self, suffix: bytes) -> bool:
+        """Whether another name of the object may end in these bytes."""
+        return len(suffix) > 1
+
+
+@dataclass(frozen=True, slots=True)
 class AnyName(Unlisted):
     """What follows a name where any may stand: a listed one as well as any other."""
 
@@ -182,11 +194,11 @@ class AnyName(Unlisted):
     @property
     def key(self) -> Hashable:
         """What tells this continuation from others."""
-        return (AnyName, id(self.plan), self.state, id(self.cell))
+        return (type(self), id(self.plan), self.state, id(self.cell))
 
     def after(self, text: bytes) -> Node:
-        """Return the node after the name spelled by ``text``, closing quote included."""
-        name = json.loads(b'"' + text)
+        """Return the node after the name spelled by ``text``, terminator included."""
+        name = self.plan.syntax.read_name(text)
         index = self.plan.steps.index_of(name)
         if index is not None:
             is_open = self.candidates >> index & 1
@@ -285,7 +297,8 @@ class _ListedValue(Lazy):
         self.plan = plan
         self.state = state
         self.index = index
-        self._first = plan.layout.colon.first_bytes
+        if not plan.syntax.colon.nullable:
+            self._first = plan.syntax.colon.first_bytes
 
     def expand(self) -> Node:
         """Return colon, value and the other members."""
@@ -308,7 +321,8 @@ class _UnlistedValue(Lazy):
         self.plan = plan
         self.state = state
         self.cell = cell
-        self._first = plan.layout.colon.first_bytes
+        if not plan.syntax.colon.nullable:
+            self._first = plan.syntax.colon.first_bytes
 
     def expand(self) -> Node:
         """Return colon, value and the other members."""

@@ -1,0 +1,194 @@
+"""From what each part of an answer has written to events, and to the fields of a result."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from state_machines.answer import REASONING
+from state_machines.notations import JSON
+from state_machines.root import Marker, Part, Piece, SubState, Text
+from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart
+
+from .content import ToolCall
+from .events import (
+    Event,
+    PartialValue,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from .partial_json import PartialJson
+from .results import Segment
+
+__all__ = ["AnswerReader"]
+
+# What a special token's bytes begin with, which no text contains.
+_SPECIAL_MARK = b"\xff"
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that is being written."""
+
+    index: int
+    name: str
+    id: str = ""
+    id_part: CallId | None = None
+    id_text: str = ""
+    text: list[str] = field(default_factory=list)
+    arguments: Arguments | None = None
+    written: list[str] = field(default_factory=list)
+
+
+class AnswerReader:
+    """Reads the pieces of one answer as they become certain.
+
+    ``new_id`` makes the id of a call, from its tool's name and its number, where the model writes
+    none. With ``watches_value``, the value of structured output is told while it is written.
+    """
+
+    def __init__(self, *, new_id: Callable[[str, int], str], watches_value: bool = False) -> None:
+        self._new_id = new_id
+        self._watches_value = watches_value
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._segments: list[tuple[Part, list[str]]] = []
+        self._call: _Call | None = None
+        self._value: PartialJson | None = None
+        self.calls: list[ToolCall] = []
+        self.values: list[tuple[SubState, str]] = []
+        """Sub-states other than tool calls, with what they wrote."""
+
+    def read(self, pieces: Sequence[Piece], *, is_last: bool = False) -> list[Event]:
+        """Take pieces, and return what is to be told of them."""
+        events: list[Event] = []
+        for part, written in pieces:
+            events += self._read(part, self._decoded(part, written))
+        if is_last:
+            left = self._decoder.decode(b"", final=True)
+            if left and self._segments:
+                events += self._read(self._segments[-1][0], left)
+            events += self._end_call()
+        return events
+
+    @property
+    def text(self) -> str:
+        """Free text and structured output so far."""
+        return "".join(
+            text for part, texts in self._segments if _is_content(part) for text in texts
+        )
+
+    @property
+    def reasoning(self) -> str:
+        """Reasoning so far."""
+        return "".join(
+            text
+            for part, texts in self._segments
+            if isinstance(part, Text) and part.identifier == REASONING
+            for text in texts
+        )
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Everything so far, by the part that wrote it."""
+        return tuple(
+            Segment(_identifier(part), "".join(texts), isinstance(part, Marker))
+            for part, texts in self._segments
+            if any(texts)
+        )
+
+    def _decoded(self, part: Part, written: bytes) -> str:
+        if isinstance(part, Text):
+            return self._decoder.decode(written)
+        return self._decoder.decode(written.replace(_SPECIAL_MARK, b""))
+
+    def _read(self, part: Part, text: str) -> Iterator[Event]:
+        is_new = not self._segments or self._segments[-1][0] is not part
+        if is_new:
+            self._segments.append((part, []))
+        self._segments[-1][1].append(text)
+        call = self._call
+        if isinstance(part, CallStart):
+            if is_new:
+                yield from self._end_call()
+                call = self._call = _Call(len(self.calls), part.tool.name)
+            _of(call).text.append(text)
+        elif isinstance(part, CallId) and call is not None:
+            call.text.append(text)
+            if call.arguments is None:
+                call.id_part = part
+                call.id_text += text
+        elif isinstance(part, Arguments):
+            yield from self._arguments(_of(call), part, text)
+        elif isinstance(part, CallEnd):
+            _of(call).text.append(text)
+        elif isinstance(part, Marker):
+            if call is not None and call.arguments is None:
+                call.text.append(text)
+            else:
+                yield from self._end_call()
+        elif isinstance(part, Text):
+            if text:
+                kind = ReasoningDelta if part.identifier == REASONING else TextDelta
+                yield kind(segment=part.identifier, text=text)
+        elif isinstance(part, SubState):
+            yield from self._structured(part, text, is_new=is_new)
+
+    def _arguments(self, call: _Call, part: Arguments, text: str) -> Iterator[Event]:
+        if call.arguments is None:
+            call.arguments = part
+            written = call.id_part.parse(call.id_text) if call.id_part is not None else None
+            call.id = written or self._new_id(call.name, call.index)
+            yield ToolCallStarted(segment=CALL, index=call.index, id=call.id, name=call.name)
+        call.text.append(text)
+        call.written.append(text)
+        # Other notations have no JSON to tell before they are read.
+        if text and part.notation is JSON:
+            yield ToolCallDelta(segment=CALL, index=call.index, id=call.id, arguments=text)
+
+    def _end_call(self) -> Iterator[Event]:
+        call, self._call = self._call, None
+        if call is None or call.arguments is None:
+            return
+        try:
+            arguments = call.arguments.parse("".join(call.written))
+        except ValueError:
+            # Only where the output was cut off within the arguments.
+            return
+        if call.arguments.notation is not JSON:
+            text = json.dumps(arguments, ensure_ascii=False)
+            yield ToolCallDelta(segment=CALL, index=call.index, id=call.id, arguments=text)
+        self.calls.append(ToolCall(call.id, call.name, arguments, "".join(call.text)))
+        yield ToolCallFinished(
+            segment=CALL, index=call.index, id=call.id, name=call.name, arguments=arguments
+        )
+
+    def _structured(self, part: SubState, text: str, *, is_new: bool) -> Iterator[Event]:
+        if is_new:
+            self.values.append((part, ""))
+            self._value = PartialJson() if self._watches_value else None
+        self.values[-1] = (part, self.values[-1][1] + text)
+        if text:
+            yield TextDelta(segment=part.identifier, text=text)
+        if self._value is not None and self._value.add(text):
+            yield PartialValue(segment=part.identifier, value=self._value.value)
+
+
+def _of(call: _Call | None) -> _Call:
+    if call is None:
+        raise AssertionError("a call's parts come after its start")
+    return call
+
+
+def _identifier(part: Part) -> str:
+    return str(getattr(part, "identifier", ""))
+
+
+def _is_content(part: Part) -> bool:
+    if isinstance(part, Text):
+        return part.identifier != REASONING
+    return isinstance(part, SubState) and not isinstance(part, Arguments | CallId)

@@ -1,0 +1,247 @@
+"""What a chat template makes of tools, found out by trying.
+
+Templates are programs of their families', and no two want the same: arguments as objects or as
+JSON text, one call a message or several, a string or nothing beside the calls, identifiers of
+nine characters. Whatever they cannot take they drop in silence as often as they refuse it. So a
+small conversation with words that occur nowhere else is rendered in one form after another, until
+all of it comes out; that form is used from then on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+__all__ = ["CallForm", "TemplateTraits", "template_traits"]
+
+_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
+_PROBE_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "zqtool",
+        "description": "A tool.",
+        "parameters": {"type": "object", "properties": {"zqfield": {"type": "string"}}},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """The form in which a template writes tool calls and their results.
+
+    ``arguments_as_text``: as JSON text rather than objects. ``content_if_empty``: the content of
+    a message that is calls alone. ``one_call``: a message has one call, its result follows.
+    ``text``: what becomes of text before calls; it stands beside them, or in a message of its own
+    (``"apart"``), or the template has no place for it (``"nowhere"``). ``short_ids``: identifiers
+    are nine letters and digits. ``reasoning``: the key under which the thoughts before a call are
+    shown, or ``None`` where they are not.
+    """
+
+    arguments_as_text: bool = False
+    content_if_empty: str | None = ""
+    one_call: bool = False
+    text: Literal["beside", "apart", "nowhere"] = "beside"
+    short_ids: bool = False
+    reasoning: Literal["reasoning_content", "thinking"] | None = "reasoning_content"
+
+    def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Messages such as ``to_messages`` makes, in this form."""
+        written: list[dict[str, Any]] = []
+        rest = [dict(message) for message in messages]
+        while rest:
+            message = rest.pop(0)
+            if not message.get("tool_calls"):
+                written.append(self._shortened(message))
+                continue
+            results: list[dict[str, Any]] = []
+            while rest and rest[0]["role"] == "tool":
+                results.append(rest.pop(0))
+            written += map(self._shortened, self._turn(message, results))
+        return written
+
+    def _turn(self, message: dict[str, Any], results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        turn: list[dict[str, Any]] = []
+        thoughts = message.pop("reasoning_content", None)
+        # The one template that knows "thinking" refuses it where there is text as well.
+        refused = self.reasoning == "thinking" and message["content"]
+        if thoughts is not None and self.reasoning is not None and not refused:
+            message[self.reasoning] = thoughts
+        if self.text == "apart" and message["content"]:
+            turn.append({"role": "assistant", "content": message["content"]})
+        if self.text != "beside":
+            message["content"] = ""
+        calls = message["tool_calls"]
+        batches = [[call] for call in calls] if self.one_call else [calls]
+        for batch in batches:
+            turn.append({**message, "tool_calls": [self._call(call) for call in batch]})
+            turn[-1]["content"] = message["content"] or self.content_if_empty
+            ids = {call["id"] for call in batch}
+            turn += [result for result in results if result.get("tool_call_id") in ids]
+            results = [result for result in results if result.get("tool_call_id") not in ids]
+            message = {"role": "assistant", "content": "", "tool_calls": []}
+        return turn + results
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        function = dict(call["function"])
+        if self.arguments_as_text:
+            function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
+        return {**call, "function": function}
+
+    def _shortened(self, message: dict[str, Any]) -> dict[str, Any]:
+        if not self.short_ids:
+            return message
+        if message.get("tool_call_id") is not None:
+            message["tool_call_id"] = _short(message["tool_call_id"])
+        if message.get("tool_calls"):
+            message["tool_calls"] = [
+                {**call, "id": _short(call["id"])} for call in message["tool_calls"]
+            ]
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateTraits:
+    """What a template can say.
+
+    ``takes_system``: whether it has system messages. ``describes_tools``: whether it puts the
+    definitions of tools into the prompt. ``calls``: how it writes calls and results; ``None``
+    where it cannot.
+    """
+
+    takes_system: bool
+    describes_tools: bool
+    calls: CallForm | None
+
+
+_known: weakref.WeakKeyDictionary[TokenizerWrapper, tuple[Any, TemplateTraits]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def template_traits(tokenizer: TokenizerWrapper) -> TemplateTraits:
+    """The traits of a tokenizer's chat template; found once (some milliseconds) and kept."""
+    template = getattr(tokenizer, "chat_template", None)
+    known = _known.get(tokenizer)
+    if known is not None and known[0] == template:
+        return known[1]
+    traits = _probe(tokenizer)
+    _known[tokenizer] = (template, traits)
+    return traits
+
+
+def _probe(tokenizer: TokenizerWrapper) -> TemplateTraits:
+    user = {"role": "user", "content": "zquser"}
+    system = {"role": "system", "content": "zqsystem"}
+    describes_tools = _says(tokenizer, [user], ["zqtool", "zqfield", "zquser"], tools=True)
+    return TemplateTraits(
+        takes_system=_says(tokenizer, [system, user], ["zqsystem", "zquser"]),
+        describes_tools=describes_tools,
+        calls=_call_form(tokenizer, tools=describes_tools),
+    )
+
+
+def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
+    words = [f"{word}{n}" for word in ("zqname", "zqkey", "zqvalue", "zqresult") for n in "ab"]
+    words += ["zqanswer", "zqnext"]
+    # What most templates take comes first.
+    choices = itertools.product((False, True), ("", None), (False, True))
+    for one_call, content, as_text in choices:
+        form = CallForm(as_text, content, one_call)
+        if _says(tokenizer, form.rewrite(_conversation()), words, tools=tools):
+            break
+    else:
+        return None
+
+    def works(form: CallForm, words: list[str], **given: Any) -> bool:
+        return _says(tokenizer, form.rewrite(_conversation(**given)), words, tools=tools)
+
+    def changed(**changes: Any) -> CallForm:
+        return CallForm(**({name: getattr(form, name) for name in CallForm.__slots__} | changes))
+
+    form = changed(short_ids=not works(form, words, ids="call_0123456789abcdef"))
+    places: tuple[Literal["beside", "apart"], ...] = ("beside", "apart")
+    said = [*words, "zqtext"]
+    form = changed(
+        text=next((p for p in places if works(changed(text=p), said, text="zqtext")), "nowhere")
+    )
+    keys: tuple[Literal["reasoning_content", "thinking"], ...] = ("reasoning_content", "thinking")
+    # What was thought before the user's last word is left out by many.
+    thought = [*words[:-2], "zqthought"]
+    form = changed(
+        reasoning=next(
+            (
+                key
+                for key in keys
+                if works(changed(reasoning=key), thought, reasoning="zqthought", ends=True)
+            ),
+            None,
+        )
+    )
+    return form
+
+
+def _conversation(
+    *, text: str = "", ids: str = "zqid0000", reasoning: str | None = None, ends: bool = False
+) -> list[dict[str, Any]]:
+    """A question, two calls, two results; and unless it ``ends``, an answer and a question."""
+    calls = [
+        {
+            "id": f"{ids}{n}",
+            "type": "function",
+            "function": {"name": f"zqname{n}", "arguments": {f"zqkey{n}": f"zqvalue{n}"}},
+        }
+        for n in "ab"
+    ]
+    thoughts = {} if reasoning is None else {"reasoning_content": reasoning}
+    results = [
+        {
+            "role": "tool",
+            "content": f"zqresult{n}",
+            "tool_call_id": f"{ids}{n}",
+            "name": f"zqname{n}",
+        }
+        for n in "ab"
+    ]
+    return [
+        {"role": "user", "content": "zquser"},
+        {"role": "assistant", "content": text, "tool_calls": calls, **thoughts},
+        *results,
+        *([] if ends else [{"role": "assistant", "content": "zqanswer"}]),
+        *([] if ends else [{"role": "user", "content": "zqnext"}]),
+    ]
+
+
+def _says(
+    tokenizer: TokenizerWrapper,
+    messages: Sequence[Mapping[str, Any]],
+    words: Sequence[str],
+    *,
+    tools: bool = False,
+) -> bool:
+    """Whether the template writes all ``words`` when it is given ``messages``."""
+    more = {"tools": [_PROBE_TOOL]} if tools else {}
+    try:
+        written = tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            **more,
+        )
+    except Exception:
+        # A template may fail in whatever way a program can; then it does not take this form.
+        return False
+    return isinstance(written, str) and all(word in written for word in words)
+
+
+def _short(id: str) -> str:
+    if _SHORT_ID.fullmatch(id):
+        return id
+    return hashlib.sha256(id.encode("utf-8")).hexdigest()[:9]

@@ -1,0 +1,114 @@
+"""From what a caller asks for to a request that can be run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from state_machines import Vocabulary
+from state_machines.tools import ToolFormat
+
+from .answers import AnswerCompiler
+from .errors import InvalidOptionError, PromptTooLongError
+from .models.loading import LoadedModel
+from .options import GenerationOptions, OptionOverrides
+from .prompts import Prompt, encode_prompt
+from .request import Request
+from .response_format import ResponseFormatCompiler
+from .tool_formats import format_of, is_open, reasoning_of
+from .tools import ToolChoice, resolve_tools
+from .tools.format_text import tool_text_of
+
+__all__ = ["Preparation"]
+
+
+class Preparation:
+    """Checks and compiles requests for one model: all that can be wrong with one is found here.
+
+    ``options`` are those of requests that do not say otherwise. ``tool_format`` is a format of tool
+    calls or names one; ``None``: as the tokenizer tells. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        vocabulary: Vocabulary,
+        options: GenerationOptions,
+        tool_format: str | ToolFormat | None,
+    ) -> None:
+        self._loaded = loaded
+        self._vocabulary = vocabulary
+        self._options = options
+        self._formats = ResponseFormatCompiler()
+        dialect = format_of(loaded.tokenizer, tool_format)
+        self._tool_text = tool_text_of(dialect)
+        # The model's template speaks of calls in the model's own format.
+        self._has_native_tools = dialect == format_of(loaded.tokenizer)
+        self._reasoning = reasoning_of(loaded.tokenizer, dialect)
+        self._answers = AnswerCompiler(vocabulary, dialect, self._reasoning)
+        # Tokenizers are not safe to call from several threads at once.
+        self._tokenizer_lock = threading.Lock()
+
+    def request(
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        tools: Iterable[Any] | None,
+        tool_choice: Any,
+        overrides: OptionOverrides,
+    ) -> Request:
+        """Return the request; raises what :meth:`InferenceEngine.generate` says."""
+        options = self._options.override(overrides)
+        self._check_tokens(options)
+        response = self._formats.compile(response_format)
+        known_tools = resolve_tools(tools)
+        choice = ToolChoice.of(tool_choice, known_tools)
+        tokenizer = self._loaded.tokenizer
+        with self._tokenizer_lock:
+            prompt_ids = encode_prompt(
+                prompt,
+                tokenizer,
+                thinking=self._answers.thinks(response, choice, options),
+                tools=[tool.to_openai() for tool in known_tools],
+                tool_text=self._tool_text,
+                native_tools=self._has_native_tools,
+            )
+            is_reasoning = self._reasoning is not None and is_open(
+                tokenizer, prompt_ids, self._reasoning
+            )
+        answer = self._answers.compile(
+            response, choice, options, has_tools=bool(known_tools), is_reasoning_open=is_reasoning
+        )
+        return Request(
+            prompt_ids,
+            answer,
+            options,
+            self._room(len(prompt_ids), options.max_tokens),
+            tools={tool.name: tool for tool in choice.tools},
+        )
+
+    def _room(self, prompt_tokens: int, max_tokens: int) -> int:
+        """Return how many tokens of answer there can be."""
+        context_length = self._loaded.context_length
+        if context_length is None:
+            return max_tokens
+        room = min(max_tokens, context_length - prompt_tokens)
+        if room < 1:
+            raise PromptTooLongError(
+                f"the prompt has {prompt_tokens} tokens, and the model's context {context_length}",
+                prompt_tokens=prompt_tokens,
+                context_length=context_length,
+            )
+        return room
+
+    def _check_tokens(self, options: GenerationOptions) -> None:
+        """Raise for a bias of tokens that there are not."""
+        samplings = [options.sampling, *(state.sampling for state in options.states.values())]
+        for sampling in filter(None, samplings):
+            for token_id in dict(sampling.logit_bias):
+                if token_id >= self._vocabulary.size:
+                    raise InvalidOptionError(
+                        f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
+                        option="logit_bias",
+                    )

@@ -1,0 +1,61 @@
+"""What differs between sub-states while an answer is written: sampling, and how long it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import mlx.core as mx
+
+from samplers import SamplingParameters, make_sampler
+from state_machines import Matcher
+from state_machines.root import Part, RootMatcher, Text
+
+from .options import GenerationOptions, StateOptions
+
+__all__ = ["Sampler", "Steering"]
+
+Sampler: TypeAlias = Callable[[mx.array, Sequence[int]], mx.array]
+"""Masked logits, shape (1, vocabulary), and the tokens so far → the next token, shape (1,)."""
+
+_NO_OPTIONS = StateOptions()
+
+
+class Steering:
+    """The samplers of one request, by sub-state. To be asked once a token, before its mask.
+
+    Where the next token may belong to several sub-states, the options of the preferred one hold.
+    ``part`` writes all of the answer where it is no composition.
+    """
+
+    def __init__(
+        self, options: GenerationOptions, matcher: Matcher | None, part: Part | None
+    ) -> None:
+        self._options = options
+        self._matcher = matcher if isinstance(matcher, RootMatcher) else None
+        self._part = part
+        self._samplers: dict[SamplingParameters, Sampler] = {}
+        self._last: Part | None = None
+        self._written = 0
+
+    def next_sampler(self) -> Sampler:
+        """Return what chooses the next token; first end a free text that is at its limit."""
+        if not self._options.states:
+            return self._sampler(self._options.sampling)
+        part = self._part
+        if self._matcher is not None:
+            part = next(iter(self._matcher.parts), None)
+        state = self._options.states.get(str(getattr(part, "identifier", "")), _NO_OPTIONS)
+        self._written = self._written + 1 if part is self._last else 0
+        self._last = part
+        limit = state.max_tokens
+        is_over = limit is not None and self._written >= limit and isinstance(part, Text)
+        if is_over and self._matcher is not None:
+            self._matcher.end_texts()
+        return self._sampler(state.sampling or self._options.sampling)
+
+    def _sampler(self, parameters: SamplingParameters) -> Sampler:
+        sampler = self._samplers.get(parameters)
+        if sampler is None:
+            sampler = self._samplers[parameters] = make_sampler(parameters)
+        return sampler

@@ -1,0 +1,135 @@
+"""Streams of events, for threads and for event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import Future
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Generic, Self, TypeAlias, TypeVar
+
+from .events import Event, Finished, StreamEvent
+from .results import GenerationResult
+
+__all__ = ["AsyncEventStream", "EventStream", "Submit"]
+
+T = TypeVar("T")
+
+Submit: TypeAlias = Callable[[Callable[[Event], None]], "Future[GenerationResult[Any]]"]
+"""Queues the request, given who is told of its events."""
+
+
+class EventStream(Generic[T]):
+    """The events of one request; the last one is ``Finished``.
+
+    The request is queued when the first event is asked for, and the model does not wait for the
+    reader. ``cancel``, from any thread, ends it at its next token, with what there is. A stream
+    that is closed or forgotten is cancelled, too. Errors of the request are raised by ``next``.
+    """
+
+    def __init__(self, submit: Submit, cancelled: threading.Event) -> None:
+        self._cancelled = cancelled
+        # Not a method of the stream's own: a stream that nobody holds must be forgotten.
+        self._events: Generator[Any, None, None] = _read(submit, cancelled)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> StreamEvent[GenerationResult[T]]:
+        event: StreamEvent[GenerationResult[T]] = next(self._events)
+        return event
+
+    def cancel(self) -> None:
+        """End the request; the stream goes on to ``Finished``, whose result is ``cancelled``."""
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """End the request, and the stream with it. Idempotent."""
+        self._cancelled.set()
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._cancelled.set()
+
+
+def _read(submit: Submit, cancelled: threading.Event) -> Generator[Any, None, None]:
+    events: SimpleQueue[Event | None] = SimpleQueue()
+    future = submit(events.put)
+    future.add_done_callback(lambda _: events.put(None))
+    try:
+        while (event := events.get()) is not None:
+            yield event
+        yield Finished(result=future.result())
+    finally:
+        cancelled.set()
+
+
+class AsyncEventStream(Generic[T]):
+    """:class:`EventStream` for an event loop. A cancelled task cancels the request."""
+
+    def __init__(self, submit: Submit, cancelled: threading.Event) -> None:
+        self._cancelled = cancelled
+        self._events = _read_async(submit, cancelled)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamEvent[GenerationResult[T]]:
+        event: StreamEvent[GenerationResult[T]] = await anext(self._events)
+        return event
+
+    def cancel(self) -> None:
+        """End the request; the stream goes on to ``Finished``, whose result is ``cancelled``."""
+        self._cancelled.set()
+
+    async def aclose(self) -> None:
+        """End the request, and the stream with it. Idempotent."""
+        self._cancelled.set()
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        self._cancelled.set()
+
+
+async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenerator[Any, None]:
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def put(event: Event | None) -> None:
+        # A loop that was closed has no reader any more.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+    # Compiling is done by now, and queueing takes no time.
+    future = submit(put)
+    future.add_done_callback(lambda _: put(None))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        yield Finished(result=future.result())
+    finally:
+        cancelled.set()

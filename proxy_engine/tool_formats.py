@@ -1,0 +1,164 @@
+"""Which format a model's tool calls have, and how it marks its reasoning.
+
+Told from what mlx-lm found out about the tokenizer, then from its chat template, then from its
+vocabulary. A model of which nothing is known is asked for Hermes' format, in plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from state_machines.errors import CompositionError
+from state_machines.tools import FORMATS, Delimiters, ToolFormat, format_named
+
+from .errors import InvalidOptionError
+
+__all__ = ["DEFAULT_FORMAT", "format_of", "is_open", "reasoning_of"]
+
+DEFAULT_FORMAT = "hermes"
+"""The format of models that know none."""
+
+
+def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
+    """Return the format of a model's tool calls.
+
+    ``explicit``, a name of :data:`state_machines.tools.FORMATS` or a format of one's own, comes
+    first. Raises ``InvalidOptionError`` for a name that is not known.
+    """
+    if isinstance(explicit, ToolFormat):
+        return explicit
+    if explicit is not None:
+        try:
+            return format_named(explicit)
+        except CompositionError as error:
+            raise InvalidOptionError(error.what, option="tool_format", hint=error.hint) from error
+    model = _Traits(tokenizer)
+    parser = model.parser
+    if parser is not None:
+        by_parser = _BY_PARSER.get(parser)
+        if by_parser is not None:
+            return FORMATS[by_parser(model)]
+        for entry in FORMATS.values():
+            if entry.start == tokenizer.tool_call_start:
+                return entry
+    return FORMATS[next((name for name, suits in _BY_TRAITS if suits(model)), DEFAULT_FORMAT)]
+
+
+def reasoning_of(tokenizer: TokenizerWrapper, entry: ToolFormat) -> Delimiters | None:
+    """Return the markers around a model's reasoning; ``None`` where it does not reason."""
+    own = entry.reasoning
+    if own is not None and _begins_with_token(tokenizer, own.begin):
+        return own
+    if tokenizer.has_thinking:
+        return Delimiters(tokenizer.think_start, tokenizer.think_end)
+    return None
+
+
+def is_open(tokenizer: TokenizerWrapper, prompt_ids: Sequence[int], delimiters: Delimiters) -> bool:
+    """Whether a prompt ends within a stretch that ``delimiters`` surround.
+
+    That is what chat templates do to have a model reason: they begin for it. The marker in an
+    earlier turn, such as in a question about it, opens nothing.
+    """
+    begin = _encoded(tokenizer, delimiters.begin)
+    opened = _last(prompt_ids, begin)
+    if opened < 0 or _last(prompt_ids, _encoded(tokenizer, delimiters.end)) > opened:
+        return False
+    ends_of_turns = {*tokenizer.eos_token_ids, *tokenizer.all_special_ids}
+    return ends_of_turns.isdisjoint(prompt_ids[opened + len(begin) :])
+
+
+class _Traits:
+    """What there is to know about a model from its tokenizer."""
+
+    def __init__(self, tokenizer: TokenizerWrapper) -> None:
+        self._tokenizer = tokenizer
+        settings: Mapping[str, Any] = tokenizer.init_kwargs
+        self.template_type: str | None = settings.get("chat_template_type")
+        module = getattr(tokenizer.tool_parser, "__module__", None)
+        named = settings.get("tool_parser_type") or (module and module.rpartition(".")[2])
+        self.parser: str | None = named if tokenizer.tool_parser is not None else None
+        templates = tokenizer.chat_template
+        if isinstance(templates, Mapping):
+            templates = "\n".join(map(str, templates.values()))
+        self.template = templates if isinstance(templates, str) else ""
+
+    def has(self, *tokens: str) -> bool:
+        """Whether all of these are tokens of the vocabulary."""
+        return all(_is_token(self._tokenizer, token) for token in tokens)
+
+    def says(self, *texts: str) -> bool:
+        """Whether the chat template holds all of these texts."""
+        return all(text in self.template for text in texts)
+
+
+def _mistral(model: _Traits) -> str:
+    return "mistral_args" if model.has("[ARGS]") or model.says("[ARGS]") else "mistral"
+
+
+def _glm(model: _Traits) -> str:
+    return "glm4_7" if model.says("</arg_key><arg_value>") else "glm4_5"
+
+
+def _longcat(model: _Traits) -> str:
+    return "longcat" if model.says("<longcat_arg_key>") else "longcat_json"
+
+
+_BY_PARSER: Mapping[str, Callable[[_Traits], str]] = {
+    "function_gemma": lambda _: "function_gemma",
+    "gemma4": lambda _: "gemma4",
+    "glm47": _glm,
+    "json_tools": lambda _: "hermes",
+    "kimi_k2": lambda _: "kimi_k2",
+    "kimi_k3": lambda _: "kimi_k3",
+    "laguna": lambda _: "glm4_7",
+    "longcat": _longcat,
+    "minicpm5": lambda _: "minicpm5",
+    "minimax_m2": lambda _: "minimax_m2",
+    "mistral": _mistral,
+    "pythonic": lambda _: "lfm2",
+    "qwen3_coder": lambda _: "qwen3_coder",
+}
+"""The format by mlx-lm's parser; what several formats share a parser for, the template tells."""
+
+_BY_TRAITS: Sequence[tuple[str, Callable[[_Traits], bool]]] = (
+    ("deepseek_v3_2", lambda m: m.template_type == "deepseek_v32" or m.has("｜DSML｜")),
+    ("deepseek_r1", lambda m: m.has("<｜tool▁sep｜>") and m.says("```json")),
+    ("deepseek_v3_1", lambda m: m.has("<｜tool▁sep｜>")),
+    ("gpt_oss", lambda m: m.has("<|channel|>", "<|constrain|>", "<|call|>")),
+    ("llama4", lambda m: m.has("<|python_start|>", "<|python_end|>")),
+    ("llama3", lambda m: m.has("<|start_header_id|>", "<|eot_id|>")),
+    ("mistral_args", lambda m: m.has("[TOOL_CALLS]", "[ARGS]")),
+    ("mistral", lambda m: m.has("[TOOL_CALLS]")),
+    ("gemma3", lambda m: m.has("<start_of_turn>", "<end_of_turn>")),
+)
+"""The first that suits is the format of a model that mlx-lm has no parser for."""
+
+
+def _is_token(tokenizer: TokenizerWrapper, text: str) -> bool:
+    token_id = tokenizer.convert_tokens_to_ids(text)
+    return token_id is not None and tokenizer.convert_ids_to_tokens(token_id) == text
+
+
+def _begins_with_token(tokenizer: TokenizerWrapper, marker: str) -> bool:
+    """Whether a marker begins with a token of its own, such as ``[THINK]`` or ``<|channel|>``."""
+    first = tokenizer.convert_ids_to_tokens(_encoded(tokenizer, marker)[0])
+    return marker.startswith(first) and first[-1] in ">]" and len(first) > 1
+
+
+def _encoded(tokenizer: TokenizerWrapper, text: str) -> list[int]:
+    return list(tokenizer.encode(text, add_special_tokens=False)) if text else []
+
+
+def _last(ids: Sequence[int], part: Sequence[int]) -> int:
+    """Return where a row of ids occurs last in another; -1 where it does not."""
+    if not part:
+        return -1
+    wanted = list(part)
+    for start in range(len(ids) - len(wanted), -1, -1):
+        if ids[start] == wanted[0] and list(ids[start : start + len(wanted)]) == wanted:
+            return start
+    return -1

@@ -1,0 +1,22 @@
+"""Tools: what a model may call, made from dicts, types and functions."""
+
+from __future__ import annotations
+
+from .choice import ToolChoice, ToolChoiceMode
+from .definitions import tool_from_openai
+from .functions import tool_from_function
+from .resolve import resolve_tool, resolve_tools
+from .tool import Tool, tool_schema_errors
+from .types import tool_from_type
+
+__all__ = [
+    "Tool",
+    "ToolChoice",
+    "ToolChoiceMode",
+    "resolve_tool",
+    "resolve_tools",
+    "tool_from_function",
+    "tool_from_openai",
+    "tool_from_type",
+    "tool_schema_errors",
+]

@@ -1,0 +1,99 @@
+"""Whether a model may, must or must not call tools, and which."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ..errors import InvalidOptionError
+from .tool import Tool
+
+__all__ = ["ToolChoice", "ToolChoiceMode"]
+
+ToolChoiceMode: TypeAlias = Literal["auto", "required", "none", "named"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """``tools``: those that may be called. ``mode``: what the caller asked for.
+
+    ``"auto"``: the model answers or calls. ``"required"``: it calls. ``"none"``: it answers.
+    ``"named"``: it calls the one tool there is in ``tools``.
+    """
+
+    mode: ToolChoiceMode
+    tools: tuple[Tool, ...]
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether an answer without a call is allowed."""
+        return self.mode in ("auto", "none")
+
+    @property
+    def may_call(self) -> bool:
+        """Whether a call is allowed."""
+        return bool(self.tools)
+
+    @classmethod
+    def of(cls, given: Any, tools: Sequence[Tool]) -> ToolChoice:
+        """What ``given`` means for ``tools``.
+
+        ``given`` is ``None`` (``"auto"``), ``"auto"``, ``"required"``, ``"none"``, the name of a
+        tool, ``{"type": "function", "function": {"name": …}}``, or ``{"type": "function",
+        "name": …}``. A tool that is called like one of the three words is named by a dict.
+        Raises ``InvalidOptionError`` for ``tool_choice``.
+        """
+        if isinstance(given, ToolChoice):
+            if given.mode == "named":
+                return cls("named", (_named(given.tools[0].name, tools),))
+            given = given.mode
+        match given:
+            case None | "auto":
+                return cls("auto", tuple(tools))
+            case "none":
+                return cls("none", ())
+            case "required":
+                if not tools:
+                    raise _invalid("'required' is for requests with tools, and there are none")
+                return cls("required", tuple(tools))
+            case str(name):
+                return cls("named", (_named(name, tools),))
+            case {"type": "function", "function": {"name": str(name), **more}, **rest}:
+                _refuse_extra({**more, **rest})
+                return cls("named", (_named(name, tools),))
+            case {"type": "function", "name": str(name), **rest}:
+                _refuse_extra(rest)
+                return cls("named", (_named(name, tools),))
+            case Mapping():
+                raise _invalid(
+                    f"{given!r:.80} is not known",
+                    'A tool is named by {"type": "function", "function": {"name": …}}.',
+                )
+        raise _invalid(
+            f"a value of type {type(given).__name__} is not known",
+            "Known are 'auto', 'required', 'none', and the name of a tool.",
+        )
+
+
+def _named(name: str, tools: Sequence[Tool]) -> Tool:
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    known = [tool.name for tool in tools]
+    close = difflib.get_close_matches(name, [*known, "auto", "required", "none"], n=1, cutoff=0.5)
+    if close:
+        hint = f"Did you mean {close[0]!r}?"
+    else:
+        hint = f"Known are {', '.join(map(repr, known))}." if known else "No tools were given."
+    raise _invalid(f"there is no tool {name!r}", hint)
+
+
+def _refuse_extra(keys: Mapping[object, object]) -> None:
+    if keys:
+        raise _invalid(f"a tool is named by its name alone, without {', '.join(map(repr, keys))}")
+
+
+def _invalid(what: str, hint: str = "") -> InvalidOptionError:
+    return InvalidOptionError(f"tool_choice: {what}", option="tool_choice", hint=hint)

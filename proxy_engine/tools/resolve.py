@@ -1,0 +1,64 @@
+"""A list of whatever programs call tools, to tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import InvalidToolError
+from .definitions import tool_from_openai
+from .functions import tool_from_function
+from .tool import Tool
+from .types import is_tool_type, tool_from_type
+
+__all__ = ["resolve_tool", "resolve_tools"]
+
+
+def resolve_tool(given: Any) -> Tool:
+    """A ``Tool``, an OpenAI-style dict, a pydantic model, a dataclass, or a function.
+
+    Raises ``InvalidToolError``, ``ToolSchemaError``.
+    """
+    if isinstance(given, Tool):
+        return given
+    if isinstance(given, Mapping):
+        return tool_from_openai(given)
+    if is_tool_type(given):
+        return tool_from_type(given)
+    if callable(given) and not isinstance(given, type):
+        return tool_from_function(given)
+    what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+    raise InvalidToolError(
+        f"{what:.80} is not a tool",
+        hint="Give an OpenAI-style dict, a pydantic model or dataclass, a function, or a Tool.",
+    )
+
+
+def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
+    """The tools of a mixed list, in its order; none for ``None``.
+
+    Raises ``InvalidToolError`` with the ``index`` of the first that is none, or whose name
+    another one has already.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, Tool | str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidToolError(
+            f"tools are given in a list, not as {type(given).__name__}",
+            hint="Put a single tool in brackets.",
+        )
+    tools: dict[str, Tool] = {}
+    for index, item in enumerate(given):
+        try:
+            tool = resolve_tool(item)
+        except InvalidToolError as error:
+            raise error.at(index) from (error.__cause__ or error)
+        if tool.name in tools:
+            raise InvalidToolError(
+                "another tool has this name already",
+                tool=tool.name,
+                index=index,
+                hint=f"It is tool {list(tools).index(tool.name)}. Rename one of the two.",
+            )
+        tools[tool.name] = tool
+    return tuple(tools.values())

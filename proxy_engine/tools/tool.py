@@ -1,0 +1,213 @@
+"""A tool: what a model may call, and what happens when it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any
+
+from state_machines.errors import SchemaError
+
+from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
+from .arguments import ArgumentReader, JsonArguments
+
+__all__ = ["Tool", "tool_schema_errors"]
+
+_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+# Where `$ref` made all that stands beside it void.
+_DRAFTS_WITH_LONE_REFERENCES = re.compile(r"draft-0[3-7]/")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something a model may call by name, with arguments that match a JSON Schema.
+
+    ``name``: 1 to 64 of ASCII letters, digits, ``_``, ``-`` and ``.``. ``description``: what the
+    model is told of it. ``parameters``: a JSON Schema of the arguments, copied; none are taken
+    unless it is given. ``strict``: OpenAI's field; every schema is enforced here, whatever it
+    says. ``function``: what is called, sync or async; ``None`` where the caller runs the tool.
+    ``reader``: how arguments are validated and handed over; by keyword unless given.
+
+    ``tool_from_openai``, ``tool_from_type`` and ``tool_from_function`` make one of what programs
+    have; ``resolve_tools`` tells them apart. Raises ``InvalidToolError``; ``ToolSchemaError`` where
+    ``parameters`` do not admit an object.
+    """
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = field(default_factory=lambda: dict(_NO_PARAMETERS), hash=False)
+    strict: bool | None = None
+    function: Callable[..., Any] | None = None
+    reader: ArgumentReader | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise InvalidToolError(
+                f"{self.name!r} is no name for a tool",
+                tool=self.name if isinstance(self.name, str) else None,
+                hint="A name is 1 to 64 ASCII letters, digits, '_', '-' and '.'.",
+            )
+        for name, kind in (("description", str), ("strict", bool | None)):
+            if not isinstance(getattr(self, name), kind):
+                raise self._invalid(f"{name} must not be {getattr(self, name)!r}")
+        if self.function is not None and not callable(self.function):
+            raise self._invalid(f"the function is not callable: {self.function!r}")
+        object.__setattr__(self, "parameters", self._copied_parameters())
+        # Parameters that are no object are noticed now, not at the first call.
+        _ = self.arguments_schema
+
+    @property
+    def arguments_schema(self) -> dict[str, Any]:
+        """``parameters``, without what is not an object: arguments always are one."""
+        schema = self.parameters
+        kinds = schema.get("type", "object")
+        if kinds == "object":
+            if schema.get("type") == "object":
+                return schema
+        elif not isinstance(kinds, list) or "object" not in kinds:
+            raise ToolSchemaError(
+                f"the parameters of a tool are an object, not of type {kinds!r}",
+                tool=self.name,
+                pointer="/type",
+                keyword="type",
+            )
+        if "$ref" in schema and _DRAFTS_WITH_LONE_REFERENCES.search(str(schema.get("$schema"))):
+            rest = {
+                key: value
+                for key, value in schema.items()
+                if key in {"$schema", "$id", "id", "definitions", "$defs"}
+            }
+            return {**rest, "type": "object", "allOf": [{"$ref": schema["$ref"]}]}
+        return {**schema, "type": "object"}
+
+    def validate(self, arguments: Mapping[str, Any]) -> Any:
+        """What ``arguments`` stand for: keywords, or an instance of the tool's type.
+
+        Raises ``ToolArgumentsError``.
+        """
+        if not isinstance(arguments, Mapping):
+            raise ToolArgumentsError(
+                f"arguments are an object, not {arguments!r:.80}",
+                tool=self.name,
+                arguments=arguments,
+            )
+        try:
+            return self._reader.read(arguments)
+        except ValueError as error:
+            raise ToolArgumentsError(
+                f"invalid arguments for {self.name!r}: {error}",
+                tool=self.name,
+                arguments=arguments,
+            ) from error
+
+    def invoke(self, arguments: Mapping[str, Any]) -> Any:
+        """Validate ``arguments`` and call the function; an async one is run to its end.
+
+        Raises ``ToolArgumentsError``, ``InvalidToolError`` where there is no function, and
+        whatever the function raises.
+        """
+        function = self._function()
+        result = self._reader.call(function, self.validate(arguments))
+        return _run(result) if isawaitable(result) else result
+
+    async def ainvoke(self, arguments: Mapping[str, Any]) -> Any:
+        """``invoke`` for an event loop: a function that is not async is called on a thread."""
+        function = self._function()
+        value = self.validate(arguments)
+        if iscoroutinefunction(function):
+            result = self._reader.call(function, value)
+        else:
+            result = await asyncio.to_thread(self._reader.call, function, value)
+        return await result if isawaitable(result) else result
+
+    def to_openai(self) -> dict[str, Any]:
+        """``{"type": "function", "function": {…}}``, as chat templates take it; a new dict."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": json.loads(json.dumps(self.parameters)),
+        }
+        if self.strict is not None:
+            function["strict"] = self.strict
+        return {"type": "function", "function": function}
+
+    @property
+    def _reader(self) -> ArgumentReader:
+        return self.reader or JsonArguments(self.arguments_schema)
+
+    def _function(self) -> Callable[..., Any]:
+        if self.function is None:
+            raise self._invalid("the tool has no function to call")
+        return self.function
+
+    def _copied_parameters(self) -> dict[str, Any]:
+        if not isinstance(self.parameters, Mapping):
+            raise self._invalid(
+                f"the parameters are {type(self.parameters).__name__}, not a JSON Schema object"
+            )
+        try:
+            copied: dict[str, Any] = json.loads(json.dumps(dict(self.parameters), allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._invalid(f"the parameters are not JSON: {error}") from error
+        return copied
+
+    def _invalid(self, what: str) -> InvalidToolError:
+        return InvalidToolError(what, tool=self.name)
+
+
+@contextmanager
+def tool_schema_errors(tool: Tool, index: int | None = None) -> Iterator[None]:
+    """Within, a ``SchemaError`` becomes a ``ToolSchemaError`` that names ``tool``."""
+    try:
+        yield
+    except ToolSchemaError:
+        raise
+    except SchemaError as error:
+        raise ToolSchemaError(
+            error.what,
+            tool=tool.name,
+            index=index,
+            pointer=error.pointer if error.is_located else None,
+            keyword=error.keyword,
+            hint=error.hint,
+        ) from error
+
+
+def _run(awaitable: Any) -> Any:
+    """The result of ``awaitable``, also where this thread has an event loop that is running."""
+
+    async def wait() -> Any:
+        return await awaitable
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    return _run_on_thread(wait())
+
+
+def _run_on_thread(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(asyncio.run(coroutine))
+        except BaseException as error:
+            failure.append(error)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(run,), name="tool", daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

@@ -1,0 +1,74 @@
+"""Tools from pydantic models and dataclasses: the arguments of a call are an instance."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pydantic
+from pydantic.errors import PydanticSchemaGenerationError
+
+from ..errors import InvalidToolError
+from .arguments import InstanceArguments
+from .docstrings import read_docstring
+from .schemas import described, generated_schema
+from .tool import Tool
+
+__all__ = ["is_tool_type", "tool_from_type"]
+
+
+def is_tool_type(given: Any) -> bool:
+    """Whether ``given`` is a class that ``tool_from_type`` takes."""
+    return isinstance(given, type) and (
+        issubclass(given, pydantic.BaseModel) or dataclasses.is_dataclass(given)
+    )
+
+
+def tool_from_type(
+    given: type[Any],
+    *,
+    function: Callable[[Any], Any] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool | None = None,
+) -> Tool:
+    """A tool whose arguments are an instance of ``given``, a pydantic model or a dataclass.
+
+    Its name is the class's, its description the class's docstring. ``function`` is called with
+    the instance; without one an instance that can be called (``__call__``) is called itself.
+    Raises ``InvalidToolError``.
+    """
+    if not is_tool_type(given):
+        raise InvalidToolError(f"{given!r} is neither a pydantic model nor a dataclass")
+    own_name = name or given.__name__
+    try:
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(given)
+    except (PydanticSchemaGenerationError, pydantic.PydanticUserError) as error:
+        raise InvalidToolError(
+            f"pydantic has no schema for the parameters: {error.message}", tool=own_name
+        ) from error
+    documentation = read_docstring(_docstring(given))
+    if function is None:
+        function = _own_call(given)
+    return Tool(
+        own_name,
+        documentation.text if description is None else description,
+        described(generated_schema(adapter, own_name), documentation.parameters),
+        strict,
+        function,
+        InstanceArguments(adapter),
+    )
+
+
+def _own_call(given: type[Any]) -> Callable[[Any], Any] | None:
+    # Not by `getattr`: a class itself can be called, whatever its instances can.
+    calls = (vars(base)["__call__"] for base in given.__mro__ if "__call__" in vars(base))
+    return next(calls, None)
+
+
+def _docstring(given: type[Any]) -> str | None:
+    docstring = vars(given).get("__doc__")
+    # The one that dataclasses write for themselves is a signature.
+    written = not (docstring or "").startswith(f"{given.__name__}(")
+    return docstring if written else None

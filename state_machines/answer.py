@@ -1,0 +1,144 @@
+"""A whole answer: reasoning, then content or tool calls, as a model family writes them.
+
+::
+
+    [reasoning]  content                       nothing to call
+    [reasoning]  text, then no call or several tools, and the model may answer in its own words
+    [reasoning]  structured output | calls     tools, and an answer that has a form
+    [reasoning]  calls                         a call is asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, replace
+
+from state_machines.errors import CompositionError
+from state_machines.root.parts import Choice, Marker, Optional, Part, Sequence, Text
+from state_machines.tools.call import ToolSignature
+from state_machines.tools.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
+
+__all__ = ["REASONING", "TEXT", "Calls", "Reasoning", "compose_answer"]
+
+TEXT = "text"
+REASONING = "reasoning"
+
+SPACES = ("\n\n", "\n")
+"""What models write between reasoning and the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reasoning:
+    """Reasoning before the answer, of ``least`` to ``most`` characters, between ``delimiters``.
+
+    ``is_open``: the prompt ends with the delimiter that begins it. ``is_required``: there must be
+    some; otherwise it is the model's choice.
+    """
+
+    delimiters: Delimiters
+    is_open: bool = False
+    is_required: bool = False
+    least: int = 0
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.delimiters.end or not (self.delimiters.begin or self.is_open):
+            raise CompositionError(
+                "reasoning needs texts that begin and end it",
+                part=REASONING,
+                hint="Name them: the model's tokenizer knows none",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """Calls of ``tools``, ``least`` to ``most`` of them (``None``: no bound)."""
+
+    format: ToolFormat
+    tools: Several[ToolSignature]
+    least: int = 0
+    most: int | None = None
+
+    def part(self, least: int) -> Part:
+        """Return at least so many calls."""
+        return self.format.calls(self.tools, least=least, most=self.most)
+
+
+def compose_answer(
+    content: Part | None = None,
+    *,
+    calls: Calls | None = None,
+    reasoning: Reasoning | None = None,
+    dialect: ToolFormat | None = None,
+) -> Part:
+    """Return the parts of an answer.
+
+    ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``least`` of one or more
+    leave no room for it. ``dialect`` is the format of the model's family, whether there are calls
+    or not: its markers are kept out of free text, and where it has some around answers these are
+    written. Raises :class:`~state_machines.errors.CompositionError`.
+    """
+    dialect = dialect or (calls.format if calls is not None else None)
+    rest = _answer(content, calls, reasoning, dialect)
+    if dialect is not None and dialect.finish:
+        rest = Sequence(rest, Marker(TEXT, dialect.finish))
+    if reasoning is None:
+        return rest
+    begin = "" if reasoning.is_open else reasoning.delimiters.begin
+    thought = Text(
+        REASONING,
+        begin=begin,
+        end=reasoning.delimiters.end,
+        least=reasoning.least,
+        most=reasoning.most,
+    )
+    space: Part = Optional(Choice(*(Marker(REASONING, text) for text in SPACES)))
+    if dialect is not None and dialect.joint:
+        space = Marker(REASONING, dialect.joint)
+    before = Sequence(thought, space)
+    if reasoning.is_open or reasoning.is_required:
+        return Sequence(before, rest)
+    return Sequence(Optional(before), rest)
+
+
+def _answer(
+    content: Part | None,
+    calls: Calls | None,
+    reasoning: Reasoning | None,
+    dialect: ToolFormat | None,
+) -> Part:
+    without = tuple(dict.fromkeys(_foreign(reasoning, dialect)))
+    if content is None:
+        content = Text(TEXT, excluding=without)
+    answer = _delimited(content, dialect.answer if dialect is not None else NO_DELIMITERS)
+    if calls is None:
+        return answer
+    if calls.least:
+        return calls.part(calls.least)
+    if not isinstance(content, Text):
+        return Choice(answer, calls.part(1))
+    preamble, joint = calls.format.preamble, calls.format.joint
+    if calls.format.answer == NO_DELIMITERS and preamble == NO_DELIMITERS:
+        free = replace(content, excluding=tuple(t for t in without if t != calls.format.start))
+        return Sequence(free, calls.part(0))
+    before = [_delimited(content, preamble), *([Marker(TEXT, joint)] if joint else [])]
+    return Choice(answer, Sequence(Optional(Sequence(*before)), calls.part(1)))
+
+
+def _foreign(reasoning: Reasoning | None, dialect: ToolFormat | None) -> Iterator[str]:
+    """Yield the markers that have no place in free text."""
+    if reasoning is not None:
+        yield from filter(None, (reasoning.delimiters.begin, reasoning.delimiters.end))
+    if dialect is not None:
+        yield dialect.start
+
+
+def _delimited(content: Part, around: Delimiters) -> Part:
+    identifier = getattr(content, "identifier", TEXT)
+    parts = [content]
+    if around.begin:
+        parts.insert(0, Marker(identifier, around.begin))
+    if around.end:
+        parts.append(Marker(identifier, around.end))
+    return Sequence(*parts) if len(parts) > 1 else content

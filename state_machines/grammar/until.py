@@ -1,0 +1,242 @@
+"""Text up to one of several strings: what may be written before a string occurs.
+
+The strings are looked for by one automaton (Aho & Corasick, "Efficient string matching: an aid to
+bibliographic search", CACM 1975), so a state is a vertex of their trie, and a bound is a counter.
+All is said of characters; :mod:`state_machines.grammar.encoding` spells them in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from state_machines.grammar.encoding import EncodedText, encoded
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, collect, intern_node
+from state_machines.grammar.nodes import Choice, Sequence, choice, sequence
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
+
+__all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without"]
+
+
+class Finder:
+    """An automaton that finds the first of several strings in a text, which begins in ``start``.
+
+    Those of ``first`` are only looked for at the very beginning. ``depth[s]`` is how many of the
+    last characters may be the beginning of a string; ``found[s]`` is the longest string that ends
+    with the last character, or ``None``; one of ``first`` comes after all others.
+    """
+
+    def __init__(self, strings: tuple[str, ...], first: tuple[str, ...] = ()) -> None:
+        self.strings = strings
+        self.first = first
+        self.longest = max(map(len, strings), default=0)
+        self.depth = [0]
+        self.found: list[str | None] = [None]
+        self._prefixes = {"": 0}
+        self._by_state = [""]
+        for string in strings:
+            for length in range(1, len(string) + 1):
+                prefix = string[:length]
+                if prefix not in self._prefixes:
+                    self._prefixes[prefix] = len(self.depth)
+                    self._by_state.append(prefix)
+                    self.depth.append(length)
+                    self.found.append(None)
+        for prefix, state in self._prefixes.items():
+            ends = (s for s in strings if prefix.endswith(s))
+            self.found[state] = max(ends, key=len, default=None)
+        self._whole: dict[str, int] = {}
+        """States in which all that was written is the beginning of one of ``first``."""
+        for prefix in dict.fromkeys(s[:n] for s in first for n in range(len(s) + 1)):
+            found = self._after_any(prefix)
+            self._whole[prefix] = len(self.depth)
+            self._by_state.append(prefix)
+            self.depth.append(self.depth[found])
+            self.found.append(self.found[found] or (prefix if prefix in first else None))
+        self.start = self._whole.get("", 0)
+        self._letters = sorted({letter for string in strings + first for letter in string})
+        self._rows: list[tuple[tuple[CodePointSet, int], ...] | None] = [None] * len(self.depth)
+
+    def step(self, state: int, letter: str) -> int:
+        """Return the state after one more character."""
+        written = self._by_state[state] + letter
+        if state >= self.start and written in self._whole:
+            return self._whole[written]
+        return self._after_any(written)
+
+    def _after_any(self, written: str) -> int:
+        for start in range(len(written) + 1):
+            found = self._prefixes.get(written[start:])
+            if found is not None:
+                return found
+        raise AssertionError("the empty string is a prefix")
+
+    def row(self, state: int) -> tuple[tuple[CodePointSet, int], ...]:
+        """Return disjoint sets of characters, each with the state it leads to."""
+        row = self._rows[state]
+        if row is None:
+            by_target: dict[int, list[str]] = {}
+            for letter in self._letters:
+                by_target.setdefault(self.step(state, letter), []).append(letter)
+            others = ANY_CODE_POINT & ~CodePointSet.of("".join(self._letters))
+            sets = {target: CodePointSet.of("".join(c)) for target, c in by_target.items()}
+            sets[0] = sets[0] | others if 0 in sets else others
+            row = self._rows[state] = tuple((letters, target) for target, letters in sets.items())
+        return row
+
+    def finds(self, string: str) -> bool:
+        """Whether a string is found where it stands, with no other in it before its end."""
+        state = 0
+        for letter in string[:-1]:
+            state = self.step(state, letter)
+            if self.found[state] is not None:
+                return False
+        return self.found[self.step(state, string[-1])] == string
+
+
+@lru_cache(maxsize=256)
+def finder(strings: frozenset[str], first: frozenset[str] = frozenset()) -> Finder:
+    """Return the automaton of sets of strings, none of them empty."""
+    return Finder(tuple(sorted(strings)), tuple(sorted(first)))
+
+
+class UntilText(Node):
+    """What is left of a text; ``state`` is the finder's.
+
+    With a string that is ``wanted`` the text ends with it, and has ``least`` to ``most`` more
+    characters before (both may be below zero while that string may have begun); without one the
+    text contains none of the strings.
+    """
+
+    __slots__ = ("finder", "least", "most", "state", "wanted")
+
+    def __init__(
+        self, found: Finder, wanted: str | None, state: int, least: int, most: int | None
+    ) -> None:
+        ending = len(wanted) if wanted is not None else 0
+        shortest = max(1, ending - found.depth[state]) if wanted is not None else max(0, least)
+        super().__init__(
+            nullable=wanted is None and least <= 0,
+            min_length=shortest,
+            max_length=None if most is None else max(0, most + ending),
+        )
+        self.finder = found
+        self.wanted = wanted
+        self.state = state
+        self.least = least
+        self.most = most
+
+    def _make_row(self) -> Row:
+        most = None if self.most is None else self.most - 1
+        return collect(
+            (letters, _until(self.finder, self.wanted, state, self.least - 1, most))
+            for letters, state in self.finder.row(self.state)
+        )
+
+    def near(self, length: int) -> Node:
+        """Return a text that begins like this one: the same for all bounds beyond ``length``."""
+        least = min(self.least, length + self.finder.longest + 1)
+        far = self.most is not None and self.most > length + self.finder.longest
+        most = None if far else self.most
+        return _interned(self.finder, self.wanted, self.state, least, most)
+
+    def ended(self) -> Node:
+        """Return what is left if no character is to be added that need not be."""
+        most = max(self.least, 0)
+        if self.most is not None:
+            most = min(most, self.most)
+        while True:
+            # A character more may be needed, so that no string is found that is not wanted.
+            node = _until(self.finder, self.wanted, self.state, self.least, most)
+            if node is not EMPTY:
+                return node
+            most += 1
+
+
+def ended(node: Node) -> Node:
+    """Return what is left of the bytes of a text if no character is added that need not be."""
+    if isinstance(node, EncodedText) and isinstance(node.text, UntilText):
+        return encoded(node.text.ended(), node.spelling, node.terminator)
+    if isinstance(node, Sequence):
+        return sequence(node.head, ended(node.tail))
+    if isinstance(node, Choice):
+        return choice(map(ended, node.members))
+    return node
+
+
+def text_without(
+    strings: Iterable[str], least: int = 0, most: int | None = None, first: Iterable[str] = ()
+) -> Node:
+    """Return the texts of ``least`` to ``most`` characters that contain none of the strings.
+
+    Nor do they begin with one of ``first``.
+    """
+    found = finder(frozenset(strings), frozenset(first))
+    return _until(found, None, found.start, least, most)
+
+
+def text_until(
+    wanted: str,
+    strings: Iterable[str] = (),
+    least: int = 0,
+    most: int | None = None,
+    first: Iterable[str] = (),
+) -> Node:
+    """Return such texts, with the string ``wanted`` behind them.
+
+    None of the strings, ``wanted`` included, occurs before the end of the whole. Where several end
+    at once, it is the longest. The whole does not begin with one of ``first``, unless it is just
+    that.
+    """
+    found = finder(frozenset(strings) | {wanted}, frozenset(first))
+    if not found.finds(wanted):
+        return EMPTY
+    # The wanted string is counted with the text; so only a bound above zero is one.
+    return _until(found, wanted, found.start, least or -found.longest, most)
+
+
+def _until(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> Node:
+    string = found.found[state]
+    if string is not None:
+        if string != wanted:
+            return EMPTY
+        # It has been counted with the text, too.
+        is_within = least <= -len(string) and (most is None or most >= -len(string))
+        return EPSILON if is_within else EMPTY
+    if not _can_end(found, wanted, state, least, most):
+        return EMPTY
+    if wanted is None and most == 0:
+        return EPSILON
+    # Counting goes on no further than it matters.
+    lowest = 0 if wanted is None else -found.longest
+    return _interned(found, wanted, state, max(least, lowest), most)
+
+
+def _interned(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> Node:
+    key = ("UntilText", found.strings, found.first, wanted, state, least, most)
+    return intern_node(key, lambda: UntilText(found, wanted, state, least, most))
+
+
+def _can_end(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> bool:
+    """Whether there is a way to the end.
+
+    There are always characters that occur in none of the strings, so it is only where no other
+    character may be written that one has to look.
+    """
+    if most is None:
+        return True
+    if wanted is None:
+        return most >= max(least, 0)
+    if most + found.depth[state] < 0:
+        return False
+    if least <= most and (most > 0 or (most == 0 and state == 0)):
+        return True
+    for letters, target in found.row(state):
+        string = found.found[target]
+        if string is None:
+            # Only what may be the beginning of the wanted string is no text yet.
+            if found.depth[target] and _can_end(found, wanted, target, least - 1, most - 1):
+                return True
+        elif string == wanted and letters and least - 1 <= -len(string) <= most - 1:
+            return True
+    return False

@@ -1,0 +1,46 @@
+"""How the arguments of a tool call are written: JSON, and what model families write instead.
+
+>>> from state_machines.notations import JSON, QWEN_CODER
+>>> schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+>>> JSON.node(schema).matches(b'{"city": "Oslo"}')
+True
+>>> QWEN_CODER.node(schema).matches(b"<parameter=city>\\nOslo\\n</parameter>\\n")
+True
+>>> QWEN_CODER.read("<parameter=city>\\nOslo\\n</parameter>\\n", schema)
+{'city': 'Oslo'}
+"""
+
+from state_machines.notations.gemma import FUNCTION_GEMMA, GEMMA4, MarkedNotation
+from state_machines.notations.json_notation import JSON, JsonNotation
+from state_machines.notations.notation import Arguments, Notation, Options
+from state_machines.notations.pythonic import PYTHONIC, PYTHONIC_JSON, PythonicNotation
+from state_machines.notations.tagged import TaggedNotation
+from state_machines.notations.tags import (
+    DSML,
+    GLM,
+    GLM_COMPACT,
+    LONGCAT,
+    MINIMAX,
+    QWEN_CODER,
+)
+
+__all__ = [
+    "DSML",
+    "FUNCTION_GEMMA",
+    "GEMMA4",
+    "GLM",
+    "GLM_COMPACT",
+    "JSON",
+    "LONGCAT",
+    "MINIMAX",
+    "PYTHONIC",
+    "PYTHONIC_JSON",
+    "QWEN_CODER",
+    "Arguments",
+    "JsonNotation",
+    "MarkedNotation",
+    "Notation",
+    "Options",
+    "PythonicNotation",
+    "TaggedNotation",
+]

@@ -1,0 +1,154 @@
+"""Gemma's notations: bare names, and strings as they are between two markers.
+
+Gemma 4 nests objects and arrays in the same notation. FunctionGemma's parser looks for the first
+``}`` and the first ``,``, so its arguments are scalars, and no text contains a closing brace.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import literal, sequence
+from state_machines.json_schema.layout import LAYOUTS
+from state_machines.json_schema.syntax import MemberSyntax, Syntax
+from state_machines.json_schema.terms import Term
+from state_machines.json_schema.values import ANY_VALUE, Values
+from state_machines.notations.json_notation import read_json_object
+from state_machines.notations.notation import Arguments, Notation, Options, Schema, Spell
+from state_machines.notations.raw_text import without
+from state_machines.notations.restrictions import check_names_within, everywhere
+from state_machines.notations.writing import Writing
+from state_machines.regex import compile_pattern
+
+__all__ = ["FUNCTION_GEMMA", "GEMMA4", "MarkedNotation"]
+
+
+@dataclass(frozen=True)
+class MarkedNotation(Notation):
+    """Objects as ``{name:value,…}``, strings between two of ``marker``, all else as in JSON.
+
+    ``names``: a pattern of the names that can be written. ``nests``: whether arrays and objects
+    can be. ``avoid``: what no string may contain beside the marker.
+    """
+
+    name: str
+    marker: str
+    names: str
+    nests: bool
+    avoid: tuple[str, ...] = ()
+
+    def _arguments(self, schema: Schema, options: Options) -> Arguments:
+        syntax = _MarkedSyntax(self, options.spell)
+        writing = Writing(schema, options, syntax)
+        texts = without((self.marker, *self.avoid, *options.avoid))
+        names = intersection((self.name_language, texts))
+        what = f"the notation {self.name!r}"
+        inner: Term = everywhere(texts, names)
+        if self.nests:
+            matches = re.compile(self.names).search
+            hint = "Give the property another name"
+            check_names_within(schema, lambda name: bool(matches(name)), what, hint)
+        else:
+            scalars = Values(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
+            inner = writing.compilation.table.given(scalars)
+        term = writing.restricted(lambda _: inner, names, inner, what)
+        with writing.compilation.of(term):
+            node = writing.translator.value(term)
+        return Arguments(node, self._read, schema if isinstance(schema, Mapping) else {})
+
+    def _read(self, text: str) -> dict[str, Any]:
+        return read_json_object(self.as_json(text))
+
+    def as_json(self, text: str) -> str:
+        """Return the JSON of a text of the notation; of another text, maybe something else."""
+        return "".join(self._json_pieces(text))
+
+    def _json_pieces(self, text: str) -> Iterator[str]:
+        pieces = text.split(self.marker)
+        if len(pieces) % 2 == 0:
+            raise ValueError("a string has no end")
+        for index, piece in enumerate(pieces):
+            if index % 2:
+                yield json.dumps(piece)
+            else:
+                yield _BARE_NAME.sub(lambda name: json.dumps(name[1]) + ":", piece)
+
+    @cached_property
+    def name_language(self) -> Node:
+        """The names that can be written, as a language of code points."""
+        return compile_pattern(self.names, search=True)
+
+
+_BARE_NAME = re.compile(r"(?<=[{,])([^{},:]*):")
+
+
+class _MarkedMembers(MemberSyntax):
+    """Members with bare names."""
+
+    name_begin = EPSILON
+    any_name = None
+
+    def __init__(self) -> None:
+        super().__init__(LAYOUTS["compact"])
+        self.colon = EPSILON
+
+    def spellings(self, name: str) -> Iterable[bytes]:
+        """Return how a name is written, with the colon behind it."""
+        return (name.encode() + b":",)
+
+    def names(self, words: Node) -> Node:
+        """Return the spellings of a language of names."""
+        return encoded(words, RAW, b":")
+
+    def read_name(self, text: bytes) -> str:
+        """Return the name of a spelling."""
+        return text[:-1].decode()
+
+
+class _MarkedSyntax(Syntax):
+    """Values with strings between markers."""
+
+    quotes_strings = False
+
+    def __init__(self, notation: MarkedNotation, spell: Spell) -> None:
+        super().__init__(LAYOUTS["compact"])
+        self.members = _MarkedMembers()
+        self._notation = notation
+        self._spelled = spell(notation.marker)
+        self._marker = literal(self._spelled)
+
+    def string(self, words: Node) -> Node:
+        """Return the strings of a language between markers."""
+        return sequence(self._marker, encoded(words, RAW), self._marker)
+
+    def as_json(self, text: bytes) -> str:
+        """Return the JSON of a value."""
+        plain = text.replace(self._spelled, self._notation.marker.encode())
+        return self._notation.as_json(plain.decode())
+
+
+GEMMA4 = MarkedNotation(
+    "gemma4",
+    marker='<|"|>',
+    names=r"^[A-Za-z0-9_\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af]+$",
+    nests=True,
+    avoid=("<tool_call|>",),
+)
+"""Gemma 4."""
+
+FUNCTION_GEMMA = MarkedNotation(
+    "function-gemma",
+    marker="<escape>",
+    names=r"^[^:{},<>]+$",
+    nests=False,
+    avoid=("}", "<end_function_call>"),
+)
+"""FunctionGemma."""

@@ -1,0 +1,98 @@
+"""What every notation is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from referencing import Registry
+
+from state_machines.grammar.node import Node
+from state_machines.json_schema.compilation import PropertyOrder
+
+__all__ = ["Arguments", "Notation", "Options", "Schema", "Spell", "unique_members"]
+
+Spell = Callable[[str], bytes]
+"""The bytes of a marker: of its text, or of the special token that it is in a vocabulary."""
+
+Schema = Mapping[str, Any] | bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is said of arguments beside their schema.
+
+    * ``avoid``: texts that no string and no name may contain, such as the marker that ends a call;
+    * ``spell``: the bytes of the notation's markers;
+    * the others are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+    """
+
+    avoid: Iterable[str] = ()
+    spell: Spell = str.encode
+    property_order: PropertyOrder = "schema"
+    assert_formats: bool = True
+    strict: bool = False
+    registry: Registry[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments that one schema admits, in one notation.
+
+    * ``node``: the language of their texts, in bytes;
+    * ``read``: returns the arguments that a text writes, special tokens in it by their names;
+      raises ``ValueError`` for a text that is not of the notation;
+    * ``parser_schema``: a schema for a family's own parser, which tells it of what type each
+      property is, so that it reads what ``read`` does.
+    """
+
+    node: Node
+    read: Callable[[str], dict[str, Any]]
+    parser_schema: Mapping[str, Any]
+
+
+class Notation(ABC):
+    """A way to write JSON objects. Immutable."""
+
+    name: str
+
+    def arguments(self, schema: Schema, **options: Any) -> Arguments:
+        """Return how the objects that a schema admits are written and read.
+
+        ``options`` are those of :class:`Options`. Raises
+        :class:`~state_machines.errors.SchemaError` as
+        :class:`~state_machines.json_schema.JsonSchemaStateMachine` does, and
+        :class:`~state_machines.errors.UnsupportedSchemaError` for what cannot be written.
+        """
+        return self._arguments(schema, Options(**options))
+
+    @abstractmethod
+    def _arguments(self, schema: Schema, options: Options) -> Arguments: ...
+
+    def node(self, schema: Schema, **options: Any) -> Node:
+        """Return the node of :meth:`arguments`."""
+        return self.arguments(schema, **options).node
+
+    def read(self, text: str, schema: Schema = True, **options: Any) -> dict[str, Any]:
+        """Return the arguments that a text writes, where they are those of a schema.
+
+        Raises ``ValueError`` for a text that is not of the notation. To read more than one text,
+        keep what :meth:`arguments` returns.
+        """
+        return self.arguments(schema, **options).read(text)
+
+    def parser_schema(self, schema: Schema, **options: Any) -> Mapping[str, Any]:
+        """Return the schema that a family's own parser is to be given."""
+        return self.arguments(schema, **options).parser_schema
+
+
+def unique_members(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return members as a dict; raises ``ValueError`` where a name comes twice."""
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"{name!r} is written twice")
+        members[name] = value
+    return members

@@ -1,0 +1,187 @@
+"""Arguments as keyword arguments of Python: ``name=value, name=value``.
+
+Strings are literals in double quotes that mean the same in JSON, containers are lists and dicts,
+nested as they are. (Python Language Reference, 2.4 "Literals"; ``ast.literal_eval`` reads them.)
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from state_machines.grammar.boolean import difference, intersection
+from state_machines.grammar.encoding import PYTHON_STRING, RAW, encoded
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.json_schema.layout import LAYOUTS
+from state_machines.json_schema.objects.object_shape import names_language
+from state_machines.json_schema.syntax import QUOTE, MemberSyntax, Syntax
+from state_machines.notations.notation import Arguments, Notation, Options, Schema, unique_members
+from state_machines.notations.raw_text import without
+from state_machines.notations.restrictions import everywhere
+from state_machines.notations.writing import Writing
+from state_machines.regex import compile_pattern
+
+__all__ = ["PYTHONIC", "PYTHONIC_JSON", "PythonicNotation"]
+
+Words = Literal["python", "both"]
+
+
+@dataclass(frozen=True)
+class PythonicNotation(Notation):
+    """Keyword arguments, without the parentheses around them.
+
+    ``words``: whether the words for null and Booleans are Python's alone, or JSON's as well, as in
+    families whose templates write nested containers in JSON.
+    """
+
+    name: str
+    words: Words
+
+    @property
+    def name_language(self) -> Node:
+        """The names that properties may have which the schema does not list."""
+        return _PLAIN_NAMES
+
+    def _arguments(self, schema: Schema, options: Options) -> Arguments:
+        writing = Writing(schema, options, _SYNTAXES[self.words])
+        texts = without(options.avoid)
+        inner = everywhere(texts, texts)
+        listed = names_language(filter(_is_keyword_name, writing.values_of))
+        names = intersection((choice((listed, _PLAIN_NAMES)), texts))
+        term = writing.restricted(lambda _: inner, names, inner, "keyword arguments of Python")
+        node = writing.node(term, _TOP, lambda value, _: writing.translator.value(value, 1))
+        return Arguments(
+            node, read_keyword_arguments, schema if isinstance(schema, Mapping) else {}
+        )
+
+
+def _is_keyword_name(name: str) -> bool:
+    """Whether a name is one to Python, and stays as it is."""
+    return (
+        name.isidentifier()
+        and not keyword.iskeyword(name)
+        and name != "__debug__"
+        and unicodedata.normalize("NFKC", name) == name
+    )
+
+
+_LATIN = r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff"
+
+_PLAIN_NAMES = difference(
+    # Letters with diacritics of Latin-1 stay as they are when Python makes names canonical.
+    compile_pattern(rf"[A-Za-z_{_LATIN}][A-Za-z0-9_{_LATIN}]*", search=False),
+    names_language((*keyword.kwlist, "__debug__")),
+    ANY_CODE_POINT,
+)
+
+
+class _PythonMembers(MemberSyntax):
+    """The members of a dict."""
+
+    any_name = None
+
+    def spellings(self, name: str) -> Iterable[bytes]:
+        """Return how a name may be written; one escaped as a pair means another to Python."""
+        spelled = super().spellings(name)
+        return spelled if max(name, default="") <= "\uffff" else list(spelled)[:1]
+
+    def names(self, words: Node) -> Node:
+        """Return the spellings of a language of names."""
+        return encoded(words, PYTHON_STRING, b'"')
+
+
+class _PythonSyntax(Syntax):
+    """Values as literals of Python."""
+
+    quotes_strings = False
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(LAYOUTS["json"])
+        self.members = _PythonMembers(self.layout)
+        json_words = (self.null, self.true, self.false) if words == "both" else ()
+        both = list(zip((b"None", b"True", b"False"), json_words or (None,) * 3, strict=True))
+        self.null, self.true, self.false = (
+            literal(word) if other is None else choice((literal(word), other))
+            for word, other in both
+        )
+
+    def string(self, words: Node) -> Node:
+        """Return the literals of a language of strings."""
+        return sequence(QUOTE, encoded(words, PYTHON_STRING, b'"'))
+
+    def as_json(self, text: bytes) -> str:
+        """Return the JSON of a literal."""
+        return _PIECE.sub(lambda piece: _WORDS.get(piece[0], piece[0]), text.decode())
+
+
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|True|False|None', re.DOTALL)
+_WORDS = {"True": "true", "False": "false", "None": "null"}
+
+
+class _KeywordArguments(MemberSyntax):
+    """The members of the whole: nothing around them, names bare."""
+
+    begin = EPSILON
+    end = EPSILON
+    name_begin = EPSILON
+    any_name = None
+
+    def __init__(self) -> None:
+        super().__init__(LAYOUTS["json"])
+        self.colon = EPSILON
+
+    def spellings(self, name: str) -> Iterable[bytes]:
+        """Return how a name is written, with the sign behind it."""
+        return (name.encode() + b"=",)
+
+    def names(self, words: Node) -> Node:
+        """Return the spellings of a language of names."""
+        return encoded(words, RAW, b"=")
+
+    def read_name(self, text: bytes) -> str:
+        """Return the name of a spelling."""
+        return text[:-1].decode()
+
+
+_TOP = _KeywordArguments()
+_SYNTAXES: dict[Words, Syntax] = {"python": _PythonSyntax("python"), "both": _PythonSyntax("both")}
+
+_NAMES = {"true": True, "false": False, "null": None}
+
+
+class _JsonWords(ast.NodeTransformer):
+    """Puts values for the words of JSON."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name that is a word of JSON."""
+        return ast.Constant(_NAMES[node.id]) if node.id in _NAMES else node
+
+
+def read_keyword_arguments(text: str) -> dict[str, Any]:
+    """Return the keyword arguments that a text writes; raises ``ValueError`` for any other text."""
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+            raise ValueError(f"no keyword arguments: {text[:40]!r}")
+        pairs = []
+        for argument in call.keywords:
+            if argument.arg is None:
+                raise ValueError(f"no keyword arguments: {text[:40]!r}")
+            pairs.append((argument.arg, ast.literal_eval(_JsonWords().visit(argument.value))))
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"no keyword arguments: {text[:40]!r}") from error
+    return unique_members(pairs)
+
+
+PYTHONIC = PythonicNotation("pythonic", "python")
+"""Gemma 3's calls, and others' who write Python."""
+
+PYTHONIC_JSON = PythonicNotation("pythonic-json", "both")
+"""LFM2, whose template writes what is nested in JSON."""

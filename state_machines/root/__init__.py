@@ -1,0 +1,30 @@
+"""The root state machine: one answer out of text, reasoning, structured output and tool calls."""
+
+from state_machines.root.attribution import Piece
+from state_machines.root.machine import RootMatcher, RootStateMachine
+from state_machines.root.parts import (
+    Choice,
+    Loop,
+    Marker,
+    Optional,
+    Part,
+    Sequence,
+    Structured,
+    SubState,
+    Text,
+)
+
+__all__ = [
+    "Choice",
+    "Loop",
+    "Marker",
+    "Optional",
+    "Part",
+    "Piece",
+    "RootMatcher",
+    "RootStateMachine",
+    "Sequence",
+    "Structured",
+    "SubState",
+    "Text",
+]

@@ -1,0 +1,115 @@
+"""The root state machine, and its matchers, which know what each part has written."""
+
+from __future__ import annotations
+
+from state_machines.grammar.node import EMPTY
+from state_machines.grammar.nodes import choice, optional
+from state_machines.machine import StateMachine
+from state_machines.matcher import Matcher
+from state_machines.root.attribution import Attribution, Piece
+from state_machines.root.course import Course, speller
+from state_machines.root.parts import Part
+from state_machines.vocabulary import Vocabulary
+
+__all__ = ["RootMatcher", "RootStateMachine"]
+
+
+class RootStateMachine(StateMachine):
+    r"""Admits the answers that a composition of parts describes.
+
+    A composition is compiled for a ``vocabulary``, since markers may be special tokens there:
+    matchers of another one would be wrong. Without one no text is special; that is for tests and
+    for looking at what is admitted. Raises :class:`~state_machines.errors.CompositionError`.
+
+    >>> from state_machines import RegexStateMachine
+    >>> from state_machines.root import Optional, RootStateMachine, Sequence, Structured, Text
+    >>> number = Structured("number", grammar=RegexStateMachine(r"\d+"))
+    >>> thoughts = Text("reasoning", begin="<think>", end="</think>")
+    >>> machine = RootStateMachine(Sequence(Optional(thoughts), number))
+    >>> machine.matches("<think>6 times 7</think>42"), machine.matches("6 times 7 is 42")
+    (True, False)
+    """
+
+    def __init__(self, part: Part, vocabulary: Vocabulary | None = None) -> None:
+        names = {} if vocabulary is None else vocabulary.special_tokens
+        ends = () if vocabulary is None else vocabulary.end_token_ids
+        self.part = part
+        self.course = Course(
+            part,
+            speller(names),
+            end_tokens=[name for name, token_id in names.items() if token_id in ends],
+        )
+        super().__init__(self.course.node(self.course.start))
+
+    def matcher(self, vocabulary: Vocabulary) -> RootMatcher:
+        """Return a matcher at the beginning of the answer; cheap."""
+        return RootMatcher(self, vocabulary)
+
+    def pieces(self, text: str | bytes) -> list[Piece]:
+        """Return who writes what in a text that the machine admits, neighbours put together."""
+        attribution = Attribution(self.course)
+        found: list[Piece] = []
+        written = text.encode() if isinstance(text, str) else text
+        for part, own in (*attribution.feed(written), *attribution.finish()):
+            if found and found[-1].part is part:
+                found[-1] = Piece(part, found[-1].text + own)
+            else:
+                found.append(Piece(part, own))
+        return found
+
+
+class RootMatcher(Matcher):
+    """A matcher that knows which part wrote what."""
+
+    __slots__ = ("_attribution", "_course", "_pieces")
+
+    def __init__(self, machine: RootStateMachine, vocabulary: Vocabulary) -> None:
+        super().__init__(machine.start, vocabulary)
+        self._course = machine.course
+        self._attribution = Attribution(machine.course)
+        self._pieces: list[Piece] = []
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that may write next, those preferred first."""
+        return self._attribution.parts
+
+    def advance(self, token_id: int) -> None:
+        """Take a token; see :meth:`Matcher.advance`."""
+        super().advance(token_id)
+        if self.is_finished:
+            self._pieces += self._attribution.finish()
+        else:
+            form = self.vocabulary.token_bytes[token_id]
+            self._pieces += self._attribution.feed(form or b"")
+
+    def take_pieces(self, *, is_last: bool = False) -> list[Piece]:
+        """Return what has become certain since the last call, in order.
+
+        All pieces together are the output; none is ever taken back. ``is_last`` says that the
+        output stops here, though no end token was taken.
+        """
+        if is_last and not self.is_finished:
+            self._pieces += self._attribution.finish()
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def end_texts(self) -> None:
+        """Let no free text grow any further than it must: it ends, or its marker comes."""
+        attribution = self._attribution.copy()
+        attribution.end_texts()
+        state = choice(self._course.follow(way, node) for way, node, _ in attribution.threads)
+        if self.is_accepting:
+            state = optional(state)
+        if state is not EMPTY:
+            self._attribution = attribution
+            self._state = state
+
+    def copy(self) -> RootMatcher:
+        """Return an independent matcher at the same place."""
+        twin = RootMatcher.__new__(RootMatcher)
+        self._copy_to(twin)
+        twin._course = self._course
+        twin._attribution = self._attribution.copy()
+        twin._pieces = list(self._pieces)
+        return twin

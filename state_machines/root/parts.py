@@ -1,0 +1,200 @@
+"""What an answer is made of: sub-states, markers between them, and how they follow one another.
+
+A :class:`SubState` is a stretch of the answer with an identifier and a language of its own; a
+:class:`Marker` is text that delimits, and no content. :class:`Sequence`, :class:`Choice`,
+:class:`Optional` and :class:`Loop` put them together; any of them is a :class:`Part`.
+
+Free text (:class:`Text`) knows what may come after it: wherever a marker may follow, the text
+cannot contain that marker, and once it is written, in whatever way it is cut into tokens, the text
+is over.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypeAlias
+
+from state_machines.errors import CompositionError
+from state_machines.grammar.node import Node
+from state_machines.machine import StateMachine
+
+__all__ = [
+    "Choice",
+    "Loop",
+    "Marker",
+    "Optional",
+    "Part",
+    "Sequence",
+    "Spell",
+    "Structured",
+    "SubState",
+    "Text",
+]
+
+Spell: TypeAlias = Callable[[str], bytes]
+"""How the text of a marker is spelled in a vocabulary, where it may hold special tokens."""
+
+
+_BOUNDS = "Give bounds of which none is negative, the lower one first"
+
+
+class Part:
+    """A piece of an answer. Immutable; equal to itself alone."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Marker(Part):
+    """Fixed text around or between sub-states, counted to the one with the same identifier.
+
+    Special tokens of the vocabulary that occur in ``text`` are written as these tokens. Where the
+    marker ends a free text, the same text spelled by ordinary tokens is understood as well.
+    """
+
+    identifier: str
+    text: str
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            raise CompositionError(
+                "a marker is at least one character",
+                part=self.identifier,
+                hint="Leave out a marker that writes nothing",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class SubState(Part, ABC):
+    """A stretch of an answer. Subclasses say which texts it admits.
+
+    ``begin`` and ``end`` are markers around it (``""``: none). Whoever writes a sub-state gives
+    :meth:`machine`, and :meth:`parse` where its value is not its text.
+    """
+
+    identifier: str
+    _: KW_ONLY
+    begin: str = ""
+    end: str = ""
+
+    @abstractmethod
+    def machine(self) -> StateMachine:
+        """Return the machine of the texts that may stand here."""
+
+    def language(self, spell: Spell) -> Node:
+        """Return the texts as a language of bytes; for those that depend on special tokens."""
+        del spell
+        return self.machine().start
+
+    def parse(self, text: str) -> Any:
+        """Return what the text is the writing of."""
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Structured(SubState):
+    """Text of a machine: JSON of a schema, a regular expression, a choice, or any other."""
+
+    _: KW_ONLY
+    grammar: StateMachine
+    reader: Callable[[str], Any] = str
+
+    def machine(self) -> StateMachine:
+        """Return the machine that was given."""
+        return self.grammar
+
+    def parse(self, text: str) -> Any:
+        """Return what ``reader`` makes of the text."""
+        return self.reader(text)
+
+
+@dataclass(frozen=True, eq=False)
+class Text(Part):
+    """Free text of ``least`` to ``most`` characters (``None``: no bound).
+
+    It contains none of the texts in ``excluding``, and no marker that may come after it; nor does
+    it begin with a marker that may stand in its place. (One ``between`` two rounds of a loop counts
+    together with what comes after it.) Where several markers end at once, the longest is meant.
+    Writing one of ``stop`` ends it; the stop string is a marker then, and no part of the text.
+
+    So that no marker hides where two texts meet, none comes directly after another: a text that can
+    be empty is left out there, and one that cannot raises an error.
+    """
+
+    identifier: str = "text"
+    _: KW_ONLY
+    begin: str = ""
+    end: str = ""
+    least: int = 0
+    most: int | None = None
+    stop: tuple[str, ...] = ()
+    excluding: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.least < 0 or (self.most is not None and self.most < self.least):
+            raise CompositionError(
+                f"a text of {self.least} to {self.most} characters cannot be",
+                part=self.identifier,
+                hint=_BOUNDS,
+            )
+        if "" in (*self.stop, *self.excluding):
+            raise CompositionError(
+                "a text cannot be kept from the empty string",
+                part=self.identifier,
+                hint="Let stop and excluding be tuples of texts that are not empty",
+            )
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Sequence(Part):
+    """One part after the other."""
+
+    parts: tuple[Part, ...]
+
+    def __init__(self, *parts: Part) -> None:
+        object.__setattr__(self, "parts", parts)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Choice(Part):
+    """One of several parts. Where two could have written the same, it was the earlier one."""
+
+    options: tuple[Part, ...]
+
+    def __init__(self, *options: Part) -> None:
+        if not options:
+            raise CompositionError(
+                "a choice needs something to choose from",
+                part="choice",
+                hint="Leave out the choice, or name what to choose from",
+            )
+        object.__setattr__(self, "options", options)
+
+
+@dataclass(frozen=True, eq=False)
+class Optional(Part):
+    """A part, or nothing."""
+
+    part: Part
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Part):
+    """A part ``least`` to ``most`` times (``None``: no bound), ``between`` each two of them.
+
+    A part that can be empty cannot be repeated.
+    """
+
+    part: Part
+    _: KW_ONLY
+    least: int = 0
+    most: int | None = None
+    between: Part | None = None
+
+    def __post_init__(self) -> None:
+        if self.least < 0 or (self.most is not None and self.most < self.least):
+            raise CompositionError(
+                f"{self.least} to {self.most} times cannot be", part="loop", hint=_BOUNDS
+            )

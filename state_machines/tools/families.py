@@ -1,0 +1,39 @@
+"""**The table of families**: every known way in which models write tool calls, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from state_machines.errors import CompositionError
+from state_machines.tools.code_families import CODE_FAMILIES
+from state_machines.tools.json_families import JSON_FAMILIES
+from state_machines.tools.tagged_families import TAGGED_FAMILIES
+from state_machines.tools.tool_format import ToolFormat
+
+__all__ = ["FORMATS", "format_named"]
+
+FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
+    {entry.name: entry for entry in (*JSON_FAMILIES, *TAGGED_FAMILIES, *CODE_FAMILIES)}
+)
+"""All formats by name."""
+
+
+def format_named(name: str) -> ToolFormat:
+    """Return the format of that name.
+
+    Raises :class:`~state_machines.errors.CompositionError`, with the names that come near.
+
+    >>> format_named("hermes").start
+    '<tool_call>'
+    """
+    known = FORMATS.get(name.lower().replace("-", "_"))
+    if known is None:
+        near = get_close_matches(name.lower(), FORMATS, n=3, cutoff=0.5)
+        raise CompositionError(
+            f"there is no tool format {name!r}",
+            part=name,
+            hint=f"Perhaps {', '.join(near)}?" if near else f"Known are {', '.join(FORMATS)}",
+        )
+    return known

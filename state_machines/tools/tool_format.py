@@ -1,0 +1,294 @@
+"""How a family of models writes tool calls, and the language of its calls.
+
+A :class:`ToolFormat` is an entry of the table in :mod:`state_machines.tools.families`: texts and a
+notation, no code. :meth:`ToolFormat.calls` makes a part of an answer of it.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import uuid
+from collections.abc import Mapping
+from collections.abc import Sequence as Several
+from dataclasses import dataclass
+from keyword import iskeyword
+from secrets import choice as any_of
+from typing import Any, Literal
+
+from state_machines.errors import CompositionError, MarkerError, ToolNameError
+from state_machines.notations import Notation
+from state_machines.root.parts import Choice, Loop, Marker, Optional, Part, Sequence
+from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, ToolSignature
+from state_machines.vocabulary import Vocabulary
+
+__all__ = ["NO_DELIMITERS", "CallIds", "Delimiters", "ToolFormat"]
+
+_NAME = re.compile(r"\{name\}")
+_ID = "{id}"
+
+
+@dataclass(frozen=True)
+class Delimiters:
+    """Texts around a stretch of an answer; ``end`` is empty where an end token ends it."""
+
+    begin: str = ""
+    end: str = ""
+
+
+NO_DELIMITERS = Delimiters()
+
+
+@dataclass(frozen=True)
+class CallIds:
+    """How the calls of a family are identified.
+
+    ``pattern`` is what the model writes for ``{id}`` in the head or foot, ``template`` makes the id
+    of it (empty: it is no id). ``length`` is that of ids which are made up, of letters and digits;
+    ``None``: any will do.
+    """
+
+    pattern: str = ""
+    template: str = "{id}"
+    length: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolFormat:
+    r"""The tool calls of a family of models.
+
+    What is written is, where ``wraps`` is ``"each"``::
+
+        start head ARGUMENTS foot end [between] start head ARGUMENTS foot end …
+
+    and where it is ``"all"``::
+
+        start [opening] head ARGUMENTS foot [between] head ARGUMENTS foot … closing end
+
+    ``name``, ``models``
+        What the format is called, and the models that are trained to write it.
+    ``start``, ``end``
+        The marker that begins calls, at which free text stops, and the one that ends them. An
+        empty ``end``: calls end with their foot, or with the answer.
+    ``head``, ``foot``
+        With ``{name}`` for the tool's name and ``{id}`` for what :attr:`ids` describes. Any one of
+        the texts of ``foot`` ends the arguments; so with ``opening`` and ``between``.
+    ``notation``, ``avoid``
+        How arguments are written, and the texts that no string in them can contain.
+    ``without_arguments``
+        The format of calls without arguments, where this one's parser cannot read such calls.
+    ``parallel``
+        Whether there can be several calls.
+    ``names``
+        A pattern (of :mod:`re`) for the names that can be written. ``python_names``: they must
+        not be words of Python's either.
+    ``tokens``
+        Markers that must be single tokens of the vocabulary, as the models know no other way to
+        write them.
+    ``ids``
+        How calls are identified.
+    ``reasoning``, ``answer``, ``preamble``
+        What delimits reasoning (``None``: as the tokenizer says), the answer itself, and text
+        before a call. ``joint`` stands between two such stretches, or one and calls, ``finish``
+        after the last.
+    ``parser``
+        The module of ``mlx_lm.tool_parsers`` that reads these calls, if there is one.
+    """
+
+    name: str
+    models: str
+    start: str
+    end: str = ""
+    wraps: Literal["each", "all"]
+    opening: tuple[str, ...] = ("",)
+    head: str
+    foot: tuple[str, ...] = ("",)
+    between: tuple[str, ...] = ("",)
+    closing: str = ""
+    notation: Notation
+    avoid: tuple[str, ...] = ()
+    without_arguments: ToolFormat | None = None
+    parallel: bool = True
+    names: str = r"[A-Za-z0-9_.:/-]+"
+    python_names: bool = False
+    tokens: tuple[str, ...] = ()
+    ids: CallIds = CallIds()
+    reasoning: Delimiters | None = None
+    answer: Delimiters = NO_DELIMITERS
+    preamble: Delimiters = NO_DELIMITERS
+    joint: str = ""
+    finish: str = ""
+    parser: str | None = None
+
+    def calls(
+        self,
+        tools: Several[ToolSignature],
+        least: int = 1,
+        most: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Part:
+        """Return ``least`` to ``most`` calls of the tools (``None``: no bound).
+
+        ``options`` are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`, for
+        the arguments. Raises :class:`~state_machines.errors.CompositionError` where there are no
+        tools, or more calls are wanted than the format has, and
+        :class:`~state_machines.errors.ToolNameError` for a name that it cannot write and for two
+        tools of one name. Schemas are looked at when the part's machine is made.
+        """
+        if not tools:
+            raise CompositionError("there is no tool to call", part=self.name)
+        self._check_names(tools)
+        if not self.parallel:
+            most = 1
+        if most is not None and least > most:
+            raise CompositionError(
+                f"{least} calls are wanted, and there can be {most}",
+                part=self.name,
+                hint="" if self.parallel else "Models of this family call one tool at a time",
+            )
+        some = [call for tool in tools for call in self._ways_to_call(tool, options or {})]
+        call = Choice(*some) if len(some) > 1 else some[0]
+        between = _one_of(self.between)
+        if self.wraps == "each":
+            wrapped = Sequence(Marker(CALL, self.start), call)
+            return Loop(wrapped, least=least, most=most, between=between)
+        calls = Sequence(
+            Marker(CALL, self.start),
+            *((opening,) if (opening := _one_of(self.opening)) else ()),
+            Loop(call, least=max(least, 1), most=most, between=between),
+            *_markers(self.closing),
+            *_markers(self.end),
+        )
+        return calls if least else Optional(calls)
+
+    def check(self, vocabulary: Vocabulary) -> None:
+        """Raise :class:`~state_machines.errors.MarkerError` where a vocabulary cannot write this.
+
+        That is where it lacks one of :attr:`tokens`, and where a marker holds an end token, so that
+        the answer would end before it is complete. (A marker that *is* an end token may be the
+        last of an answer: the end itself is that marker.)
+        """
+        special = vocabulary.special_tokens
+        forms: set[bytes | None] | None = None
+        for marker in self.tokens:
+            if marker not in special:
+                forms = forms or set(vocabulary.token_bytes)
+                if marker.encode() not in forms:
+                    raise self._marker_error(marker, "is no token of the vocabulary")
+        ends = [name for name, token in special.items() if token in vocabulary.end_token_ids]
+        last = (self.end, self.answer.end, self.finish)
+        for marker in self._all_markers():
+            for end in ends:
+                if end in marker and not (marker == end and marker in last):
+                    raise self._marker_error(end, "ends every answer")
+
+    def _marker_error(self, marker: str, reason: str) -> MarkerError:
+        return MarkerError(
+            f"calls of the format {self.name!r} need {marker!r}, which {reason}",
+            family=self.name,
+            marker=marker,
+            hint=f"The format is that of {self.models}; choose another one",
+        )
+
+    def new_id(self, name: str, index: int) -> str:
+        """Return an id for the call number ``index`` (from 0) of an answer, in the family's way.
+
+        For calls whose id the model did not write.
+        """
+        if "{name}" in self.ids.template:
+            return self.ids.template.replace("{name}", name).replace(_ID, str(index))
+        if self.ids.length is None:
+            return f"call_{uuid.uuid4().hex[:24]}"
+        letters = string.ascii_letters + string.digits
+        return "".join(any_of(letters) for _ in range(self.ids.length))
+
+    def _check_names(self, tools: Several[ToolSignature]) -> None:
+        seen = set()
+        for tool in tools:
+            writable = re.fullmatch(self.names, tool.name) is not None
+            if writable and self.python_names:
+                writable = not any(iskeyword(word) for word in tool.name.split("."))
+            if not writable:
+                raise ToolNameError(
+                    f"the format {self.name!r} cannot write the name {tool.name!r}",
+                    part=tool.name,
+                    family=self.name,
+                    hint=f"Give the tool a name that matches {self.names}",
+                )
+            if tool.name in seen:
+                raise ToolNameError(
+                    f"two tools are called {tool.name!r}", part=tool.name, family=self.name
+                )
+            seen.add(tool.name)
+
+    def _ways_to_call(self, tool: ToolSignature, options: Mapping[str, Any]) -> list[Part]:
+        if self.without_arguments is None:
+            return [self._call(tool, self._arguments(tool, options))]
+        # Both name the same tool, so that who reads the calls need not know of this.
+        schema = {} if isinstance(tool.parameters, bool) else tool.parameters
+        some = {"minProperties": max(schema.get("minProperties", 0), 1)}
+        none = {"maxProperties": 0}
+        ways = []
+        for entry, bound in ((self, some), (self.without_arguments, none)):
+            bounded = {**schema, **bound} if tool.parameters is not False else False
+            arguments = entry._arguments(tool, options, bounded)
+            if arguments.is_satisfiable:
+                ways.append(entry._call(tool, arguments))
+        return ways or [self._call(tool, self._arguments(tool, options))]
+
+    def _arguments(
+        self,
+        tool: ToolSignature,
+        options: Mapping[str, Any],
+        schema: Mapping[str, Any] | bool | None = None,
+    ) -> Arguments:
+        return Arguments(
+            CALL,
+            tool=tool,
+            schema=tool.parameters if schema is None else schema,
+            notation=self.notation,
+            avoid=self.avoid,
+            options=options,
+        )
+
+    def _call(self, tool: ToolSignature, arguments: Arguments) -> Part:
+        before, has_id, after = self.head.partition(_ID)
+        head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.name, before), tool=tool)]
+        if has_id:
+            head += [self._id(tool), *_markers(_NAME.sub(lambda _: tool.name, after))]
+        feet = [self._foot(text, tool) for text in self.foot]
+        end = (Choice(*(Sequence(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
+        return Sequence(*head, arguments, *end)
+
+    def _foot(self, text: str, tool: ToolSignature) -> tuple[Part, ...]:
+        end = self.end if self.wraps == "each" else ""
+        before, has_id, after = text.partition(_ID)
+        if has_id:
+            return (*_markers(before), self._id(tool), CallEnd(CALL, after), *_markers(end))
+        if text:
+            return (CallEnd(CALL, text), *_markers(end))
+        return (CallEnd(CALL, end),) if end else ()
+
+    def _id(self, tool: ToolSignature) -> CallId:
+        return CallId(CALL, tool=tool, pattern=self.ids.pattern, template=self.ids.template)
+
+    def _all_markers(self) -> list[str]:
+        around = [self.answer, self.preamble, *([self.reasoning] if self.reasoning else [])]
+        return [
+            *(self.start, self.end, self.head, self.closing, self.joint, self.finish),
+            *(*self.opening, *self.foot, *self.between),
+            *(text for delimiters in around for text in (delimiters.begin, delimiters.end)),
+        ]
+
+
+def _markers(text: str) -> tuple[Marker, ...]:
+    return (Marker(CALL, text),) if text else ()
+
+
+def _one_of(texts: tuple[str, ...]) -> Part | None:
+    """Return the part that writes one of the texts; ``None`` where that is nothing at all."""
+    written = [Marker(CALL, text) for text in texts if text]
+    if not written:
+        return None
+    part = Choice(*written) if len(written) > 1 else written[0]
+    return Optional(part) if "" in texts else part

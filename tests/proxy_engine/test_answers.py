@@ -1,0 +1,389 @@
+"""Tools, reasoning, compositions and streams, with a tiny random model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+import pydantic
+import pytest
+
+from proxy_engine import (
+    EngineError,
+    Finished,
+    GenerationOptions,
+    InferenceEngine,
+    InvalidOptionError,
+    InvalidToolError,
+    PartialValue,
+    ReasoningDelta,
+    ReasoningOptions,
+    StateOptions,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from samplers import SamplingParameters
+from state_machines import (
+    CompositionError,
+    JsonSchemaStateMachine,
+    RegexStateMachine,
+    SchemaError,
+    StateMachine,
+)
+from state_machines.root import Choice, Marker, Optional, Sequence, Structured, SubState, Text
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 3}, "days": {"enum": [1, 2]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+ANSWER = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+    "additionalProperties": False,
+}
+
+
+def tool(name: str, parameters: Any = CITY) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+TOOLS = [tool("get"), tool("get_weather"), tool("none", {"type": "object", "maxProperties": 0})]
+
+
+def without_end(engine: InferenceEngine) -> dict[int, float]:
+    """A bias that keeps the model from ending by itself."""
+    return dict.fromkeys(engine.vocabulary.end_token_ids, -1000.0)
+
+
+def check_call(call: Any) -> None:
+    schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}
+    jsonschema.validate(call.arguments, schemas[call.name])
+    assert json.loads(call.raw) == {"name": call.name, "arguments": call.arguments}
+    assert call.id
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_required_calls_are_well_formed(roomy_engine: InferenceEngine, seed: int) -> None:
+    result = roomy_engine.generate(
+        "x",
+        tools=TOOLS,
+        tool_choice="required",
+        max_tool_calls=2,
+        temperature=1.0,
+        seed=seed,
+        max_tokens=300,
+    )
+    assert result.finish_reason == "tool_calls"
+    assert 1 <= len(result.tool_calls) <= 2
+    for call in result.tool_calls:
+        check_call(call)
+    assert len({call.id for call in result.tool_calls}) == len(result.tool_calls)
+    assert result.text == ""
+    assert result.parsed is None
+    whole = "".join(segment.text for segment in result.segments)
+    assert whole.count("<tool_call>") == len(result.tool_calls) == whole.count("</tool_call>")
+    assert {segment.identifier for segment in result.segments} == {"tool_call"}
+
+
+def test_a_named_tool_is_called(roomy_engine: InferenceEngine) -> None:
+    for choice in ("none", {"type": "function", "function": {"name": "none"}}):
+        result = roomy_engine.generate(
+            "x",
+            tools=TOOLS,
+            tool_choice=choice,
+            parallel_tool_calls=False,
+            max_tokens=60,
+            logit_bias=without_end(roomy_engine),
+        )
+        names = [call.name for call in result.tool_calls]
+        assert names == ([] if choice == "none" else ["none"])
+        assert result.finish_reason == ("length" if choice == "none" else "tool_calls")
+
+
+def test_without_parallel_calls_there_is_one(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate(
+        "x",
+        tools=TOOLS,
+        tool_choice="required",
+        parallel_tool_calls=False,
+        temperature=1.0,
+        seed=1,
+        max_tokens=200,
+    )
+    assert len(result.tool_calls) == 1
+
+
+def test_auto_lets_the_model_talk(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate(
+        "x",
+        tools=TOOLS,
+        max_tokens=12,
+        temperature=1.0,
+        seed=0,
+        logit_bias=without_end(roomy_engine),
+    )
+    assert result.finish_reason == "length"
+    assert result.text
+    assert result.tool_calls == ()
+    assert [segment.identifier for segment in result.segments] == ["text"]
+
+
+def test_answer_in_a_schema_or_call(roomy_engine: InferenceEngine) -> None:
+    seen = set()
+    for seed in range(12):
+        result = roomy_engine.generate(
+            "x",
+            tools=TOOLS,
+            response_format=ANSWER,
+            max_tool_calls=1,
+            temperature=1.5,
+            seed=seed,
+            max_tokens=200,
+        )
+        if result.finish_reason == "stop":
+            jsonschema.validate(result.parsed, ANSWER)
+            assert not result.tool_calls
+        else:
+            assert result.finish_reason == "tool_calls"
+            assert result.parsed is None
+            check_call(result.tool_calls[0])
+        seen.add(result.finish_reason)
+    assert seen == {"stop", "tool_calls"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reasoning_comes_before_the_answer(roomy_engine: InferenceEngine, seed: int) -> None:
+    result = roomy_engine.generate(
+        "x",
+        response_format=ANSWER,
+        reasoning=ReasoningOptions(least=3, most=20),
+        temperature=1.0,
+        seed=seed,
+    )
+    jsonschema.validate(result.parsed, ANSWER)
+    assert 3 <= len(result.reasoning) <= 20
+    assert json.loads(result.text) == result.parsed
+    marked = [(s.identifier, s.text) for s in result.segments if s.is_marker]
+    assert marked[0] == ("reasoning", "<think>")
+    assert ("reasoning", "</think>") in marked
+
+
+def test_reasoning_has_markers_of_ones_own(roomy_engine: InferenceEngine) -> None:
+    reasoning = ReasoningOptions(most=5, begin="```thoughts\n", end="\n```")
+    result = roomy_engine.generate("x", response_format={"const": 1}, reasoning=reasoning)
+    whole = "".join(segment.text for segment in result.segments)
+    assert whole.startswith("```thoughts\n")
+    assert "\n```" in whole
+    assert result.parsed == 1
+
+
+def test_a_stream_tells_all_and_takes_nothing_back(roomy_engine: InferenceEngine) -> None:
+    stream = roomy_engine.stream(
+        "x",
+        tools=TOOLS,
+        tool_choice="required",
+        max_tool_calls=2,
+        reasoning=ReasoningOptions(least=2, most=10),
+        temperature=1.0,
+        seed=4,
+        max_tokens=300,
+    )
+    *events, last = stream
+    assert isinstance(last, Finished)
+    result = last.result
+    assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == result.reasoning
+    for index, call in enumerate(result.tool_calls):
+        (started,) = [e for e in events if isinstance(e, ToolCallStarted) and e.index == index]
+        assert (started.id, started.name) == (call.id, call.name)
+        deltas = [e for e in events if isinstance(e, ToolCallDelta) and e.index == index]
+        assert json.loads("".join(e.arguments for e in deltas)) == call.arguments
+        (finished,) = [e for e in events if isinstance(e, ToolCallFinished) and e.index == index]
+        assert finished.arguments == call.arguments
+        own = [e for e in events if getattr(e, "index", None) == index]
+        assert own == [started, *deltas, finished]
+    assert not any("tool_call" in e.text for e in events if isinstance(e, TextDelta))
+
+
+def test_a_stream_shows_the_value_as_it_grows(roomy_engine: InferenceEngine) -> None:
+    schema = {"type": "array", "items": {"enum": ["ab", "cd"]}, "minItems": 3, "maxItems": 3}
+    *events, last = roomy_engine.stream("x", response_format=schema, temperature=1.0, seed=0)
+    values = [event.value for event in events if isinstance(event, PartialValue)]
+    assert isinstance(last, Finished)
+    assert values[-1] == last.result.parsed
+    assert [len(value) for value in values] == sorted(len(value) for value in values)
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == last.result.text
+
+
+def test_events_are_pydantic_models(roomy_engine: InferenceEngine) -> None:
+    for event in roomy_engine.stream("x", max_tokens=3):
+        assert isinstance(event, pydantic.BaseModel)
+
+
+def test_an_async_stream_is_the_same(roomy_engine: InferenceEngine) -> None:
+    options: Any = {"tools": TOOLS, "tool_choice": "required", "max_tool_calls": 1, "seed": 3}
+
+    async def run() -> list[Any]:
+        stream = await roomy_engine.astream("x", temperature=1.0, max_tokens=200, **options)
+        return [event async for event in stream]
+
+    *_, last = roomy_engine.stream("x", temperature=1.0, max_tokens=200, **options)
+    *_, other = asyncio.run(run())
+    assert other.result.token_ids == last.result.token_ids  # type: ignore[union-attr]
+
+
+def test_an_async_stream_can_be_left(engine: InferenceEngine) -> None:
+    async def run() -> None:
+        async with await engine.astream("x", max_tokens=400) as stream:
+            async for event in stream:
+                if isinstance(event, TextDelta):
+                    break
+
+    asyncio.run(run())
+    assert engine.generate("x", max_tokens=1).usage.completion_tokens == 1
+
+
+def test_a_cancelled_stream_gives_what_there_is(engine: InferenceEngine) -> None:
+    stream = engine.stream("x", max_tokens=400, temperature=1.0, seed=0)
+    texts = []
+    for event in stream:
+        if isinstance(event, TextDelta):
+            texts.append(event.text)
+            stream.cancel()
+        if isinstance(event, Finished):
+            assert event.result.finish_reason == "cancelled"
+            assert event.result.text.startswith(texts[0])
+            assert event.result.usage.completion_tokens < 400
+            return
+    raise AssertionError("there is a last event")
+
+
+def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> None:
+    x = roomy_engine.vocabulary.token_bytes.index(b"x")
+    y = roomy_engine.vocabulary.token_bytes.index(b"y")
+    result = roomy_engine.generate(
+        "x",
+        response_format={"type": "string", "minLength": 3, "maxLength": 3},
+        reasoning=ReasoningOptions(least=4),
+        states={
+            "reasoning": StateOptions(
+                sampling=SamplingParameters(logit_bias={x: 1000.0}), max_tokens=6
+            ),
+            "structured": StateOptions(sampling=SamplingParameters(logit_bias={y: 1000.0})),
+        },
+    )
+    assert result.reasoning == "xxxxxx"
+    assert result.parsed == "yyy"
+
+
+def test_default_options_hold_states_too(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    options = GenerationOptions(states={"text": StateOptions(max_tokens=3)}, max_tokens=20)
+    with InferenceEngine(tiny_model, tiny_tokenizer, options=options) as engine:
+        result = engine.generate("x", tools=[tool("a", ANSWER)])
+    assert result.finish_reason == "stop"
+    assert result.usage.completion_tokens <= 5
+
+
+@dataclass(frozen=True, eq=False)
+class Price(SubState):
+    """Some money: a sub-state that a user wrote."""
+
+    identifier: str = "price"
+
+    def machine(self) -> StateMachine:
+        return RegexStateMachine(r"\d{1,3}\.\d\d EUR")
+
+    def parse(self, text: str) -> Decimal:
+        return Decimal(text.removesuffix(" EUR"))
+
+
+def test_users_write_sub_states(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate("x", response_format=Price(), temperature=1.0, seed=0)
+    assert isinstance(result.parsed, Decimal)
+    assert result.text == f"{result.parsed} EUR"
+    assert result.segments[0].identifier == "price"
+
+
+def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> None:
+    flag = Structured(
+        "flag",
+        grammar=JsonSchemaStateMachine({"type": "boolean"}),
+        reader=json.loads,
+        begin="```json\n",
+        end="\n```",
+    )
+    answer = Sequence(Text("why", least=2, most=6), Marker("total", "\nTotal: "), Price(), flag)
+    result = roomy_engine.generate("x", response_format=answer, temperature=1.0, seed=2)
+    assert set(result.parsed) == {"price", "flag"}
+    assert isinstance(result.parsed["flag"], bool)
+    assert [s.identifier for s in result.segments if not s.is_marker] == ["why", "price", "flag"]
+    assert 2 <= len(result.segments[0].text) <= 6
+
+
+def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
+    answer = Choice(Price(), Structured("word", grammar=RegexStateMachine("yes|no")))
+    seen = {
+        tuple(s.identifier for s in result.segments)
+        for seed in range(10)
+        for result in [
+            roomy_engine.generate("x", response_format=answer, temperature=2.0, seed=seed)
+        ]
+    }
+    assert seen == {("price",), ("word",)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ({"tools": TOOLS, "tool_choice": "get_wether"}, InvalidOptionError, "get_weather"),
+        ({"tool_choice": "required"}, InvalidOptionError, "tool_choice"),
+        ({"tools": [*TOOLS, tool("get")]}, InvalidToolError, "get"),
+        ({"tools": [tool("a b")]}, InvalidToolError, "a b"),
+        ({"tools": [tool("bad", {"type": "object", "minProperties": -1})]}, SchemaError, "bad"),
+        (
+            {
+                "tools": [
+                    tool("void", {"type": "object", "properties": {"a": False}, "required": ["a"]})
+                ]
+            },
+            SchemaError,
+            "void",
+        ),
+        ({"response_format": Sequence(Optional(Price()), "x")}, CompositionError, "x"),
+        ({"reasoning": "yes"}, InvalidOptionError, "reasoning"),
+        ({"states": {"text": 1}}, InvalidOptionError, "states"),
+        ({"parallel_tool_calls": 3}, InvalidOptionError, "parallel_tool_calls"),
+        ({"max_tool_calls": 0}, InvalidOptionError, "max_tool_calls"),
+        ({"tools": "get"}, EngineError, "list"),
+    ],
+)
+def test_what_is_wrong_is_told_before_the_model_runs(
+    roomy_engine: InferenceEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: dict[str, Any],
+    error: type[Exception],
+    told: str,
+) -> None:
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise AssertionError("the model must not run")
+
+    monkeypatch.setattr("proxy_engine.request.generate_steps", forbidden)
+    with pytest.raises(error) as caught:
+        roomy_engine.generate("x", **arguments)
+    assert told in str(caught.value)
+
+
+def test_refused_schemas_name_tool_and_pointer(roomy_engine: InferenceEngine) -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"(a)\1"}}}
+    with pytest.raises(SchemaError) as caught:
+        roomy_engine.generate("x", tools=[tool("strange", parameters)])
+    assert "strange" in str(caught.value)
+    assert caught.value.pointer == "/properties/a/pattern"

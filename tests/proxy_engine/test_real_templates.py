@@ -1,0 +1,93 @@
+"""Conversations with tools through the chat templates of real models.
+
+``PROXY_ENGINE_TOKENIZERS`` names a folder with ``tokenizer.json`` and ``tokenizer_config.json``
+files at any depth; without it nothing is tested here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from proxy_engine import Interaction, ToolCall
+from proxy_engine.prompts import encode_prompt
+from proxy_engine.tools import Tool
+from proxy_engine.tools.format_text import tool_text_of
+from state_machines.tools import format_named
+
+FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
+FILES = [
+    path
+    for path in sorted(Path(FOLDER).rglob("tokenizer_config.json") if FOLDER else ())
+    if json.loads(path.read_text(encoding="utf-8")).get("chat_template")
+]
+
+pytestmark = pytest.mark.skipif(not FILES, reason="PROXY_ENGINE_TOKENIZERS names no templates")
+
+FIRST = ToolCall("call_0123456789", "get_weather", {"city": "Köln", "days": [1, None]})
+SECOND = ToolCall("abcdefghi", "get_time", {"zone": "CET"})
+TOOLS = [Tool(call.name, "Does things.").to_openai() for call in (FIRST, SECOND)]
+CONVERSATION = [
+    Interaction("system", "Be brief."),
+    Interaction("user", "How is it?"),
+    Interaction("assistant", "Looking.", tool_calls=[FIRST, SECOND]),
+    Interaction.tool_result(SECOND, "noon sharp"),
+    Interaction.tool_result(FIRST, {"sky": "clear"}),
+    Interaction("assistant", "Clear at noon."),
+    Interaction("user", "And then?"),
+    Interaction("assistant", tool_calls=[ToolCall("2", "get_time", {"zone": "UTC"})]),
+    Interaction.tool_result(ToolCall("2", "get_time"), "tea time"),
+]
+
+
+@pytest.fixture(scope="module", params=FILES, ids=lambda path: str(path.relative_to(FOLDER or ".")))
+def tokenizer(request: pytest.FixtureRequest) -> TokenizerWrapper:
+    """A real tokenizer with its chat template."""
+    path: Path = request.param
+    config = json.loads(path.read_text(encoding="utf-8"))
+    return TokenizerWrapper(
+        PreTrainedTokenizerFast(
+            tokenizer_object=Tokenizer.from_file(str(path.with_name("tokenizer.json"))),
+            chat_template=config["chat_template"],
+            bos_token="<bos>",
+            eos_token="<eos>",
+        )
+    )
+
+
+def written(tokenizer: TokenizerWrapper, prompt: Any, **given: Any) -> str:
+    text: str = tokenizer.decode(encode_prompt(prompt, tokenizer, **given))
+    return text
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_everything_is_in_the_prompt_in_its_order(
+    tokenizer: TokenizerWrapper, native: bool
+) -> None:
+    text = written(tokenizer, CONVERSATION, tools=TOOLS, native_tools=native)
+    assert "Be brief." in text
+    assert text.count("Does things.") == 2
+    rest = text[text.index("How is it?") :]
+    said = ["Looking.", "get_weather", "Köln", "get_time", "CET", "clear", "noon sharp"]
+    said += ["Clear at noon.", "And then?", "get_time", "UTC", "tea time"]
+    for word in said:
+        assert word in rest, word
+        rest = rest[rest.index(word) + len(word) :]
+
+
+def test_a_family_has_its_own_text(tokenizer: TokenizerWrapper) -> None:
+    own = tool_text_of(format_named("llama3"))
+    text = written(tokenizer, CONVERSATION, tools=TOOLS, tool_text=own, native_tools=False)
+    assert '{"name": "get_time", "parameters": {"zone": "UTC"}}' in text
+
+
+def test_the_conversation_goes_on(tokenizer: TokenizerWrapper) -> None:
+    prompt = [*CONVERSATION, Interaction("assistant", "It is")]
+    assert written(tokenizer, prompt, tools=TOOLS).rstrip().endswith("It is")

@@ -1,0 +1,215 @@
+"""The loop of answers and tools, with answers that are written beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import pydantic
+import pytest
+
+from proxy_engine import (
+    Interaction,
+    InvalidOptionError,
+    InvalidToolError,
+    PromptError,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolChoice,
+)
+from proxy_engine.prompts import to_messages
+from proxy_engine.tool_loop import ToolRun, arun_tools, run_tools
+
+
+@dataclass
+class Answered:
+    text: str = ""
+    tool_calls: Sequence[ToolCall] = ()
+    reasoning: str = ""
+    finish_reason: str = "stop"
+
+
+@dataclass
+class Script:
+    """Gives answers that are written beforehand, and remembers what it was asked."""
+
+    answers: list[Answered]
+    asked: list[tuple[list[dict[str, Any]], ToolChoice]] = field(default_factory=list)
+
+    def __call__(self, conversation: Sequence[Interaction], choice: ToolChoice) -> Answered:
+        self.asked.append((to_messages(conversation), choice))
+        return self.answers[len(self.asked) - 1]
+
+    async def later(self, conversation: Sequence[Interaction], choice: ToolChoice) -> Answered:
+        return self(conversation, choice)
+
+
+class Weather(pydantic.BaseModel):
+    sky: str
+    day: date
+
+
+def weather(city: str) -> Weather:
+    if city == "Atlantis":
+        raise LookupError("sunk")
+    return Weather(sky="clear", day=date(2026, 1, 2))
+
+
+async def add(x: int, y: int = 0) -> int:
+    return x + y
+
+
+def call(name: str, **arguments: Any) -> Answered:
+    return Answered(tool_calls=[ToolCall("call00001", name, arguments)], finish_reason="tool_calls")
+
+
+def run(script: Script, *given: Any, is_async: bool, **more: Any) -> ToolRun[Any]:
+    if is_async:
+        return asyncio.run(arun_tools(script.later, *given, **more))
+    return run_tools(script, *given, **more)
+
+
+both = pytest.mark.parametrize("is_async", [False, True])
+
+
+@both
+def test_calls_are_run_until_there_is_an_answer(is_async: bool) -> None:
+    script = Script(
+        [
+            Answered(
+                "Let me see.",
+                [ToolCall("1", "weather", {"city": "Bonn"}), ToolCall("2", "add", {"x": 1})],
+                reasoning="hm",
+            ),
+            call("add", x=1, y=2),
+            Answered("Clear."),
+        ]
+    )
+    turns: list[Interaction] = []
+    done = run(script, "How?", [weather, add], is_async=is_async, on_turn=turns.append)
+    assert done.result.text == "Clear."
+    assert (done.rounds, done.pending) == (2, ())
+    assert [turn.role.value for turn in done.conversation] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert list(done.conversation[1:]) == turns
+    asked, _ = script.asked[1]
+    assert asked[1]["content"] == "Let me see."
+    assert asked[1]["reasoning_content"] == "hm"
+    assert json.loads(asked[2]["content"]) == {"sky": "clear", "day": "2026-01-02"}
+    assert asked[2]["tool_call_id"] == "1"
+    assert asked[2]["name"] == "weather"
+    assert asked[3]["content"] == "1"
+    assert [choice.mode for _, choice in script.asked] == ["auto"] * 3
+    assert [Interaction.from_dict(turn.to_dict()) for turn in turns] == turns
+
+
+@both
+@pytest.mark.parametrize(
+    ("called", "said"),
+    [
+        (call("weather", city="Atlantis"), "LookupError: sunk"),
+        (call("weather", town="Bonn"), "town"),
+        (call("wether", city="Bonn"), "no tool 'wether'"),
+        (call("circular"), "ValueError"),
+    ],
+)
+def test_errors_are_given_to_the_model(is_async: bool, called: Answered, said: str) -> None:
+    def circular() -> Any:
+        value: list[Any] = []
+        value.append(value)
+        return value
+
+    script = Script([called, Answered("Sorry.")])
+    done = run(script, "How?", [weather, circular], is_async=is_async)
+    result = done.conversation[2]
+    assert said in json.loads(result.text)["error"]
+    assert result.metadata == {"is_error": True}
+    assert done.result.text == "Sorry."
+
+
+@both
+def test_at_the_end_the_model_must_answer(is_async: bool) -> None:
+    script = Script([call("add", x=1), call("add", x=2), Answered("3")])
+    done = run(script, "?", [add], is_async=is_async, tool_choice="add", max_rounds=2)
+    assert [choice.mode for _, choice in script.asked] == ["named", "auto", "none"]
+    assert done.rounds == 2
+    assert done.conversation[-1].text == "3"
+
+
+@both
+def test_tools_without_a_function_are_left_to_the_caller(is_async: bool) -> None:
+    own = ToolCall("1", "own", {})
+    script = Script([Answered("", [own, ToolCall("2", "add", {"x": 1})])])
+    done = run(script, "?", [Tool("own"), add], is_async=is_async)
+    assert done.pending == (own,)
+    assert [turn.role.value for turn in done.conversation] == ["user", "assistant", "tool"]
+    assert done.conversation[-1].tool_call_id == "2"
+    more = [*done.conversation, Interaction.tool_result(own, "done")]
+    assert [message["content"] for message in to_messages(more)][2:] == ["done", "1"]
+
+
+@both
+def test_who_cancels_wants_no_tools(is_async: bool) -> None:
+    cancelled = call("add", x=1)
+    cancelled.finish_reason = "cancelled"
+    done = run(Script([cancelled]), "?", [add], is_async=is_async)
+    assert len(done.conversation) == 2
+    assert [pending.name for pending in done.pending] == ["add"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", "plain"),
+        (None, "null"),
+        ({"a": (1, {"ä"})}, '{"a": [1, ["ä"]]}'),
+        (TextContent("t"), "t"),
+        (b"x", '"x"'),
+        (slice(1), '"slice(None, 1, None)"'),
+    ],
+)
+def test_what_tools_return(value: Any, text: str) -> None:
+    def give() -> Any:
+        return value
+
+    done = run_tools(Script([call("give"), Answered("ok")]), "?", [give])
+    assert done.conversation[2].text == text
+
+
+def test_prompts_of_all_forms() -> None:
+    turn = Interaction("user", "a")
+    for prompt in ("a", turn, [turn], [{"role": "user", "content": "a"}], [turn.to_dict()]):
+        done = run_tools(Script([Answered("b")]), prompt, [])  # type: ignore[arg-type]
+        assert [one.text for one in done.conversation] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"max_rounds": 0}, InvalidOptionError),
+        ({"max_rounds": True}, InvalidOptionError),
+        ({"tool_choice": "sub"}, InvalidOptionError),
+        ({"tools": [add, add]}, InvalidToolError),
+        ({"prompt": {"role": "user"}}, PromptError),
+        ({"prompt": [{"role": "user", "more": 1}]}, PromptError),
+    ],
+)
+def test_bad_input_is_noticed_before_anything_happens(
+    given: dict[str, Any], error: type[Exception]
+) -> None:
+    script = Script([])
+    with pytest.raises(error):
+        run_tools(script, **({"prompt": "?", "tools": [add]} | given))
+    assert script.asked == []

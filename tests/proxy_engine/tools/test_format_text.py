@@ -1,0 +1,90 @@
+"""Calls as plain text, in the way of families: their own readers read them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine.tools import Tool
+from proxy_engine.tools.format_text import tool_text_of
+from proxy_engine.tools.plain_text import PLAIN_TOOL_TEXT
+from state_machines.notations import JSON, PYTHONIC, PYTHONIC_JSON, QWEN_CODER
+from state_machines.tools import FORMATS, ToolFormat, format_named
+
+WRITTEN = sorted(
+    name for name, entry in FORMATS.items() if entry.notation in (JSON, PYTHONIC, PYTHONIC_JSON)
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab"), inner, max_size=3),
+    max_leaves=4,
+)
+calls = st.lists(
+    st.tuples(st.sampled_from(["f", "get_x"]), st.dictionaries(st.sampled_from("xyz"), values)),
+    min_size=1,
+    max_size=3,
+)
+
+
+def test_the_default_is_that_of_hermes() -> None:
+    text = tool_text_of(format_named("hermes"))
+    tools = [Tool("f").to_openai()]
+    both: list[tuple[str, dict[str, Any]]] = [("f", {"x": "ä"}), ("g", {})]
+    assert text.describe(tools) == PLAIN_TOOL_TEXT.describe(tools)
+    assert text.write_calls(both) == PLAIN_TOOL_TEXT.write_calls(both)
+    assert text.write_result("f", "1") == PLAIN_TOOL_TEXT.write_result("f", "1")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@given(written=calls)
+def test_the_notation_reads_what_is_written(
+    name: str, written: list[tuple[str, dict[str, Any]]]
+) -> None:
+    entry = format_named(name)
+    text = tool_text_of(entry).write_calls(written[:1])
+    tool, arguments = written[0]
+    head = entry.start + (entry.opening[0] if entry.wraps == "all" else "")
+    head += entry.head.replace("{name}", tool).replace("{id}", "0")
+    assert text.startswith(head)
+    tail = entry.foot[0] + (entry.closing if entry.wraps == "all" else "") + entry.end
+    assert text.endswith(tail)
+    assert entry.notation.read(text[len(head) : len(text) - len(tail)]) == arguments
+
+
+@given(written=calls)
+def test_mlx_lm_reads_what_is_written(written: list[tuple[str, dict[str, Any]]]) -> None:
+    parser = importlib.import_module("mlx_lm.tool_parsers.json_tools")
+    text = tool_text_of(format_named("hermes")).write_calls(written[:1])
+    inner = text.removeprefix(parser.tool_call_start).removesuffix(parser.tool_call_end)
+    name, arguments = written[0]
+    assert parser.parse_tool_call(inner, None) == {"name": name, "arguments": arguments}
+
+
+def test_python_words() -> None:
+    pythonic = ToolFormat(
+        name="test",
+        models="none",
+        start="```tool_code\n",
+        wraps="all",
+        head="{name}(",
+        notation=PYTHONIC,
+        foot=(")",),
+        between=("\n",),
+        end="\n```",
+    )
+    text = tool_text_of(pythonic)
+    assert text.write_calls([("f", {"a": [True, None, "x\n"], "b": {"c": 1.5}}), ("g", {})]) == (
+        '```tool_code\nf(a=[True, None, "x\\n"], b={"c": 1.5})\ng()\n```'
+    )
+    assert "```tool_code\n<its name>(<name>=<value>, …)\n```" in text.describe([])
+
+
+def test_others_have_the_default() -> None:
+    tagged = ToolFormat(
+        name="test", models="none", start="<t>", wraps="each", head="{name}", notation=QWEN_CODER
+    )
+    assert tool_text_of(tagged) is PLAIN_TOOL_TEXT

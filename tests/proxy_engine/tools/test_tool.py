@@ -1,0 +1,255 @@
+"""Tools: what they are made of, how they are called, which schemas they have."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+import pytest
+
+from proxy_engine import InvalidToolError, ToolArgumentsError, ToolSchemaError
+from proxy_engine.tools import (
+    Tool,
+    resolve_tool,
+    resolve_tools,
+    tool_from_openai,
+    tool_from_type,
+    tool_schema_errors,
+)
+from state_machines import JsonSchemaStateMachine
+from state_machines.errors import SchemaError, UnsupportedSchemaError
+
+SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+DEFINITION = {
+    "type": "function",
+    "function": {"name": "f", "description": "F.", "parameters": SCHEMA, "strict": True},
+}
+
+
+class Book(pydantic.BaseModel):
+    """Order a book.
+
+    Attributes:
+        title: What is on its cover.
+    """
+
+    title: str
+    copies: int = pydantic.Field(1, ge=1, description="how many")
+
+    @pydantic.field_validator("title")
+    @classmethod
+    def _not_blank(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("blank")
+        return value
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Double(pydantic.BaseModel):
+    n: int
+
+    def __call__(self) -> int:
+        return 2 * self.n
+
+
+def greet(name: str) -> str:
+    """Greet."""
+    return f"hello {name}"
+
+
+def test_openai_dicts_of_both_forms() -> None:
+    flat = {"type": "function", **DEFINITION["function"]}  # type: ignore[dict-item]
+    tool = tool_from_openai(DEFINITION)
+    assert tool == tool_from_openai(flat) == Tool("f", "F.", SCHEMA, True)
+    assert tool.to_openai() == DEFINITION
+    assert tool_from_openai(tool.to_openai()) == tool
+
+
+def test_parameters_are_a_copy() -> None:
+    given: dict[str, Any] = {"type": "object", "properties": {}}
+    tool = Tool("f", parameters=given)
+    given["properties"]["x"] = {}
+    tool.to_openai()["function"]["parameters"]["properties"]["y"] = {}
+    assert tool.parameters == {"type": "object", "properties": {}}
+
+
+def test_without_parameters_none_are_taken() -> None:
+    tool = tool_from_openai({"type": "function", "function": {"name": "f", "parameters": None}})
+    assert tool.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def test_a_dict_with_a_function() -> None:
+    tool = tool_from_openai(DEFINITION, lambda x: x + 1)
+    assert tool.invoke({"x": 1}) == 2
+    for arguments in ({}, {"x": "1"}, {"x": float("nan")}):
+        with pytest.raises(ToolArgumentsError):
+            tool.invoke(arguments)
+    with pytest.raises(InvalidToolError, match="no function"):
+        tool_from_openai(DEFINITION).invoke({"x": 1})
+
+
+def test_a_model_is_a_tool() -> None:
+    tool = tool_from_type(Book)
+    assert (tool.name, tool.description, tool.function) == ("Book", "Order a book.", None)
+    assert tool.parameters == {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "What is on its cover."},
+            "copies": {
+                "type": "integer",
+                "default": 1,
+                "minimum": 1,
+                "description": "how many",
+            },
+        },
+        "required": ["title"],
+        "additionalProperties": False,
+    }
+    assert tool.validate({"title": "T"}) == Book(title="T")
+    with pytest.raises(ToolArgumentsError, match="blank"):
+        tool.validate({"title": " "})
+    assert tool_from_type(Book, function=lambda book: book.title).invoke({"title": "T"}) == "T"
+
+
+def test_a_dataclass_is_a_tool() -> None:
+    tool = tool_from_type(Point, function=lambda point: point)
+    assert tool.description == ""
+    assert tool.invoke({"x": 1}) == Point(1)
+    with pytest.raises(ToolArgumentsError):
+        tool.invoke({"x": "one"})
+
+
+def test_a_model_that_can_be_called_is_called() -> None:
+    assert tool_from_type(Double).invoke({"n": 2}) == 4
+    with pytest.raises(InvalidToolError):
+        tool_from_type(Book).invoke({"title": "T"})
+
+
+async def later(x: int) -> int:
+    await asyncio.sleep(0)
+    return x + 1
+
+
+def test_async_functions() -> None:
+    tool, sync_tool = resolve_tools([later, greet])
+    assert tool.invoke({"x": 1}) == 2
+
+    async def inside() -> Any:
+        # As in a notebook, where an event loop is running already.
+        return (
+            tool.invoke({"x": 1}),
+            await tool.ainvoke({"x": 2}),
+            await sync_tool.ainvoke({"name": "n"}),
+        )
+
+    assert asyncio.run(inside()) == (2, 3, "hello n")
+
+
+def test_errors_of_a_function_are_its_own() -> None:
+    async def fails() -> None:
+        raise LookupError("gone")
+
+    async def inside() -> None:
+        resolve_tool(fails).invoke({})
+
+    with pytest.raises(LookupError):
+        resolve_tool(fails).invoke({})
+    with pytest.raises(LookupError):
+        asyncio.run(inside())
+
+
+def test_a_mixed_list() -> None:
+    tools = resolve_tools([DEFINITION, Book, Point, greet, Tool("g"), tool_from_type(Double)])
+    assert [tool.name for tool in tools] == ["f", "Book", "Point", "greet", "g", "Double"]
+    assert resolve_tools(None) == resolve_tools([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "index", "name", "said"),
+    [
+        ([greet, Tool("greet")], 1, "greet", "already.*It is tool 0"),
+        ([greet, 5], 1, None, "5 is not a tool"),
+        ([int], 0, None, "class int"),
+        ([{"type": "retrieval"}], 0, None, "retrieval"),
+        ([{"name": "f", "parameters": {}}], 0, "f", "None"),
+        ([{"type": "function"}], 0, None, "no name"),
+        ([{"type": "function", "function": "f"}], 0, None, "not an object"),
+        ([{"type": "function", "name": "f", "input_schema": {}}], 0, "f", "input_schema"),
+        ([{"type": "function", "function": {"name": "a b"}}], 0, "a b", "no name for a tool"),
+        ([{"type": "function", "function": {"name": "x" * 65}}], 0, "x" * 65, "no name"),
+        ([{"type": "function", "function": {"name": 5}}], 0, None, "no name for"),
+        ([{"type": "function", "name": "f", "strict": "yes"}], 0, "f", "strict"),
+        ([{"type": "function", "name": "f", "description": 1}], 0, "f", "description"),
+        ([{"type": "function", "name": "f", "parameters": []}], 0, "f", "not a JSON Schema"),
+        ([{"type": "function", "name": "f", "parameters": {"a": {1}}}], 0, "f", "not JSON"),
+        ([{"type": "function", "name": "f", "parameters": {"type": "array"}}], 0, "f", "/type"),
+        (greet, None, None, "in a list"),
+        ("greet", None, None, "in a list"),
+        (DEFINITION, None, None, "in a list"),
+    ],
+)
+def test_lists_that_are_refused(given: Any, index: int | None, name: str | None, said: str) -> None:
+    with pytest.raises(InvalidToolError, match=said) as caught:
+        resolve_tools(given)
+    assert (caught.value.index, caught.value.tool) == (index, name)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (SCHEMA, SCHEMA),
+        ({}, {"type": "object"}),
+        ({"type": ["null", "object"]}, {"type": "object"}),
+        (
+            {"$defs": {"A": SCHEMA}, "$ref": "#/$defs/A"},
+            {"$defs": {"A": SCHEMA}, "$ref": "#/$defs/A", "type": "object"},
+        ),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "definitions": {"A": SCHEMA},
+                "$ref": "#/definitions/A",
+                "minProperties": 9,
+            },
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "definitions": {"A": SCHEMA},
+                "type": "object",
+                "allOf": [{"$ref": "#/definitions/A"}],
+            },
+        ),
+    ],
+)
+def test_arguments_are_objects(schema: Any, expected: Any) -> None:
+    assert Tool("f", parameters=schema).arguments_schema == expected
+
+
+def test_a_refused_schema_names_tool_and_pointer() -> None:
+    tool = Tool("f", parameters={"properties": {"x": {"$dynamicRef": "#nowhere"}}})
+    with pytest.raises(ToolSchemaError) as caught, tool_schema_errors(tool, 3):
+        JsonSchemaStateMachine(tool.arguments_schema)
+    error = caught.value
+    assert isinstance(error, SchemaError)
+    assert isinstance(error, InvalidToolError)
+    assert isinstance(error.__cause__, SchemaError)
+    assert (error.tool, error.index) == ("f", 3)
+    assert error.pointer.startswith("/properties/x")
+    assert "#/properties/x" in str(error)
+    assert "tool 3 'f'" in str(error)
+    assert error.at(4).index == 4
+    assert error.at(4).pointer == error.pointer
+    assert error.located("/a", "b").pointer == "/a"
+
+
+def test_other_errors_of_schemas_pass_once() -> None:
+    with pytest.raises(ToolSchemaError) as caught, tool_schema_errors(Tool("f")):
+        raise UnsupportedSchemaError("no", hint="Why.")
+    assert not caught.value.is_located
+    assert caught.value.hint == "Why."

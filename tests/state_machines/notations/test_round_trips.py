@@ -1,0 +1,222 @@
+"""What is generated is read back: by the notation, by mlx-lm's parser, and as the schema says."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from judging import Judge
+from notation_families import FAMILIES, Family, is_same, names_in
+from schema_strategies import (
+    crowded_objects,
+    examples,
+    json_values,
+    object_schemas,
+    schemas,
+    values_near,
+)
+from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
+
+from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.errors import InvalidSchemaError
+from state_machines.grammar.node import live_bytes
+from state_machines.json_schema.objects.object_shape import word_in
+from state_machines.notations import FUNCTION_GEMMA, GEMMA4, Arguments
+
+pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
+
+VOCABULARY = small_vocabulary()
+SCHEMAS = st.one_of(
+    object_schemas(),
+    crowded_objects(),
+    schemas().map(lambda schema: {**schema, "type": "object"}),
+)
+FAMILY = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
+
+
+def compiled(family: Family, schema: Any, **options: Any) -> Arguments:
+    """Compile, or pass over a schema that is refused by name."""
+    try:
+        return family.notation.arguments(schema, **options)
+    except UnsatisfiableSchemaError:
+        event("unsatisfiable")
+    except UnsupportedSchemaError as error:
+        event(f"refused: {error.what[:60]}")
+    except InvalidSchemaError:
+        event("an empty loop")
+    assume(False)
+    raise AssertionError
+
+
+def walked(arguments: Arguments, seed: int) -> str | None:
+    """Write a text at random; ``None`` where no end is near."""
+    random, state, text = Random(seed), arguments.node, b""
+    for _ in range(random.choice((5, 40, 120))):
+        choices = live_bytes(state)
+        if state.nullable and (not choices or random.random() < 0.1):
+            break
+        assert choices, f"dead end after {text!r}"
+        byte = random.choice(choices)
+        state = state.derivative(byte)
+        text += bytes((byte,))
+    ending = an_ending(state)
+    return None if ending is None else (text + ending).decode()
+
+
+def admits(judge: Judge, value: Any) -> bool:
+    """Ask the judge, who does not come back from an empty loop of references."""
+    try:
+        return judge.admits(value)
+    except RecursionError:
+        assume(False)
+        raise
+
+
+@FAMILY
+@examples(60)
+@given(SCHEMAS, st.sampled_from(("schema", "any")), st.integers(0, 2**32))
+def test_what_is_written_is_read_back(family: Family, schema: Any, order: Any, seed: int) -> None:
+    arguments = compiled(family, schema, property_order=order)
+    text = walked(arguments, seed)
+    if text is None:
+        event("too far from the end")
+        return
+    value = arguments.read(text)
+    assert admits(Judge(schema), value), (text, value)
+    if family.parser and (value or family.parses_no_arguments):
+        assert is_same(family.parsed(text, arguments.parser_schema), value), text
+
+
+@FAMILY
+@examples(60)
+@given(st.data())
+def test_what_the_template_writes_is_matched(family: Family, data: st.DataObject) -> None:
+    schema = data.draw(SCHEMAS)
+    arguments = compiled(family, schema, property_order="any")
+    judge = Judge(schema)
+    notation = family.notation
+    names = getattr(notation, "name_language", None)
+    for _ in range(3):
+        value = data.draw(
+            st.one_of(
+                values_near(schema), st.dictionaries(st.sampled_from("ab"), json_values, max_size=2)
+            )
+        )
+        if not isinstance(value, dict) or not admits(judge, value):
+            continue
+        written = names_in(value) if notation is GEMMA4 else value
+        if names is not None and not all(word_in(names, name) for name in written):
+            continue
+        if notation is FUNCTION_GEMMA and any(isinstance(v, list | dict) for v in value.values()):
+            continue
+        texts = [
+            text for text in family.template(value) if _is_read(family, arguments, text, value)
+        ]
+        event(f"can be written: {bool(texts)}")
+        assert not texts or any(arguments.node.matches(text.encode()) for text in texts), texts
+
+
+def _is_read(family: Family, arguments: Arguments, text: str, value: Any) -> bool:
+    try:
+        if not is_same(arguments.read(text), value):
+            return False
+    except ValueError:
+        return False
+    if family.parser is None or not (value or family.parses_no_arguments):
+        return True
+    return is_same(family.parsed(text, arguments.parser_schema), value)
+
+
+@FAMILY
+@examples(15)
+@given(SCHEMAS, st.integers(0, 2**32))
+def test_masks_are_those_of_all_tokens(family: Family, schema: Any, seed: int) -> None:
+    arguments = compiled(family, schema)
+    text = walked(arguments, seed)
+    assume(text is not None)
+    matcher, random = Matcher(arguments.node, VOCABULARY), Random(seed)
+    for _ in range(12):
+        expected = brute_force_mask(matcher.state, VOCABULARY)
+        assert (matcher.allowed_tokens() == expected).all()
+        plain = [t for t in expected.nonzero()[0].tolist() if t not in VOCABULARY.end_token_ids]
+        if not plain:
+            return
+        matcher.advance(random.choice(plain))
+
+
+PIECES = (
+    *(
+        "null",
+        "Null",
+        "None",
+        "True",
+        "true",
+        "NaN",
+        "set",
+        "()",
+        "5",
+        "-",
+        ".",
+        "e",
+        "b'",
+        "'",
+        '"',
+    ),
+    *(
+        " ",
+        "\n",
+        "\x1c",
+        "\u3000",
+        "\ufeff",
+        "\x00",
+        "0",
+        "\x7f",
+        "\u2028",
+        "\\",
+        "\\u0041",
+        "a",
+        "é",
+    ),
+    *("😀", ",", ":", "{", "}", "[", "]", "(", ")", "=", "<", "</", ">", "#", "f", "x"),
+    *("<escape>", "<esc", "ape>", '<|"|>', '<|"', "|>", "</parameter>", "</param", "eter>"),
+    *("<parameter=", "</arg_value>", "</arg_", "value>", "<arg_key>", "</longcat_arg_value>"),
+    *("</invoke>", "</function>", "</｜DSML｜parameter>", "｜DSML｜", "parameter>", 'true">'),
+)
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
+OF_TEXTS: list[dict[str, Any]] = [
+    {"type": "string"},
+    {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    {},
+    {"type": ["string", "integer"]},
+    {"type": "array", "items": {"type": "string"}},
+    {"type": "object"},
+]
+
+
+@FAMILY
+@examples(150)
+@given(TEXTS, st.sampled_from(OF_TEXTS), st.sampled_from("ab"))
+def test_texts_out_of_pieces_of_markers(family: Family, text: str, schema: Any, name: str) -> None:
+    if family.notation is FUNCTION_GEMMA and schema.get("type") in ("array", "object"):
+        return
+    # What is not called "a" the schema does not list.
+    arguments = family.notation.arguments({"type": "object", "properties": {"a": schema}})
+    judge = Judge({"type": "object", "properties": {"a": schema}})
+    value: Any = {"array": [text, text], "object": {"b": text}}.get(str(schema.get("type")), text)
+    is_written = False
+    may_be_written = False
+    for written in family.template({name: value}):
+        may_be_written |= _is_read(family, arguments, written, {name: value})
+        if not arguments.node.matches(written.encode()):
+            continue
+        is_written = True
+        found = arguments.read(written)
+        assert judge.admits(found)
+        if family.parser is not None:
+            assert is_same(family.parsed(written, arguments.parser_schema), found), written
+    avoid = getattr(family.notation, "avoid", ())
+    event(f"written: {is_written}")
+    assert is_written or not may_be_written or any(end in text for end in avoid)

@@ -1,0 +1,408 @@
+"""What families' parsers read as something else, text by text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from notation_families import FAMILIES, is_same
+
+from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError, Vocabulary
+from state_machines.matcher import Matcher
+from state_machines.notations import (
+    DSML,
+    FUNCTION_GEMMA,
+    GEMMA4,
+    GLM,
+    GLM_COMPACT,
+    JSON,
+    LONGCAT,
+    MINIMAX,
+    PYTHONIC,
+    PYTHONIC_JSON,
+    QWEN_CODER,
+    Notation,
+    TaggedNotation,
+)
+
+BY_NOTATION = {family.notation: family for family in FAMILIES}
+TAGGED = [QWEN_CODER, MINIMAX, GLM, GLM_COMPACT, LONGCAT]
+
+TEXT = {"type": "string"}
+TEXT_OR_NULL = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+ANYTHING: dict[str, Any] = {}
+
+
+def of_a(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": schema}, "additionalProperties": False, **more}
+
+
+def tagged(notation: TaggedNotation, value: str, name: str = "a") -> str:
+    return f"{notation.before_name}{name}{notation.after_name}{value}{notation.after_value}"
+
+
+def assert_reads(notation: Notation, schema: Any, text: str, value: dict[str, Any]) -> None:
+    """The text is written, and read as the value, by the notation and by mlx-lm."""
+    family = BY_NOTATION[notation]
+    arguments = notation.arguments(schema)
+    assert arguments.node.matches(text.encode()), text
+    assert is_same(arguments.read(text), value), arguments.read(text)
+    if family.parser is not None and (value or family.parses_no_arguments):
+        pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
+        assert is_same(family.parsed(text, arguments.parser_schema), value)
+
+
+def assert_not_written(notation: Notation, schema: Any, *texts: str) -> None:
+    node = notation.node(schema)
+    for text in texts:
+        assert not node.matches(text.encode()), text
+
+
+NAMED = {"ids": lambda notation: notation.name}
+
+
+@pytest.mark.parametrize("notation", TAGGED, **NAMED)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5",
+        "true",
+        "",
+        "{}",
+        '"quoted"',
+        "a\n\nb",
+        "<parameter=b>",
+        "</arg_key><arg_value>",
+        "</parameter",
+        "</arg_value</longcat_arg_value",
+        "x <",
+        "</function>",
+        "a'b\"c\\d",
+        "nullable",
+        "é€😀",
+        "\x00\x7f",
+        "NaN",
+    ],
+)
+def test_strings_are_raw_where_nothing_else_is_due(notation: TaggedNotation, text: str) -> None:
+    assert_reads(notation, of_a(TEXT), tagged(notation, text), {"a": text})
+
+
+@pytest.mark.parametrize("notation", [*TAGGED, DSML], **NAMED)
+@pytest.mark.parametrize("schema", [TEXT, TEXT_OR_NULL, ANYTHING, {"type": "object"}])
+def test_no_value_ends_early(notation: TaggedNotation, schema: Any) -> None:
+    for end in (notation.closing, *notation.avoid):
+        values = (f"a{end}b", {end: 1})
+        hidden = [f"a{end}b", *(json.dumps(value, ensure_ascii=False) for value in values)]
+        mark = [f'{kind}">{text}' for kind in ("true", "false") for text in hidden]
+        texts = mark if notation.says_string else hidden
+        assert_not_written(notation, of_a(schema), *(tagged(notation, text) for text in texts))
+
+
+@pytest.mark.parametrize("notation", [QWEN_CODER, MINIMAX], **NAMED)
+def test_null_is_null_in_whatever_case(notation: TaggedNotation) -> None:
+    for text in ("null", "NULL", "Null"):
+        assert_not_written(notation, of_a(TEXT), tagged(notation, text))
+    assert_reads(notation, of_a(TEXT_OR_NULL), tagged(notation, "null"), {"a": None})
+    assert_reads(notation, of_a(TEXT_OR_NULL), tagged(notation, "None"), {"a": "None"})
+    assert_reads(notation, of_a(TEXT_OR_NULL), tagged(notation, "nil"), {"a": "nil"})
+    assert_reads(notation, of_a(ANYTHING), tagged(notation, '"null"'), {"a": "null"})
+
+
+@pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
+def test_a_string_called_null_is_one_where_the_parser_is_told(notation: TaggedNotation) -> None:
+    assert_reads(notation, of_a(TEXT), tagged(notation, "null"), {"a": "null"})
+
+
+@pytest.mark.parametrize("notation", [MINIMAX, GLM, GLM_COMPACT, LONGCAT], **NAMED)
+def test_white_space_that_is_stripped_is_not_written(notation: TaggedNotation) -> None:
+    padded = (" a", "a ", "\n", "a\n", "\x1ca", "a\x85", "\u3000")
+    assert_not_written(notation, of_a(TEXT), *(tagged(notation, text) for text in padded))
+    assert_reads(notation, of_a(ANYTHING), tagged(notation, '" a "'), {"a": " a "})
+
+
+def test_white_space_stays_where_a_line_is_all_that_is_stripped() -> None:
+    for text in ("\n", " a ", "\n\n", "a\n"):
+        assert_reads(QWEN_CODER, of_a(TEXT), tagged(QWEN_CODER, text), {"a": text})
+
+
+@pytest.mark.parametrize("notation", TAGGED, **NAMED)
+@pytest.mark.parametrize(
+    "value", [5, 12345678901234567890, 0.25, True, None, [], {"b": ["x", None]}, "5", " ", "true"]
+)
+def test_json_is_read_whatever_the_property_is(notation: TaggedNotation, value: Any) -> None:
+    text = tagged(notation, json.dumps(value))
+    assert_reads(notation, of_a(ANYTHING), text, {"a": value})
+    if not isinstance(value, str):
+        schema = {"enum": [value, 77]}
+        assert_reads(notation, of_a(schema), text, {"a": value})
+
+
+@pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
+def test_what_is_no_literal_needs_no_quotes(notation: TaggedNotation) -> None:
+    for text in ("Hello, world (again)", "nullable", "é", "setting (a)", "/tmp/x", "Nonesuch", "a"):
+        assert_reads(notation, of_a(TEXT_OR_NULL), tagged(notation, text), {"a": text})
+    literals = ["5", "-1", ".5", "(1, 2)", "[1]", "'a'", "None", "True", "NaN", "b'a'", "Rb'a'"]
+    for text in (*literals, "set()", "set ( )", "# a\n5", "true", '"a', "None, None", "\\\n5"):
+        assert_not_written(notation, of_a(TEXT_OR_NULL), tagged(notation, text))
+
+
+def test_python_words_for_whole_values() -> None:
+    for text, value in (("True", True), ("False", False), ("None", None)):
+        assert_reads(QWEN_CODER, of_a(ANYTHING), tagged(QWEN_CODER, text), {"a": value})
+    assert_not_written(QWEN_CODER, of_a(ANYTHING), tagged(QWEN_CODER, "[True]"))
+
+
+@pytest.mark.parametrize("notation", [QWEN_CODER, MINIMAX], **NAMED)
+def test_unlisted_properties_are_strings_to_the_parser(notation: TaggedNotation) -> None:
+    assert_reads(notation, {"type": "object"}, tagged(notation, "5", "b"), {"b": "5"})
+    assert_reads(notation, {"type": "object"}, tagged(notation, "null", "b"), {"b": None})
+    numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert_not_written(notation, numbers, tagged(notation, "5", "b"))
+    with pytest.raises(UnsatisfiableSchemaError, match="can be written"):
+        notation.node({**numbers, "minProperties": 1})
+
+
+@pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
+def test_unlisted_properties_are_literals_to_the_parser(notation: TaggedNotation) -> None:
+    assert_reads(notation, {"type": "object"}, tagged(notation, "5", "b"), {"b": 5})
+    assert_reads(notation, {"type": "object"}, tagged(notation, '"5"', "b"), {"b": "5"})
+    assert_reads(notation, {"type": "object"}, tagged(notation, "five", "b"), {"b": "five"})
+
+
+def test_a_property_is_raw_only_if_it_is_a_string_in_every_alternative() -> None:
+    schema = {
+        "anyOf": [
+            {"properties": {"a": {"type": "integer"}, "k": {"const": "number"}}},
+            {"properties": {"a": {"type": "string"}, "k": {"const": "text"}}},
+        ],
+        "type": "object",
+        "required": ["a", "k"],
+    }
+    number = tagged(QWEN_CODER, "5") + tagged(QWEN_CODER, "number", "k")
+    text = tagged(QWEN_CODER, '"5"') + tagged(QWEN_CODER, "text", "k")
+    assert_reads(QWEN_CODER, schema, number, {"a": 5, "k": "number"})
+    assert_reads(QWEN_CODER, schema, text, {"a": "5", "k": "text"})
+    assert_not_written(
+        QWEN_CODER, schema, tagged(QWEN_CODER, "5") + tagged(QWEN_CODER, "text", "k")
+    )
+
+
+@pytest.mark.parametrize("notation", [*TAGGED, DSML], **NAMED)
+def test_constraints_hold_for_raw_strings(notation: TaggedNotation) -> None:
+    mark = 'true">' if notation.says_string else ""
+    for schema, admitted, refused in (
+        ({"type": "string", "maxLength": 3}, "a😀b", "abcd"),
+        ({"type": "string", "pattern": "^[0-9]+$"}, "12", "1a"),
+        ({"enum": ["x", 'q"']}, 'q"', 'q\\"'),
+        ({"type": "string", "format": "date"}, "2024-02-29", "2023-02-29"),
+    ):
+        assert_reads(notation, of_a(schema), tagged(notation, mark + admitted), {"a": admitted})
+        assert_not_written(notation, of_a(schema), tagged(notation, mark + refused))
+
+
+@pytest.mark.parametrize("notation", [*TAGGED, DSML, PYTHONIC], **NAMED)
+def test_no_name_comes_twice_and_required_ones_come(notation: Notation) -> None:
+    schema = {"type": "object", "additionalProperties": TEXT, "required": ["a"], "maxProperties": 2}
+    mark = 'true">' if notation is DSML else ""
+
+    def written(*names: str) -> str:
+        if isinstance(notation, TaggedNotation):
+            return notation.between.join(tagged(notation, f"{mark}x", name) for name in names)
+        return ", ".join(f'{name}="x"' for name in names)
+
+    assert_reads(notation, schema, written("a", "b"), {"a": "x", "b": "x"})
+    assert_not_written(
+        notation, schema, written("a", "a"), written("b"), written("a", "b", "b"),
+        written("a", "b", "c"), written(),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"twice|repeated"):
+        notation.read(written("a", "a"), schema)
+
+
+@pytest.mark.parametrize(
+    "notation", [JSON, *TAGGED, DSML, PYTHONIC, GEMMA4, FUNCTION_GEMMA], **NAMED
+)
+def test_no_arguments(notation: Notation) -> None:
+    text = "{}" if notation in (JSON, GEMMA4, FUNCTION_GEMMA) else ""
+    assert_reads(notation, {"type": "object", "properties": {}}, text, {})
+
+
+def test_dsml_says_what_is_a_string() -> None:
+    schema = of_a({"type": ["string", "integer", "null"]})
+    for value, kind in (("5", "true"), (5, "false"), (None, "false"), ("null", "true")):
+        text = value if isinstance(value, str) else json.dumps(value)
+        assert_reads(DSML, schema, tagged(DSML, f'{kind}">{text}'), {"a": value})
+    assert_not_written(DSML, schema, tagged(DSML, 'false">"5"'), tagged(DSML, 'true">'[:-1]))
+
+
+@pytest.mark.parametrize("notation", [PYTHONIC, PYTHONIC_JSON], **NAMED)
+def test_strings_mean_the_same_in_python(notation: Notation) -> None:
+    for text, value in (
+        ('"\\u00e9\\n\\"\\\\"', 'é\n"\\'),
+        ('"😀"', "😀"),
+        ('"])"', "])"),
+        ('"true, b=[1"', "true, b=[1"),
+        ('"\\u0000\x7f\u2028"', "\0\x7f\u2028"),
+    ):
+        assert_reads(notation, of_a(TEXT), f"a={text}", {"a": value})
+    assert_not_written(notation, of_a(TEXT), 'a="\\ud83d\\ude00"', 'a="\n"')
+    nested = of_a({"type": "object", "properties": {"😀": {}}, "required": ["😀"]})
+    assert_reads(notation, nested, 'a={"😀": 1}', {"a": {"😀": 1}})
+    assert_not_written(notation, nested, 'a={"\\ud83d\\ude00": 1}')
+
+
+def test_words_of_python_and_of_json() -> None:
+    value = {"a": [True, False, None, {"b": True}]}
+    python, as_json = 'a=[True, False, None, {"b": True}]', 'a=[true, false, null, {"b": true}]'
+    assert_reads(PYTHONIC, of_a(ANYTHING), python, value)
+    assert_not_written(PYTHONIC, of_a(ANYTHING), as_json)
+    for text in (python, as_json):
+        assert_reads(PYTHONIC_JSON, of_a(ANYTHING), text, value)
+
+
+def test_distinct_items_are_told_apart_by_value() -> None:
+    unique = of_a({"type": "array", "uniqueItems": True})
+    assert_not_written(
+        PYTHONIC_JSON, unique, "a=[True, true]", 'a=["x", "x"]', "a=[[None], [null]]"
+    )
+    assert_reads(PYTHONIC_JSON, unique, 'a=["True", True]', {"a": ["True", True]})
+    assert_not_written(GEMMA4, unique, '{a:[<|"|>x<|"|>,<|"|>x<|"|>]}', "{a:[{b:1},{b:1.0}]}")
+    assert_reads(
+        GEMMA4, unique, '{a:[<|"|>1<|"|>,1,{b:1},{b:2}]}', {"a": ["1", 1, {"b": 1}, {"b": 2}]}
+    )
+    special = GEMMA4.node(unique, spell=lambda marker: b"\xff" + marker.encode())
+    mark = b'\xff<|"|>'
+    assert special.matches(b"{a:[" + mark + b"x" + mark + b"," + mark + b"y" + mark + b"]}")
+    assert not special.matches(b"{a:[" + mark + b"x" + mark + b"," + mark + b"x" + mark + b"]}")
+    assert not special.matches(b"{a:[{b:" + mark + mark + b"},{b:" + mark + mark + b"}]}")
+
+
+@pytest.mark.parametrize("name", ["a-b", "class", "None", "1a", "c d", "__debug__", "ﬁ", ""])
+def test_names_that_are_no_keyword_arguments(name: str) -> None:
+    schema = {"type": "object", "properties": {name: TEXT}}
+    with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
+        PYTHONIC.node(schema)
+    assert refusal.value.pointer == f"/properties/{name}"
+    assert_not_written(PYTHONIC, {"type": "object"}, f'{name}="x"')
+
+
+@pytest.mark.parametrize("name", ["é", "match", "ünïcode", "変数"])
+def test_names_that_are_keyword_arguments(name: str) -> None:
+    schema = {"type": "object", "properties": {name: TEXT}}
+    assert_reads(PYTHONIC, schema, f'{name}="x"', {name: "x"})
+
+
+def test_names_that_cannot_be_written() -> None:
+    for notation, name in (
+        (QWEN_CODER, "a>b"), (QWEN_CODER, "a b"), (QWEN_CODER, ""), (MINIMAX, 'a"b'), (GLM, " a"),
+        (GLM, "a<b"), (DSML, 'a"'), (GEMMA4, "a b"), (GEMMA4, ""), (FUNCTION_GEMMA, "a:b"),
+    ):  # fmt: skip
+        with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
+            notation.node({"type": "object", "properties": {name: TEXT}})
+        assert refusal.value.pointer == f"/properties/{name}"
+        assert refusal.value.keyword == "properties"
+        assert refusal.value.hint
+        # A name that nothing may have is in nobody's way.
+        notation.node({"type": "object", "properties": {name: False}})
+
+
+def test_nested_names_of_gemma_are_bare_as_well() -> None:
+    inner = {"type": "array", "items": {"$ref": "#/$defs/x"}}
+    schema = {**of_a(inner), "$defs": {"x": {"properties": {"a b": TEXT}}}}
+    with pytest.raises(UnsupportedSchemaError) as refusal:
+        GEMMA4.node(schema)
+    assert refusal.value.pointer == "/$defs/x/properties/a b"
+    assert_reads(PYTHONIC, schema, 'a=[{"a b": "x"}]', {"a": [{"a b": "x"}]})
+    assert_reads(GLM, schema, tagged(GLM, '[{"a b": "x"}]'), {"a": [{"a b": "x"}]})
+
+
+def test_gemma_strings_stand_as_they_are() -> None:
+    for text in ("a,b:{}", '"', "\n", "\x000\x00", "<|", '<|"', "|>", "call:x{}", "😀"):
+        assert_reads(GEMMA4, of_a(TEXT), f'{{a:<|"|>{text}<|"|>}}', {"a": text})
+    assert_not_written(GEMMA4, of_a(TEXT), '{a:<|"|>x<|"|>y<|"|>}', '{a:"x"}', '{"a":<|"|><|"|>}')
+    nested = {"a": {"b": ["x", {"c": None}], "d": [[], {}, 1.5, True]}}
+    text = '{a:{b:[<|"|>x<|"|>,{c:null}],d:[[],{},1.5,true]}}'
+    assert_reads(GEMMA4, {"type": "object"}, text, nested)
+
+
+def test_function_gemma_writes_scalars() -> None:
+    schema = of_a({"type": ["string", "number", "boolean", "null"]})
+    for text, value in (("<escape>a,b:c<escape>", "a,b:c"), ("5", 5), ("-0.5", -0.5),
+                        ("null", None), ("true", True), ("<escape>5<escape>", "5"),
+                        ("<escape><escap<escape>", "<escap")):  # fmt: skip
+        assert_reads(FUNCTION_GEMMA, schema, f"{{a:{text}}}", {"a": value})
+    assert_not_written(FUNCTION_GEMMA, schema, "{a:<escape>}<escape>}", "{a:[1]}", "{a:{}}")
+    two = {"type": "object", "properties": {"a": TEXT, "b": {"type": "integer"}}}
+    assert_reads(FUNCTION_GEMMA, two, "{a:<escape>x<escape>,b:5}", {"a": "x", "b": 5})
+    mixed = of_a({"anyOf": [TEXT, {"type": "array", "items": TEXT}]})
+    assert_reads(FUNCTION_GEMMA, mixed, "{a:<escape>x<escape>}", {"a": "x"})
+    with pytest.raises(UnsupportedSchemaError, match="cannot write any value") as refusal:
+        FUNCTION_GEMMA.node(of_a({"type": "array", "items": TEXT}))
+    assert refusal.value.pointer == "/properties/a"
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
+def test_texts_to_avoid_are_in_no_string_and_no_name(family: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {}, "b": TEXT}}
+    values = [
+        {"b": "x<end>y"},
+        {"a": "<end>"},
+        {"a": ["<end>"]},
+        {"a": {"<end>": 1}},
+        {"<end>": "x"},
+    ]
+    free, bound = family.notation.node(schema), family.notation.node(schema, avoid=["<end>"])
+    for value in values:
+        for text in family.template(value):
+            assert not bound.matches(text.encode()), text
+    for text in family.template({"b": "x<end"}):
+        assert free.matches(text.encode()) == bound.matches(text.encode())
+    with pytest.raises(UnsupportedSchemaError) as refusal:
+        family.notation.node(of_a({"const": "<end>"}), avoid=["<end>"])
+    assert refusal.value.pointer == "/properties/a"
+
+
+def test_markers_may_be_special_tokens() -> None:
+    forms: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
+    forms += [b"</s>", b"<arg_key>", b"</arg_key>", b"<arg_value>", b"</arg_value>"]
+    special = {form.decode(): 257 + index for index, form in enumerate(filter(None, forms[257:]))}
+    vocabulary = Vocabulary(forms, end_token_ids=[256], special_tokens=special)
+    node = GLM.node(of_a(TEXT), spell=lambda marker: b"\xff" + marker.encode())
+    matcher = Matcher(node, vocabulary)
+    for token in (257, ord("a"), 258, 10, 259, ord("<"), ord("x"), 260, 10):
+        assert matcher.allowed_tokens()[token], token
+        matcher.advance(token)
+    assert matcher.is_accepting
+    assert GLM.read(tagged(GLM, "<x"), of_a(TEXT)) == {"a": "<x"}
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
+def test_other_texts_are_not_read(family: Any) -> None:
+    for text in (
+        "x",
+        "<",
+        "{a:",
+        "a=",
+        "f(",
+        "[1]",
+        "a=b",
+        "<parameter=a>\n1",
+        "{a:1}x",
+        "(" * 999,
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            family.notation.read(text)
+
+
+def test_errors_of_the_schema_keep_their_places() -> None:
+    broken = of_a({"type": "string", "pattern": "("})
+    for family in FAMILIES:
+        with pytest.raises(Exception, match=r"pattern|group|parenthes") as error:
+            family.notation.node(broken)
+        assert getattr(error.value, "pointer", None) == "/properties/a/pattern"
+    for family in FAMILIES:
+        with pytest.raises(UnsatisfiableSchemaError, match="no JSON object"):
+            family.notation.node({"type": "array"})

@@ -1,0 +1,191 @@
+"""Text up to a string, against what the words say."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.until import UntilText, text_until, text_without
+
+LETTERS = "ab"
+LONGEST = 7
+TEXTS = ["".join(word) for n in range(LONGEST + 1) for word in product("abx", repeat=n)]
+strings = st.text(LETTERS, min_size=1, max_size=4)
+
+
+def language(node: Node) -> set[str]:
+    """The words of up to ``LONGEST`` characters; fails at a state from which there is no end."""
+    found = set()
+    layer = [("", node)]
+    for _ in range(LONGEST + 1):
+        found |= {word for word, state in layer if state.nullable}
+        layer = [
+            (word + letter, target)
+            for word, state in layer
+            for symbols, target in state.row
+            for letter in "abx"
+            if ord(letter) in symbols
+        ]
+    return found
+
+
+def ends_first(text: str, wanted: str, others: set[str]) -> bool:
+    """Whether ``wanted`` is the first string in a text to end, at its very end, and the longest."""
+    everything = others | {wanted}
+    for end in range(1, len(text) + 1):
+        ending = [s for s in everything if text[:end].endswith(s)]
+        if ending:
+            return end == len(text) and max(ending, key=len) == wanted
+    return False
+
+
+bounds = st.tuples(st.integers(0, 3), st.none() | st.integers(0, 3)).map(
+    lambda pair: (pair[0], None if pair[1] is None else pair[0] + pair[1])
+)
+
+
+@given(st.sets(strings, max_size=3), bounds)
+def test_text_without_strings_is_just_that(
+    without: set[str], bound: tuple[int, int | None]
+) -> None:
+    least, most = bound
+    expected = {
+        text
+        for text in TEXTS
+        if not any(s in text for s in without)
+        and least <= len(text)
+        and (most is None or len(text) <= most)
+    }
+    assert language(text_without(without, least, most)) == expected
+
+
+@given(strings, st.sets(strings, max_size=3), bounds)
+def test_text_until_a_string_is_just_that(
+    wanted: str, others: set[str], bound: tuple[int, int | None]
+) -> None:
+    least, most = bound
+    expected = {
+        text
+        for text in TEXTS
+        if ends_first(text, wanted, others)
+        and least <= len(text) - len(wanted)
+        and (most is None or len(text) - len(wanted) <= most)
+    }
+    assert language(text_until(wanted, others, least, most)) == expected
+
+
+@given(strings, st.sets(strings, max_size=2), st.sets(strings, max_size=3), bounds)
+def test_texts_that_do_not_begin_like_that(
+    wanted: str, others: set[str], first: set[str], bound: tuple[int, int | None]
+) -> None:
+    without = language(text_without(others, *bound))
+    expected = {text for text in without if not any(text.startswith(s) for s in first)}
+    assert language(text_without(others, *bound, first)) == expected
+    until = language(text_until(wanted, others, *bound))
+    expected = {text for text in until if not any(text.startswith(s) and text != s for s in first)}
+    # A string that ends the text ends it, also where it is one of those.
+    kept = {text for text in expected if text not in first or text.endswith(wanted)}
+    assert language(text_until(wanted, others, *bound, first)) == kept
+
+
+@given(
+    strings,
+    st.sets(strings, max_size=3),
+    bounds,
+    st.sets(strings, max_size=2),
+    st.text("abx", max_size=6),
+)
+def test_no_state_is_a_dead_end(
+    wanted: str, others: set[str], bound: tuple[int, int | None], first: set[str], text: str
+) -> None:
+    for node in (text_until(wanted, others, *bound, first), text_without(others, *bound, first)):
+        for letter in text:
+            targets = [target for symbols, target in node.row if ord(letter) in symbols]
+            if not targets:
+                break
+            node = targets[0]
+            assert has_word(node)
+            if isinstance(node, UntilText):
+                assert has_word(node.ended())
+
+
+def has_word(node: Node) -> bool:
+    seen, layer = {node}, [node]
+    for _ in range(40):
+        if any(state.nullable for state in layer):
+            return True
+        layer = [t for state in layer for _, t in state.row if t not in seen]
+        seen.update(layer)
+    return False
+
+
+@given(strings, st.sets(strings, max_size=2), bounds, st.text("abx", max_size=6))
+def test_an_ended_text_is_short(
+    wanted: str, others: set[str], bound: tuple[int, int | None], text: str
+) -> None:
+    start = text_until(wanted, others, *bound)
+    node = start
+    for letter in text:
+        if not isinstance(node, UntilText):
+            return
+        node = next((t for symbols, t in node.row if ord(letter) in symbols), EMPTY)
+    if isinstance(node, UntilText):
+        ended = node.ended()
+        assert language(ended) <= language(node)
+        assert ended.max_length is not None
+
+
+@given(strings, bounds, st.integers(0, 3))
+def test_near_bounds_are_the_same_within_a_length(
+    wanted: str, bound: tuple[int, int | None], length: int
+) -> None:
+    for node in (text_until(wanted, (), *bound), text_without({wanted}, *bound)):
+        if not isinstance(node, UntilText):
+            continue
+        near = node.near(length)
+        for word in product("abx", repeat=length):
+            one, other = node, near
+            for letter in word:
+                one = next((t for symbols, t in one.row if ord(letter) in symbols), EMPTY)
+                other = next((t for symbols, t in other.row if ord(letter) in symbols), EMPTY)
+                assert (one is EMPTY) == (other is EMPTY)
+                assert one.nullable == other.nullable
+
+
+def test_an_ended_text_keeps_within_its_bound() -> None:
+    """With no room left, a marker that has begun could be begun once more."""
+    node = text_until("ab", (), 0, 0)
+    (begun,) = {target for symbols, target in node.row if ord("a") in symbols}
+    assert isinstance(begun, UntilText)
+    assert language(begun.ended()) == language(begun) == {"b"}
+
+
+def test_far_bounds_share_what_is_near() -> None:
+    start = text_until("</think>", (), 0, 100_000)
+    assert isinstance(start, UntilText)
+    (target,) = {t for symbols, t in start.row if ord("x") in symbols}
+    assert isinstance(target, UntilText)
+    assert start is not target
+    assert start.near(128) is target.near(128)
+
+
+def test_a_string_hidden_by_another_is_never_found() -> None:
+    assert text_until("abc", ["b"]) is EMPTY
+    assert text_until("ab", ["b"]) is not EMPTY
+
+
+def test_characters_beyond_ascii() -> None:
+    node = encoded(text_until("｜>", ["<｜"]), RAW)
+    assert node.matches("día ｜｜>".encode())
+    assert not node.matches("día <｜｜>".encode())
+
+
+@pytest.mark.parametrize("text", ["", "<", "<tool_cal", "<<tool_call", "é" * 300])
+def test_texts_without_the_trigger(text: str) -> None:
+    assert encoded(text_without(["<tool_call>"]), RAW).matches(text.encode())
+    assert encoded(text_until("<tool_call>"), RAW).matches(text.encode() + b"<tool_call>")

@@ -1,0 +1,163 @@
+"""Every family's calls against its own parser: what is generated is read back as it was meant."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from call_walks import Call, a_walk, calls_in
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from judging import Judge
+from schema_strategies import examples, object_schemas, schemas
+from tool_readers import READERS
+
+from state_machines.errors import SchemaError
+from state_machines.root import RootStateMachine
+from state_machines.root.course import speller
+from state_machines.tools import FORMATS, Arguments, ToolFormat, ToolSignature
+
+NAMES = ("get", "get_all", "getx", "f", "g2", "search_web")
+
+FORECAST = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "Where?"},
+        "days": {"type": "integer", "minimum": 1, "maximum": 14, "default": 3},
+        "unit": {"enum": ["celsius", "fahrenheit"]},
+        "precise": {"type": "boolean", "default": False},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+PYDANTIC = {
+    "$defs": {
+        "Place": {
+            "type": "object",
+            "properties": {"lat": {"type": "number"}, "name": {"type": "string"}},
+            "required": ["lat", "name"],
+            "additionalProperties": False,
+        }
+    },
+    "type": "object",
+    "properties": {
+        "places": {"type": "array", "items": {"$ref": "#/$defs/Place"}},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "limit": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+    },
+    "required": ["places"],
+    "additionalProperties": False,
+}
+SCALARS = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "n": {"type": "integer"}, "x": {"type": "number"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+
+ARGUMENTS = st.one_of(
+    st.sampled_from([FORECAST, PYDANTIC, SCALARS, NOTHING]),
+    object_schemas(),
+    schemas(depth=1).map(
+        lambda schema: {
+            "type": "object",
+            "properties": {"a": schema},
+            "$defs": schema.pop("$defs", {}),
+        }
+    ),
+    schemas(depth=2).map(lambda schema: {**schema, "type": "object"}),
+)
+
+
+@st.composite
+def toolboxes(draw: st.DrawFn) -> list[ToolSignature]:
+    """Draw one to three tools."""
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
+    return [ToolSignature(name, draw(ARGUMENTS)) for name in names]
+
+
+def as_parsed(entry: ToolFormat, text: str, tools: list[dict[str, Any]]) -> list[Call]:
+    """Return what mlx-lm makes of an answer: cut at the parser's markers, then parsed."""
+    module = importlib.import_module(f"mlx_lm.tool_parsers.{entry.parser}")
+    start, end = module.tool_call_start, module.tool_call_end
+    parse: Callable[..., Any] = module.parse_tool_call
+    pattern = re.escape(start) + "(.*?)" + (re.escape(end) if end else "$")
+    bodies = re.findall(pattern, text, re.DOTALL)
+    calls = []
+    for body in bodies:
+        found = parse(body, tools)
+        calls += found if isinstance(found, list) else [found]
+    return [Call(call["name"], call["arguments"], call.get("id")) for call in calls]
+
+
+def of_openai(pieces: list[Any]) -> list[dict[str, Any]]:
+    """Return the tools as a parser is given them."""
+    arguments = {piece.part.tool.name: piece.part for piece in pieces if _is_arguments(piece)}
+    return [
+        {"type": "function", "function": {"name": name, "parameters": part.parser_schema}}
+        for name, part in arguments.items()
+    ]
+
+
+def _is_arguments(piece: Any) -> bool:
+    return isinstance(piece.part, Arguments)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal as JSON, where ``True`` is not 1."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+@given(tools=toolboxes(), seed=st.integers(0, 2**32))
+@examples(12)
+def test_what_is_generated_is_what_the_familys_parser_reads(
+    entry: ToolFormat, tools: list[ToolSignature], seed: int
+) -> None:
+    assert_read_back(entry, tools, seed)
+
+
+def assert_read_back(entry: ToolFormat, tools: list[ToolSignature], seed: int) -> None:
+    """Walk at random through some calls; compare three readings of them."""
+    random = Random(seed)
+    spell = speller(entry.tokens)
+    part = entry.calls(tools, 1, 3 if entry.parallel else 1)
+    try:
+        pieces = a_walk(part, random, spell)
+    except (SchemaError, OverflowError):
+        assume(False)
+    written = b"".join(piece.text for piece in pieces)
+    meant = calls_in(pieces)
+
+    for call in meant:
+        schema = next(tool.parameters for tool in tools if tool.name == call.name)
+        assert Judge(schema).admits(call.arguments), (schema, call)
+    text = written.replace(b"\xff", b"").decode()
+    parsed = (
+        READERS[entry.name](text)
+        if entry.parser is None
+        else as_parsed(entry, text, of_openai(pieces))
+    )
+    assert [call.name for call in parsed] == [call.name for call in meant]
+    for own, other in zip(meant, parsed, strict=True):
+        assert same(own.arguments, other.arguments), text
+        assert other.id in (None, own.id)
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+@pytest.mark.parametrize("seed", range(6))
+def test_who_wrote_what_is_found_again(entry: ToolFormat, seed: int) -> None:
+    tools = [ToolSignature("get", SCALARS), ToolSignature("get_all", SCALARS)]
+    part = entry.calls(tools, 1, 3 if entry.parallel else 1)
+    pieces = a_walk(part, Random(seed))
+    machine = RootStateMachine(part)
+    text = b"".join(piece.text for piece in pieces)
+    assert machine.matches(text)
+    assert calls_in(machine.pieces(text)) == calls_in(pieces)

@@ -1,0 +1,126 @@
+"""Random answers out of parts, and tool calls read out of who wrote what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from state_machines.grammar.node import Node, live_bytes
+from state_machines.grammar.shortest import shortest_word
+from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
+from state_machines.root.parts import Spell
+from state_machines.tools import Arguments, CallId, CallStart
+
+__all__ = ["Call", "a_walk", "a_word", "calls_in", "longest_first"]
+
+_ENDING_BYTES = b'"}])<>:0,ntfab1 \n'
+"""In the order in which they bring a text to its end."""
+
+
+@dataclass
+class Call:
+    """A call as it was read: what a result will say of it."""
+
+    name: str
+    arguments: dict[str, Any] | None = None
+    id: str | None = None
+    raw: str = ""
+
+
+def a_word(node: Node, random: Random, steps: int) -> bytes:
+    """Return a word of a language: so many random bytes at most, then the nearest end.
+
+    Raises ``OverflowError`` where no end is near.
+    """
+    word = bytearray()
+    for _ in range(random.randrange(steps + 1)):
+        if node.nullable and random.random() < 0.05:
+            return bytes(word)
+        live = live_bytes(node)
+        if not live:
+            break
+        structure = [byte for byte in live if byte in b'{}[]",:<>()= \n0123456789']
+        byte = random.choice(structure if structure and random.random() < 0.6 else live)
+        word.append(byte)
+        node = node.derivative(byte)
+    return bytes(word) + _ending(node)
+
+
+def _ending(node: Node) -> bytes:
+    """Return a word, often a short one: by what ends things, then by what is left at the least."""
+    for by_length in (False, True):
+        word = bytearray()
+        state = node
+        for _ in range(150):
+            if state.nullable:
+                return bytes(word)
+            steps = []
+            for members, after in state.row:
+                rank, byte = _easiest(members)
+                steps.append((after.min_length * by_length, rank, byte, after))
+            *_, byte, state = min(steps, key=lambda step: step[:2])
+            word.append(byte)
+    return shortest_word(node, budget=300) or b""
+
+
+def _easiest(members: int) -> tuple[int, int]:
+    """Return the byte of a set that rather ends things, after its rank."""
+    for rank, byte in enumerate(_ENDING_BYTES):
+        if members >> byte & 1:
+            return rank, byte
+    return len(_ENDING_BYTES), members.bit_length() - 1
+
+
+def a_walk(part: Part, random: Random, spell: Spell = str.encode) -> list[Piece]:
+    """Return what the parts write when chance decides."""
+    match part:
+        case Marker():
+            return [Piece(part, spell(part.text))]
+        case Sequence():
+            return [piece for inner in part.parts for piece in a_walk(inner, random, spell)]
+        case Choice():
+            return a_walk(random.choice(part.options), random, spell)
+        case Optional():
+            return a_walk(part.part, random, spell) if random.random() < 0.5 else []
+        case Loop():
+            most = part.least + 2 if part.most is None else min(part.most, part.least + 2)
+            pieces = []
+            for index in range(random.randint(part.least, most)):
+                if index and part.between is not None:
+                    pieces += a_walk(part.between, random, spell)
+                pieces += a_walk(part.part, random, spell)
+            return pieces
+        case SubState():
+            return [Piece(part, a_word(part.language(spell), random, 40))]
+    raise AssertionError(part)
+
+
+def calls_in(pieces: Iterable[Piece]) -> list[Call]:
+    """Return the calls that an answer's pieces write."""
+    calls: list[Call] = []
+    for part, form in pieces:
+        text = form.replace(b"\xff", b"").decode()
+        match part:
+            case CallStart():
+                calls.append(Call(part.tool.name))
+            case CallId():
+                calls[-1].id = part.parse(text)
+            case Arguments():
+                assert calls[-1].arguments is None
+                assert calls[-1].name == part.tool.name
+                calls[-1].arguments = part.parse(text)
+                calls[-1].raw = text
+    return calls
+
+
+def longest_first(text: bytes, tokens: dict[bytes, int]) -> list[int]:
+    """Cut a text into tokens, each time the longest that there is."""
+    longest = max(map(len, tokens))
+    ids, at = [], 0
+    while at < len(text):
+        width = next(w for w in range(longest, 0, -1) if text[at : at + w] in tokens)
+        ids.append(tokens[text[at : at + width]])
+        at += width
+    return ids

@@ -1,0 +1,151 @@
+"""The notations beside the parsers that mlx-lm has for their families, and their templates."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from state_machines.notations import (
+    DSML,
+    FUNCTION_GEMMA,
+    GEMMA4,
+    GLM,
+    GLM_COMPACT,
+    JSON,
+    LONGCAT,
+    MINIMAX,
+    PYTHONIC,
+    PYTHONIC_JSON,
+    QWEN_CODER,
+    Notation,
+    TaggedNotation,
+)
+
+__all__ = ["FAMILIES", "Family", "is_same", "names_in"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A notation, mlx-lm's parser of calls, what stands around arguments, and the template."""
+
+    notation: Notation
+    parser: str | None
+    around: str
+    template: Callable[[dict[str, Any]], Iterator[str]]
+    parses_no_arguments: bool = True
+
+    def parsed(self, text: str, parameters: Mapping[str, Any]) -> Any:
+        """Return what mlx-lm reads in arguments, or a text that stands for its error."""
+        assert self.parser is not None
+        module = importlib.import_module(f"mlx_lm.tool_parsers.{self.parser}")
+        tools = [{"type": "function", "function": {"name": "tool", "parameters": parameters}}]
+        try:
+            call = module.parse_tool_call(self.around.replace("ARGUMENTS", text), tools)
+        except Exception as error:
+            return repr(error)
+        return call["arguments"] if isinstance(call, dict) and call["name"] == "tool" else call
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal; a Boolean is no number."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(is_same(left[k], right[k]) for k in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    return bool(left == right)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _raw(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _by_jinja(value: Any) -> str:
+    return _json(value) if isinstance(value, list | dict) else str(value)
+
+
+def _tags(
+    notation: TaggedNotation, *writers: Callable[[Any], str]
+) -> Callable[[dict[str, Any]], Iterator[str]]:
+    def texts(value: dict[str, Any]) -> Iterator[str]:
+        for chosen in product((*writers, _json), repeat=len(value)):
+            yield notation.between.join(
+                f"{notation.before_name}{name}{notation.after_name}{write(item)}{notation.after_value}"
+                for write, (name, item) in zip(chosen, value.items(), strict=True)
+            )
+
+    return texts
+
+
+def _dsml(value: Any) -> str:
+    return f'true">{value}' if isinstance(value, str) else f'false">{_json(value)}'
+
+
+def _python(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_python, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json(k)}: {_python(v)}" for k, v in value.items()) + "}"
+    return _json(value) if isinstance(value, str) else repr(value)
+
+
+def _keywords(*writers: Callable[[Any], str]) -> Callable[[dict[str, Any]], Iterator[str]]:
+    def texts(value: dict[str, Any]) -> Iterator[str]:
+        for chosen in product(writers, repeat=len(value)):
+            pairs = zip(chosen, value.items(), strict=True)
+            yield ", ".join(f"{name}={write(item)}" for write, (name, item) in pairs)
+
+    return texts
+
+
+def _marked(value: Any, marker: str) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(_marked(item, marker) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k}:{_marked(v, marker)}" for k, v in value.items()) + "}"
+    return f"{marker}{value}{marker}" if isinstance(value, str) else _json(value)
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Yield the names of all members of a value."""
+    if isinstance(value, list):
+        for item in value:
+            yield from names_in(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from names_in(item)
+
+
+FAMILIES = [
+    Family(JSON, None, "ARGUMENTS", lambda value: iter([_json(value), json.dumps(value)])),
+    Family(
+        QWEN_CODER,
+        "qwen3_coder",
+        "<function=tool>\nARGUMENTS</function>",
+        _tags(QWEN_CODER, _by_jinja),
+    ),
+    Family(MINIMAX, "minimax_m2", '<invoke name="tool">\nARGUMENTS</invoke>', _tags(MINIMAX, _raw)),
+    Family(GLM, "glm47", "tool\nARGUMENTS", _tags(GLM, _raw)),
+    Family(GLM_COMPACT, "glm47", "toolARGUMENTS", _tags(GLM_COMPACT, _raw)),
+    Family(LONGCAT, "longcat", "tool\nARGUMENTS", _tags(LONGCAT, _raw), parses_no_arguments=False),
+    Family(PYTHONIC, "pythonic", "[tool(ARGUMENTS)]", _keywords(_python)),
+    Family(PYTHONIC_JSON, "pythonic", "[tool(ARGUMENTS)]", _keywords(_python, _json)),
+    Family(GEMMA4, "gemma4", "call:toolARGUMENTS", lambda value: iter([_marked(value, '<|"|>')])),
+    Family(
+        FUNCTION_GEMMA,
+        "function_gemma",
+        "call:toolARGUMENTS",
+        lambda value: iter([_marked(value, "<escape>")]),
+    ),
+    Family(DSML, None, "ARGUMENTS", _tags(DSML, _dsml)),
+]
