@@ -89,6 +89,10 @@ class EncodedText(Lazy):
         self.spelling = spelling
         self.terminator = terminator
 
+    def release(self) -> Iterable[Node]:
+        # Many machines have the same texts.
+        return ()
+
     def expand(self) -> Node:
         """Return the choice of a first character's bytes, each before what it leads to."""
         members = [

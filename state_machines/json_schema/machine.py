@@ -62,8 +62,15 @@ class JsonSchemaStateMachine(StateMachine):
             compilation.check(term, "no JSON value satisfies the schema")
             start = translator.value(term)
         super().__init__(start)
+        self._translator = translator
         self._schema = compilation.root.schema
         self._registry = registry
+
+    def __del__(self) -> None:
+        # Not every machine has one: a schema may have been refused.
+        translator = getattr(self, "_translator", None)
+        if translator is not None:
+            translator.release(self.start)
 
     @property
     def schema(self) -> Any:
