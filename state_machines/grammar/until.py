@@ -175,6 +175,21 @@ class UntilText(Node):
         lowest = 0 if self.wanted is None else -self.finder.longest
         return _interned(self.finder, self.wanted, self.state, lowest, self.most)
 
+    def without_end(self) -> UntilText:
+        """Return the texts of any length that contain none of the strings."""
+        return _interned(self.finder, None, self.state, 0, None)
+
+    def ends_with(self, text: bytes) -> bool:
+        """Whether bytes, of which no beginning does, end with the string that is wanted."""
+        try:
+            letters = text.decode()
+        except UnicodeDecodeError:
+            return False
+        state = self.state
+        for letter in letters:
+            state = self.finder.step(state, letter)
+        return self.finder.found[state] == self.wanted
+
     def ended(self) -> Node:
         """Return what is left if no character is to be added that need not be."""
         most = max(self.least, 0)
