@@ -193,6 +193,13 @@ class Node:
                 return target
         return EMPTY
 
+    def after_character(self, point: int) -> Node:
+        """Return what may follow a code point (code point alphabet only)."""
+        for characters, target in self.row:
+            if point in characters:
+                return target
+        return EMPTY
+
     def follow(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to come again; it is kept."""
         steps = self._steps

@@ -76,14 +76,24 @@ class Lexemes:
         return walk
 
     def _make_until(self, before: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
+        if before is not EPSILON or terminator or text.most is not None:
+            return self._make(before, encoded(text, RAW, terminator))
         whole = text.at_any_length()
-        if before is EPSILON and not terminator and text.most is None and whole is not text:
-            walk = self._until(before, whole, terminator)
-            if isinstance(walk, VertexWalk):
-                # The bound only says where the text may end.
-                least = text.least + (0 if text.wanted is None else len(text.wanted))
-                return walk.ending_late(least, is_over=text.wanted is not None)
-        return self._make(before, encoded(text, RAW, terminator))
+        if whole is not text:
+            # The bound only says where the text may end.
+            walk = self._until(EPSILON, whole, b"")
+            least = text.least + (0 if text.wanted is None else len(text.wanted))
+            assert isinstance(walk, VertexWalk)
+            return walk.ending_late(least, is_over=text.wanted is not None)
+        if text.wanted is not None:
+            # Texts up to any of the same strings are one text, but for how they end.
+            walk = self._until(EPSILON, text.without_end(), b"")
+            assert isinstance(walk, VertexWalk)
+            last = text.wanted.encode()[-1]
+            return walk.ending_at(
+                [v for v in walk.beyond_exits(last) if text.ends_with(self._trie.text(v))]
+            )
+        return self._make(EPSILON, encoded(text, RAW))
 
     def _make(self, before: Node, text: Node) -> LexemeWalk:
         if isinstance(text, EncodedText) and _is_string(text):

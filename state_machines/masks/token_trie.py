@@ -147,6 +147,14 @@ class TokenTrie:
             self._vertices[text] = known
         return known
 
+    def text(self, vertex: int) -> bytes:
+        """Return the bytes that lead to a vertex."""
+        marks = bytearray()
+        while vertex:
+            marks.append(self._marks[vertex])
+            vertex = int(self.parent[vertex])
+        return bytes(marks[::-1])
+
     def has_children(self, vertex: int) -> bool:
         """Whether a token goes on beyond the vertex."""
         return self._first_child[vertex] < self._first_child[vertex + 1]

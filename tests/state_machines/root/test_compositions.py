@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from gc import collect
 from typing import Any
+from weakref import ref
 
 import pytest
 
 from state_machines import JsonSchemaStateMachine, RegexStateMachine, Vocabulary
 from state_machines.errors import CompositionError
+from state_machines.grammar.until import MAX_STEPS
 from state_machines.root import (
     Choice,
     Loop,
@@ -277,3 +280,17 @@ def test_long_texts_are_followed_by_few_threads_and_told_of_soon(part: Part, bef
         assert number - told < 20
     assert longest <= 6
     assert all(len(thread.history) <= 3 for thread in attribution.threads)
+
+
+def test_a_bounded_text_does_not_hold_on_to_its_states(vocabulary: Vocabulary) -> None:
+    thought = Text("thought", most=100_000, end="</think>")
+    machine = RootStateMachine(Sequence(thought, Text()), vocabulary)
+    matcher = machine.matcher(vocabulary)
+    for _ in range(10):
+        matcher.advance(ord("x"))
+    early = ref(matcher.state)
+    for _ in range(MAX_STEPS + 10):
+        matcher.advance(ord("x"))
+        matcher.take_pieces()
+    collect()
+    assert early() is None
