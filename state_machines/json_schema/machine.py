@@ -25,8 +25,8 @@ class JsonSchemaStateMachine(StateMachine):
       (required ones that ``properties`` does not list come after those it lists); ``"any"``
       admits every order. No name is ever written twice.
     * ``whitespace``: ``"json"`` admits the space that ``json.dumps`` writes after ``,`` and ``:``
-      and admits leaving it out, ``"compact"`` admits none, ``"indented"`` is
-      ``json.dumps(indent=2)``.
+      and admits leaving it out, ``"spaced"`` wants it, ``"compact"`` admits none, ``"indented"``
+      is ``json.dumps(indent=2)``.
     * ``assert_formats``: whether ``format`` is asserted, for the formats of
       :data:`~state_machines.json_schema.formats.FORMATS`; others are annotations always.
     * ``strict`` refuses keywords that the draft does not know instead of ignoring them.
