@@ -7,10 +7,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from state_machines import JsonSchemaStateMachine
 from state_machines.answer import REASONING
 from state_machines.notations import JSON
 from state_machines.root import Marker, Part, Piece, SubState, Text
-from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart
+from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, CallText
 
 from .content import ToolCall
 from .events import (
@@ -73,6 +74,7 @@ class AnswerReader:
             if left and self._segments:
                 events += self._read(self._segments[-1][0], left)
             events += self._end_call()
+            events += self._end_value()
         return events
 
     @property
@@ -109,6 +111,7 @@ class AnswerReader:
     def _read(self, part: Part, text: str) -> Iterator[Event]:
         is_new = not self._segments or self._segments[-1][0] is not part
         if is_new:
+            yield from self._end_value()
             self._segments.append((part, []))
         self._segments[-1][1].append(text)
         call = self._call
@@ -124,13 +127,10 @@ class AnswerReader:
                 call.id_text += text
         elif isinstance(part, Arguments):
             yield from self._arguments(_of(call), part, text)
-        elif isinstance(part, CallEnd):
+        elif isinstance(part, CallText | CallEnd):
             _of(call).text.append(text)
         elif isinstance(part, Marker):
-            if call is not None and call.arguments is None:
-                call.text.append(text)
-            else:
-                yield from self._end_call()
+            yield from self._end_call()
         elif isinstance(part, Text):
             if text:
                 kind = ReasoningDelta if part.identifier == REASONING else TextDelta
@@ -170,12 +170,18 @@ class AnswerReader:
     def _structured(self, part: SubState, text: str, *, is_new: bool) -> Iterator[Event]:
         if is_new:
             self.values.append((part, ""))
-            self._value = PartialJson() if self._watches_value else None
+            if self._watches_value and isinstance(part.machine(), JsonSchemaStateMachine):
+                self._value = PartialJson()
         self.values[-1] = (part, self.values[-1][1] + text)
         if text:
             yield TextDelta(segment=part.identifier, text=text)
         if self._value is not None and self._value.add(text):
             yield PartialValue(segment=part.identifier, value=self._value.value)
+
+    def _end_value(self) -> Iterator[Event]:
+        value, self._value = self._value, None
+        if value is not None and value.add("", last=True):
+            yield PartialValue(segment=self.values[-1][0].identifier, value=value.value)
 
 
 def _of(call: _Call | None) -> _Call:

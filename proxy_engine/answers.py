@@ -119,7 +119,7 @@ class AnswerCompiler:
                 format=dialect,
                 tools=[ToolSignature(tool.name, tool.arguments_schema) for tool in choice.tools],
                 least=0 if choice.may_answer else 1,
-                most=options.max_tool_calls if options.parallel_tool_calls else 1,
+                most=_most_calls(choice, options),
             )
         part = compose_answer(content, calls=calls, reasoning=reasoning, dialect=dialect)
         return RootStateMachine(part, self._vocabulary)
@@ -165,7 +165,7 @@ class AnswerCompiler:
             # In their order: so the properties are written.
             json.dumps(tools),
             choice.may_answer,
-            options.max_tool_calls if options.parallel_tool_calls else 1,
+            _most_calls(choice, options),
             reasoning,
             None if dialect is None else dialect.name,
         )
@@ -182,6 +182,12 @@ class AnswerCompiler:
             if len(self._machines) > self._capacity:
                 self._machines.popitem(last=False)
             return known[0]
+
+
+def _most_calls(choice: ToolChoice, options: GenerationOptions) -> int:
+    # Who names a tool wants that call.
+    is_one = choice.mode == "named" or not options.parallel_tool_calls
+    return 1 if is_one else options.max_tool_calls
 
 
 def _structured(response: ResponseFormat) -> Structured:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from state_machines.tools import ToolFormat
 
 from .errors import InvalidOptionError
 from .events import Event
+from .forcing import ForcedTokens, text_encoder
 from .interaction import Interaction
 from .models.loading import LoadedModel, load_model
 from .models.vocabularies import vocabulary_of
@@ -87,8 +89,13 @@ class InferenceEngine:
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
             self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
+            # Tokenizers are not safe to call from several threads at once.
+            lock = threading.Lock()
+            self._forced = ForcedTokens(
+                text_encoder(self._loaded.tokenizer, lock), self._vocabulary
+            )
             self._preparation = Preparation(
-                self._loaded, self._vocabulary, options or GenerationOptions(), tool_format
+                self._loaded, self._vocabulary, options or GenerationOptions(), tool_format, lock
             )
         except BaseException:
             self._finalizer()
@@ -369,9 +376,15 @@ class InferenceEngine:
     def _submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         # Only what the run needs: a queued request must not keep the engine from being collected.
         loaded, vocabulary, worker = self._loaded, self._vocabulary, self._worker
+        forced = self._forced
         return worker.submit(
             lambda: run_request(
-                request, loaded, vocabulary, emit=emit, is_closing=lambda: worker.is_closing
+                request,
+                loaded,
+                vocabulary,
+                forced=forced,
+                emit=emit,
+                is_closing=lambda: worker.is_closing,
             )
         )
 

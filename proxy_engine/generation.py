@@ -6,116 +6,220 @@ the device works on it, the token is read, the matcher advances, and the next ma
 the CPU. Only then is the mask laid over the logits, and sampling added to the work in flight. A
 logits processor inside mlx-lm's own loop cannot do this: there the mask is asked for between two
 passes, when the device has nothing to do.
+
+Text that the grammar forces is not sampled at all: its tokens are run in one pass. Where it is
+likely that some follows, the pass waits for the last token to be read, so that both go together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
-from mlx_lm.models.cache import make_prompt_cache
 
 from samplers import apply_mask
 from state_machines import Matcher
+from state_machines.grammar.node import Node
 
+from .device_masks import DeviceMasks
 from .events import PromptProgress
+from .forcing import ForcedTokens
 from .steering import Sampler
 
-__all__ = ["Token", "generate_steps"]
+__all__ = ["Decoding", "Timings", "Token"]
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
+
+_FEW_TOKENS = 64
+"""Allowed tokens up to which forced text is likely to follow the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A generated token. The last one of a request has a finish reason."""
+    """A generated token. The last one of a request has a finish reason.
+
+    ``is_forced``: it was the only way to go on, and was not sampled.
+    """
 
     token_id: int
-    finish_reason: Literal["stop", "length"] | None
+    finish_reason: Literal["stop", "length"] | None = None
+    is_forced: bool = False
 
 
-def generate_steps(
-    model: Module,
-    prompt_ids: Sequence[int],
-    *,
-    matcher: Matcher | None,
-    next_sampler: Callable[[], Sampler],
-    end_token_ids: Collection[int],
-    usable_tokens: npt.NDArray[np.bool_] | None = None,
-    max_tokens: int,
-    prefill_step_size: int,
-) -> Iterator[PromptProgress | Token]:
-    """Read the prompt, then generate until an end token, or ``max_tokens`` tokens.
+@dataclass(slots=True)
+class Timings:
+    """Seconds of wall-clock time of one request, by phase.
 
-    Without a ``matcher`` the text is free, but for ``usable_tokens``: a bool array of the width
-    of the logits, which keeps out ids that are no tokens (``None``: all are). ``next_sampler`` is
-    asked before each mask for what chooses the token. Everything runs on
-    the calling thread's default stream, and no state outlives the iterator: to cancel a request,
-    stop iterating.
+    ``prompt``: until the first token is there. ``mask``: matchers and masks, on the CPU, while the
+    device works. ``wait``: for the device, forward passes and sampling, after the first token.
     """
-    cache = make_prompt_cache(model)
-    tokens = list(prompt_ids)
-    static_mask = None if usable_tokens is None or usable_tokens.all() else mx.array(usable_tokens)
 
-    ends = np.array(sorted(end_token_ids), dtype=np.intp)
+    prompt: float = 0.0
+    mask: float = 0.0
+    wait: float = 0.0
 
-    def choose(logits: mx.array) -> tuple[mx.array, bool]:
-        """Sampling, described but not evaluated, and whether it must give an end token."""
-        sampler = next_sampler()
-        if matcher is None:
-            masked = logits if static_mask is None else apply_mask(logits, static_mask)
-            return sampler(masked, tokens).reshape(1), False
-        allowed = matcher.allowed_tokens()
-        must_end = np.count_nonzero(allowed) == np.count_nonzero(allowed[ends])
-        return sampler(apply_mask(logits, mx.array(allowed)), tokens).reshape(1), must_end
 
-    yield from _prefill(model, prompt_ids[:-1], cache, prefill_step_size, len(prompt_ids))
-    logits = _forward(model, mx.array(list(prompt_ids[-1:])), cache)
-    mx.async_eval(logits)
-    chosen, must_end = choose(logits)
-    for count in range(1, max_tokens + 1):
-        is_last = count == max_tokens
-        if is_last or must_end:
-            mx.async_eval(chosen)
-        else:
-            logits = _forward(model, chosen, cache)
-            mx.async_eval(chosen, logits)
-        token_id = cast(int, chosen.item())
-        tokens.append(token_id)
-        if matcher is not None:
-            matcher.advance(token_id)
-        is_end = token_id in end_token_ids
-        if is_end or is_last:
-            yield Token(token_id, "stop" if is_end else "length")
+@dataclass(slots=True)
+class Decoding:
+    """What is decoded, and how. Everything runs on the calling thread's default stream.
+
+    Without a ``matcher`` the text is free, but for ``usable_tokens``: a bool array of the width of
+    the logits, which keeps out ids that are no tokens (``None``: all are). ``next_sampler`` is
+    asked before each mask for what chooses the token. ``forced`` cuts text that must come next
+    into tokens; ``None``: everything is sampled. ``cache`` is the model's, and is filled. The first
+    of ``end_token_ids`` is written where the end must come.
+    """
+
+    model: Module
+    cache: list[Any]
+    matcher: Matcher | None
+    next_sampler: Callable[[], Sampler]
+    end_token_ids: Sequence[int]
+    max_tokens: int
+    prefill_step_size: int
+    usable_tokens: npt.NDArray[np.bool_] | None = None
+    forced: ForcedTokens | None = None
+    timings: Timings = field(default_factory=Timings)
+    _tokens: list[int] = field(default_factory=list, init=False)
+    _count: int = field(default=0, init=False)
+    _masks: DeviceMasks = field(default_factory=DeviceMasks, init=False)
+    _expects_forced: bool = field(default=False, init=False)
+
+    def run(self, prompt_ids: Sequence[int]) -> Iterator[PromptProgress | Token]:
+        """Read the prompt, then generate until an end token, or ``max_tokens`` tokens.
+
+        No state outlives the iterator: to cancel a request, stop iterating.
+        """
+        started = time.perf_counter()
+        self._tokens = list(prompt_ids)
+        yield from self._prefill(prompt_ids[:-1], len(prompt_ids))
+        # What must come first is read together with the prompt's last token.
+        opening = self._forced_tokens()
+        if (yield from self._forced_steps(opening)):
             return
-        yield Token(token_id, None)
-        chosen, must_end = choose(logits)
-        if count % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
+        logits = self._forward(mx.array([*prompt_ids[-1:], *opening]))
+        mx.async_eval(logits)
+        while True:
+            chosen = self._choose(logits)
+            runs_ahead = not self._expects_forced and self._count + 1 < self.max_tokens
+            if runs_ahead:
+                logits = self._forward(chosen)
+                mx.async_eval(chosen, logits)
+            else:
+                mx.async_eval(chosen)
+            token_id = self._read(chosen, started)
+            if token_id in self.end_token_ids:
+                yield Token(token_id, "stop")
+                return
+            is_last = self._count == self.max_tokens
+            yield Token(token_id, "length" if is_last else None)
+            if is_last:
+                return
+            forced = self._forced_tokens()
+            if (yield from self._forced_steps(forced)):
+                return
+            if forced or not runs_ahead:
+                logits = self._forward(mx.array([*([] if runs_ahead else [token_id]), *forced]))
+                mx.async_eval(logits)
+            if self._count % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
+                mx.clear_cache()
+
+    def _choose(self, logits: mx.array) -> mx.array:
+        """Return the next token, described but not evaluated: shape (1,)."""
+        started = time.perf_counter()
+        sampler = self.next_sampler()
+        self._expects_forced = False
+        if self.matcher is not None:
+            allowed = self.matcher.allowed_tokens()
+            self._expects_forced = self._may_force(allowed)
+            logits = apply_mask(logits, self._masks.on_device(allowed))
+        elif self.usable_tokens is not None:
+            logits = apply_mask(logits, self._masks.on_device(self.usable_tokens))
+        self.timings.mask += time.perf_counter() - started
+        return sampler(logits, self._tokens).reshape(1)
+
+    def _read(self, chosen: mx.array, started: float) -> int:
+        """Wait for a token, and take it."""
+        waiting = time.perf_counter()
+        token_id = cast(int, chosen.item())
+        now = time.perf_counter()
+        if self.timings.prompt:
+            self.timings.wait += now - waiting
+        else:
+            self.timings.prompt = now - started
+        self._take(token_id)
+        return token_id
+
+    def _take(self, token_id: int) -> None:
+        started = time.perf_counter()
+        self._tokens.append(token_id)
+        self._count += 1
+        if self.matcher is not None:
+            self.matcher.advance(token_id)
+        self.timings.mask += time.perf_counter() - started
+
+    def _forced_tokens(self) -> tuple[int, ...]:
+        if self.forced is None or self.matcher is None:
+            return ()
+        started = time.perf_counter()
+        tokens = self.forced.after(self.matcher, self._tokens)[: self.max_tokens - self._count]
+        self.timings.mask += time.perf_counter() - started
+        return tokens
+
+    def _forced_steps(self, tokens: Sequence[int]) -> Generator[Token, None, bool]:
+        """Take tokens that need no sampling, and the end where it must come; say if that is all."""
+        for token_id in tokens:
+            self._take(token_id)
+            is_last = self._count == self.max_tokens
+            yield Token(token_id, "length" if is_last else None, is_forced=True)
+            if is_last:
+                return True
+        if self.matcher is None or not _must_end(self.matcher.state):
+            return False
+        self._take(self.end_token_ids[0])
+        yield Token(self.end_token_ids[0], "stop", is_forced=True)
+        return True
+
+    def _may_force(self, allowed: npt.NDArray[np.bool_]) -> bool:
+        """Whether one of the tokens that may come next leaves nothing to be sampled after it."""
+        if self.matcher is None or np.count_nonzero(allowed) > _FEW_TOKENS:
+            return False
+        forms = self.matcher.vocabulary.token_bytes
+        for token_id in np.flatnonzero(allowed).tolist():
+            form = forms[token_id]
+            if form is None or token_id in self.end_token_ids:
+                continue
+            state = self.matcher.state.follow(form)
+            first = state.first_bytes
+            if _must_end(state) or (not state.nullable and not first & (first - 1)):
+                return True
+        return False
+
+    def _prefill(self, prompt_ids: Sequence[int], total: int) -> Iterator[PromptProgress]:
+        """Fill the cache with ``prompt_ids``, evaluating after every few tokens.
+
+        The prompt's last token is left to the first step, which needs its logits.
+        """
+        yield PromptProgress(processed=0, total=total)
+        for start in range(0, len(prompt_ids), self.prefill_step_size):
+            chunk = mx.array(list(prompt_ids[start : start + self.prefill_step_size]))
+            self.model(chunk[None], cache=self.cache)
+            mx.eval([layer.state for layer in self.cache])
             mx.clear_cache()
+            yield PromptProgress(processed=start + chunk.size, total=total)
+
+    def _forward(self, token_ids: mx.array) -> mx.array:
+        """Return the logits after the last of ``token_ids``, shape (1, vocabulary), unevaluated."""
+        logits: mx.array = self.model(token_ids[None], cache=self.cache)
+        return logits[:, -1, :]
 
 
-def _prefill(
-    model: Module, prompt_ids: Sequence[int], cache: list[Any], step_size: int, total: int
-) -> Iterator[PromptProgress]:
-    """Fill the cache with ``prompt_ids``, evaluating after every ``step_size`` tokens.
-
-    The prompt's last token is left to the first step, which needs its logits.
-    """
-    yield PromptProgress(processed=0, total=total)
-    for start in range(0, len(prompt_ids), step_size):
-        chunk = mx.array(list(prompt_ids[start : start + step_size]))
-        model(chunk[None], cache=cache)
-        mx.eval([layer.state for layer in cache])
-        mx.clear_cache()
-        yield PromptProgress(processed=start + chunk.size, total=total)
-
-
-def _forward(model: Module, token_ids: mx.array, cache: list[Any]) -> mx.array:
-    """The logits after the last of ``token_ids``, shape (1, vocabulary), unevaluated."""
-    logits: mx.array = model(token_ids[None], cache=cache)
-    return logits[:, -1, :]
+def _must_end(state: Node) -> bool:
+    """Whether a text is complete, and nothing can be added to it."""
+    return state.nullable and not state.first_bytes

@@ -73,6 +73,7 @@ class GenerationOptions:
       ``"structured"``, ``"tool_call"``, or one of the caller's own.
     * ``reasoning``: ``True``: the model thinks before it answers; ``False``: it does not; ``None``:
       it may, but not before structured output alone.
+    * ``forced_tokens``: whether text that must come next is run without sampling it.
     * ``parallel_tool_calls``: whether an answer may have several calls, ``max_tool_calls`` at most.
 
     Raises ``InvalidOptionError``.
@@ -85,6 +86,7 @@ class GenerationOptions:
     reasoning: bool | ReasoningOptions | None = None
     parallel_tool_calls: bool = True
     max_tool_calls: int = 16
+    forced_tokens: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_tool_calls", "prefill_step_size"):
@@ -107,11 +109,11 @@ class GenerationOptions:
                 f"reasoning must be true, false or ReasoningOptions, not {self.reasoning!r}",
                 option="reasoning",
             )
-        if not isinstance(self.parallel_tool_calls, bool):
-            raise InvalidOptionError(
-                f"parallel_tool_calls must be true or false, not {self.parallel_tool_calls!r}",
-                option="parallel_tool_calls",
-            )
+        for name in ("parallel_tool_calls", "forced_tokens"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidOptionError(
+                    f"{name} must be true or false, not {getattr(self, name)!r}", option=name
+                )
 
     def override(self, overrides: OptionOverrides) -> GenerationOptions:
         """These options with some of them changed; the sampling ones are named directly.
@@ -147,6 +149,7 @@ class OptionOverrides(TypedDict, total=False):
     reasoning: bool | ReasoningOptions | None
     parallel_tool_calls: bool
     max_tool_calls: int
+    forced_tokens: bool
     temperature: float
     top_p: float
     top_k: int

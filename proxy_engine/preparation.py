@@ -27,7 +27,8 @@ class Preparation:
     """Checks and compiles requests for one model: all that can be wrong with one is found here.
 
     ``options`` are those of requests that do not say otherwise. ``tool_format`` is a format of tool
-    calls or names one; ``None``: as the tokenizer tells. Safe to use from several threads.
+    calls or names one; ``None``: as the tokenizer tells. ``tokenizer_lock`` is
+    held while the tokenizer is used. Safe to use from several threads.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Preparation:
         vocabulary: Vocabulary,
         options: GenerationOptions,
         tool_format: str | ToolFormat | None,
+        tokenizer_lock: threading.Lock,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
@@ -47,8 +49,7 @@ class Preparation:
         self._has_native_tools = dialect == format_of(loaded.tokenizer)
         self._reasoning = reasoning_of(loaded.tokenizer, dialect)
         self._answers = AnswerCompiler(vocabulary, dialect, self._reasoning)
-        # Tokenizers are not safe to call from several threads at once.
-        self._tokenizer_lock = threading.Lock()
+        self._tokenizer_lock = tokenizer_lock
 
     def request(
         self,

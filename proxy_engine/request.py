@@ -13,6 +13,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx_lm.generate import wired_limit
+from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Matcher, Vocabulary
 from state_machines.root import Part, Piece, RootMatcher, Text
@@ -21,7 +22,8 @@ from .answer_reader import AnswerReader
 from .answers import Answer
 from .errors import EngineClosedError, IncompleteOutputError, OutputValidationError
 from .events import Event
-from .generation import Token, generate_steps
+from .forcing import ForcedTokens
+from .generation import Decoding, Token
 from .models.loading import LoadedModel
 from .options import GenerationOptions
 from .results import FinishReason, GenerationResult, Usage
@@ -65,11 +67,13 @@ def run_request(
     loaded: LoadedModel,
     vocabulary: Vocabulary,
     *,
+    forced: ForcedTokens,
     emit: Emit,
     is_closing: Callable[[], bool],
 ) -> GenerationResult[Any]:
     """Generate, decode and parse. To be called on the thread that owns the model.
 
+    ``forced`` cuts text that must come into tokens; it remembers what it has cut.
     A request that is cancelled gives what it has come to. Raises ``IncompleteOutputError``,
     ``OutputValidationError``; and ``EngineClosedError`` where ``is_closing`` turned true.
     """
@@ -79,19 +83,21 @@ def run_request(
     token_ids: list[int] = []
     finish_reason: FinishReason = "cancelled"
     is_in_text = False
-    started = first = time.perf_counter()
-    steps = generate_steps(
+    forced_tokens = 0
+    started = time.perf_counter()
+    decoding = Decoding(
         loaded.model,
-        request.prompt_ids,
-        matcher=matcher,
-        next_sampler=Steering(request.options, matcher, answer.part).next_sampler,
-        end_token_ids=vocabulary.end_token_ids,
+        make_prompt_cache(loaded.model),
+        matcher,
+        Steering(request.options, matcher, answer.part).next_sampler,
+        _ends(loaded, vocabulary),
+        request.max_tokens,
+        request.options.prefill_step_size or _prefill_step_size(),
         usable_tokens=_usable_tokens(vocabulary),
-        max_tokens=request.max_tokens,
-        prefill_step_size=request.options.prefill_step_size or _prefill_step_size(),
+        forced=forced if request.options.forced_tokens else None,
     )
     with wired_limit(loaded.model):
-        for step in steps:
+        for step in decoding.run(request.prompt_ids):
             if is_closing():
                 raise EngineClosedError("the engine was closed")
             if request.cancelled.is_set():
@@ -99,9 +105,8 @@ def run_request(
             if not isinstance(step, Token):
                 emit(step)
                 continue
-            if not token_ids:
-                first = time.perf_counter()
             token_ids.append(step.token_id)
+            forced_tokens += step.is_forced
             is_last = step.finish_reason is not None
             is_in_text = is_last and _is_in_text(answer, matcher)
             pieces = _pieces(step.token_id, matcher, vocabulary, answer.part, is_last=is_last)
@@ -124,6 +129,7 @@ def run_request(
             hint="Raise max_tokens, or bound the schema's strings and arrays.",
         )
     _check_calls(reader, request.tools)
+    timings = decoding.timings
     return GenerationResult(
         text=reader.text,
         parsed=None if finish_reason == "cancelled" else _parsed(reader, answer),
@@ -131,8 +137,11 @@ def run_request(
         usage=Usage(
             prompt_tokens=len(request.prompt_ids),
             completion_tokens=len(token_ids),
-            prompt_seconds=first - started,
-            completion_seconds=time.perf_counter() - first,
+            forced_tokens=forced_tokens,
+            prompt_seconds=timings.prompt,
+            completion_seconds=time.perf_counter() - started - timings.prompt,
+            mask_seconds=timings.mask,
+            wait_seconds=timings.wait,
         ),
         token_ids=tuple(token_ids),
         model=loaded.name,
@@ -202,5 +211,12 @@ def _prefill_step_size() -> int:
     return _PREFILL_STEP_ON_GPU if on_gpu else _PREFILL_STEP_ON_CPU
 
 
-def _usable_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
-    return np.array([token is not None for token in vocabulary.token_bytes])
+def _usable_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
+    usable = np.array([token is not None for token in vocabulary.token_bytes])
+    return None if usable.all() else usable
+
+
+def _ends(loaded: LoadedModel, vocabulary: Vocabulary) -> list[int]:
+    """Return the end tokens, first the one that the tokenizer ends texts with."""
+    own = loaded.tokenizer.eos_token_id
+    return sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))

@@ -23,14 +23,19 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
 class Usage:
     """Token counts, and seconds of wall-clock time spent on the model.
 
-    ``completion_tokens`` counts end tokens too. ``prompt_seconds`` is the time until the first
-    token, ``completion_seconds`` the time for those after it.
+    ``completion_tokens`` counts end tokens too, and ``forced_tokens`` those among them that were
+    the only way to go on, and were not sampled. ``prompt_seconds`` is the time until the first
+    sampled token, ``completion_seconds`` the time after it: of that, ``mask_seconds`` for masks and
+    matchers, while the device works, and ``wait_seconds`` for the device.
     """
 
     prompt_tokens: int
     completion_tokens: int
     prompt_seconds: float
     completion_seconds: float
+    forced_tokens: int = 0
+    mask_seconds: float = 0.0
+    wait_seconds: float = 0.0
 
     @property
     def total_tokens(self) -> int:

@@ -20,12 +20,13 @@ from state_machines.errors import (
     VocabularyError,
 )
 from state_machines.json_schema import JsonSchemaStateMachine
-from state_machines.machine import RegexStateMachine, StateMachine
+from state_machines.machine import ChoiceStateMachine, RegexStateMachine, StateMachine
 from state_machines.matcher import Matcher
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary_cache import VocabularyCache
 
 __all__ = [
+    "ChoiceStateMachine",
     "CompositionError",
     "GrammarBudgetError",
     "InvalidPatternError",

@@ -6,8 +6,6 @@ core. Counting steps instead of seconds gives the same answer on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from state_machines.errors import GrammarBudgetError
@@ -32,17 +30,22 @@ class _Effort:
 _EFFORT: ContextVar[_Effort | None] = ContextVar("effort", default=None)
 
 
-@contextmanager
-def bounded_effort(limit: int) -> Iterator[None]:
+class bounded_effort:
     """Let the work within take at most so many steps, in this thread or task.
 
     Raises :class:`~state_machines.errors.GrammarBudgetError` beyond.
     """
-    token = _EFFORT.set(_Effort(limit))
-    try:
-        yield
-    finally:
-        _EFFORT.reset(token)
+
+    __slots__ = ("_limit", "_token")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def __enter__(self) -> None:
+        self._token = _EFFORT.set(_Effort(self._limit))
+
+    def __exit__(self, *_: object) -> None:
+        _EFFORT.reset(self._token)
 
 
 def spend(steps: int = 1) -> None:

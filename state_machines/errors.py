@@ -68,7 +68,8 @@ class SchemaError(ProxyError):
 
     ``pointer`` is the JSON Pointer (RFC 6901) of the offending place as a URI fragment without
     ``#``: ``""`` is the whole schema. ``keyword`` is the keyword at fault, or ``None``.
-    ``is_located`` tells whether whoever raised the error knew the place.
+    ``is_located`` tells whether whoever raised the error knew the place. ``tool`` names the tool
+    whose parameters the schema describes, or is ``None``.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class SchemaError(ProxyError):
         self.pointer = pointer or ""
         self.is_located = pointer is not None
         self.keyword = keyword
+        self.tool: str | None = None
 
     def located(self, pointer: str, keyword: str | None) -> Self:
         """Return the same error at a place."""

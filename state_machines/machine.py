@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from state_machines.errors import InvalidPatternError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import Node
+from state_machines.grammar.tries import literals
 from state_machines.matcher import Matcher
 from state_machines.regex import compile_pattern
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["RegexStateMachine", "StateMachine"]
+__all__ = ["ChoiceStateMachine", "RegexStateMachine", "StateMachine"]
 
 
 class StateMachine:
@@ -46,3 +49,17 @@ class RegexStateMachine(StateMachine):
         if language.is_empty:
             raise InvalidPatternError("no text matches", pattern=pattern, position=0)
         super().__init__(encoded(language, RAW))
+
+
+class ChoiceStateMachine(StateMachine):
+    """Admits the given texts, at least one, and no others.
+
+    >>> ChoiceStateMachine(["yes", "no"]).matches("no")
+    True
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        given = [text.encode() for text in texts]
+        if not given:
+            raise ValueError("a choice needs a text to choose")
+        super().__init__(literals(given))

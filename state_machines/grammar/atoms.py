@@ -57,6 +57,10 @@ class Branch(Node):
         )
         self._row = row
 
+    def release(self) -> Iterable[Node]:
+        # Its row is what it is.
+        return [target for _, target in self.row]
+
     def step(self, byte: int) -> Node:
         bit = 1 << byte
         for members, target in self.row:

@@ -137,7 +137,7 @@ def complement(body: Node, alphabet: Symbols) -> Node:
         return everything(alphabet)
     if isinstance(body, Repetition) and counts_any_symbol(body):
         return choice(_lengths_beside(body))
-    return intern_node((Complement, id(body), alphabet), lambda: Complement(body, alphabet))
+    return intern_node(("Complement", id(body), alphabet), lambda: Complement(body, alphabet))
 
 
 def _lengths_beside(counter: Repetition) -> Iterable[Node]:
@@ -175,7 +175,7 @@ def intersection(members: Iterable[Node]) -> Node:
     if any(isinstance(node, Complement) and node.body in flat for node in flat):
         return EMPTY
     found = tuple(flat)
-    return intern_node((Intersection, frozenset(map(id, found))), lambda: Intersection(found))
+    return intern_node(("Intersection", *sorted(map(id, found))), lambda: Intersection(found))
 
 
 def _simplified(flat: dict[Node, None]) -> dict[Node, None]:

@@ -67,6 +67,15 @@ class Continuation(ABC):
             object.__setattr__(self, "_joined", (tail, joined))
         return joined
 
+    def release(self) -> Node | None:
+        """Forget what :meth:`any_before` gave, and return it."""
+        try:
+            _, joined = self._joined
+            object.__delattr__(self, "_joined")
+        except AttributeError:
+            return None
+        return joined
+
     @property
     def is_unsure(self) -> bool:
         """Whether what follows must be looked at with the text known."""
@@ -133,6 +142,11 @@ class Captured(Node):
         start = position
         position, target = self.rest.leap(text, position)
         return position, captured(target, self.then, self.text + text[start:position])
+
+    def release(self) -> Iterable[Node]:
+        joined = self.then.release()
+        found = (*super().release(), self.rest)
+        return found if joined is None else (*found, joined)
 
     def _step(self, byte: int, target: Node) -> Node:
         return captured(target, self.then, self.text + bytes((byte,)))

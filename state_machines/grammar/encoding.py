@@ -88,6 +88,11 @@ class EncodedText(Lazy):
         self.text = text
         self.spelling = spelling
         self.terminator = terminator
+        self.fleeting = text.fleeting
+
+    def release(self) -> Iterable[Node]:
+        # Many machines have the same texts.
+        return ()
 
     def expand(self) -> Node:
         """Return the choice of a first character's bytes, each before what it leads to."""
@@ -140,10 +145,7 @@ def _after(text: Node, point: int) -> Node:
     """Return the derivative of a language of code points."""
     if isinstance(text, Repetition) and text.is_universal:
         return text
-    for characters, target in text.row:
-        if point in characters:
-            return target
-    return EMPTY
+    return text.after_character(point)
 
 
 def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 
 from state_machines.grammar.node import Node, Row, intern_node
 
@@ -25,7 +25,7 @@ class Lazy(Node):
         self._expansion: Node | None = None
 
     def expand(self) -> Node:
-        """Return an equivalent node; called once."""
+        """Return an equivalent node; called again only after :meth:`release`."""
         raise NotImplementedError  # pragma: no cover - abstract
 
     @property
@@ -35,6 +35,11 @@ class Lazy(Node):
         if node is None:
             node = self._expansion = self.expand()
         return node
+
+    def release(self) -> Iterable[Node]:
+        expansion, self._expansion = self._expansion, None
+        found = super().release()
+        return found if expansion is None else (*found, expansion)
 
     def _make_row(self) -> Row:
         return self.expansion.row
@@ -51,12 +56,24 @@ class _Reference(Lazy):
 
     def __init__(self, make: Callable[[], Node], nullable: bool, min_length: int) -> None:
         super().__init__(nullable=nullable, min_length=0 if nullable else min_length)
-        self._make = make
+        self._make: Callable[[], Node] | None = make
+
+    def release(self) -> Iterable[Node]:
+        # It could not be expanded again.
+        return ()
 
     def expand(self) -> Node:
-        target = self._make()
+        make = self._make
+        if make is None:
+            # Another thread has expanded it meanwhile.
+            assert self._expansion is not None, "it is there before what makes it is dropped"
+            return self._expansion
+        target = make()
         if target.nullable != self.nullable:
             raise ValueError(f"the reference was declared nullable={self.nullable}; it is not so")
+        self._expansion = target
+        # Thousands of them are kept; what they were made from need not be.
+        self._make = None
         return target
 
 
@@ -70,4 +87,4 @@ def reference(
     has at least ``min_length`` symbols. The target must be
     productive (some word of finite length) and must not be left-recursive.
     """
-    return intern_node((_Reference, key), lambda: _Reference(make, nullable, min_length))
+    return intern_node(("_Reference", key), lambda: _Reference(make, nullable, min_length))

@@ -30,7 +30,9 @@ __all__ = [
     "Row",
     "Symbols",
     "intern_node",
+    "known_node",
     "merge_rows",
+    "release",
 ]
 
 Symbols: TypeAlias = Any
@@ -57,6 +59,13 @@ class FleetingSteps:
         self._keep = keep
         self._steps: OrderedDict[tuple[Node, bytes], Node] = OrderedDict()
         self._lock = threading.Lock()
+
+    def release(self) -> list[Node]:
+        """Forget all steps, and return the nodes that they led to."""
+        with self._lock:
+            found = list(self._steps.values())
+            self._steps.clear()
+        return found
 
     def follow(self, node: Node, text: bytes) -> Node:
         """Return the derivative of a node by a byte string."""
@@ -109,8 +118,8 @@ class Node:
         self._first: int | None = None
         self._steps: dict[int | bytes, Node] | None = None
         self._key: Hashable = None
-        self.mask: Callable[[], Any] | None = None
-        """A weak reference to the mask that the state was given last."""
+        self.mask: bytes | None = None
+        """The key of the mask that the state was given last."""
 
     def __del__(self) -> None:
         # Not every node has one: it may not have been interned, or not even been made.
@@ -184,6 +193,13 @@ class Node:
                 return target
         return EMPTY
 
+    def after_character(self, point: int) -> Node:
+        """Return what may follow a code point (code point alphabet only)."""
+        for characters, target in self.row:
+            if point in characters:
+                return target
+        return EMPTY
+
     def follow(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to come again; it is kept."""
         steps = self._steps
@@ -215,6 +231,18 @@ class Node:
     def matches(self, text: bytes) -> bool:
         """Whether the byte string is a word of the language."""
         return self.after(text).nullable
+
+    def release(self) -> Iterable[Node]:
+        """Forget what is remembered of where the node leads to, and return the nodes it knew.
+
+        The node stays as good as it was, for whoever holds it.
+        """
+        steps, row = self._steps, self._row
+        self._steps = self._row = None
+        found = list(steps.values()) if steps else []
+        if row:
+            found.extend(target for _, target in row)
+        return found
 
 
 class _Empty(Node):
@@ -251,6 +279,15 @@ EPSILON: Node = _Epsilon()
 _N = TypeVar("_N", bound=Node)
 
 
+def known_node(key: Hashable) -> Node | None:
+    """Return the living node of a key, if there is one: quicker than to say how it is made."""
+    known = _TABLE.get(key)
+    if known is None:
+        return None
+    spend()
+    return known()
+
+
 def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     """Return the living node of that key, or make it. Nodes nobody holds are forgotten.
 
@@ -272,6 +309,21 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
                 node._key = key
                 _TABLE[key] = ref(node)
     return node  # type: ignore[return-value]
+
+
+def release(nodes: Iterable[Node]) -> None:
+    """Let go of what nodes, and those under them, remember of one another.
+
+    Where a grammar is recursive they hold on to one another in circles. These wait for a full run
+    of Python's garbage collector, which stops everything, if nobody breaks them.
+    """
+    seen = set(nodes)
+    stack = list(seen)
+    while stack:
+        for node in stack.pop().release():
+            if node not in seen:
+                seen.add(node)
+                stack.append(node)
 
 
 def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:

@@ -25,6 +25,7 @@ from state_machines.grammar.node import (
     Row,
     collect,
     intern_node,
+    known_node,
     merge_rows,
 )
 from state_machines.grammar.symbols import is_whole_alphabet
@@ -53,11 +54,11 @@ class Sequence(Node):
     __slots__ = ("head", "tail")
 
     def __init__(self, head: Node, tail: Node) -> None:
-        bounded = head.max_length is not None and tail.max_length is not None
+        first, rest = head.max_length, tail.max_length
         super().__init__(
             nullable=head.nullable and tail.nullable,
             min_length=head.min_length + tail.min_length,
-            max_length=head.max_length + tail.max_length if bounded else None,  # type: ignore[operator]
+            max_length=None if first is None or rest is None else first + rest,
             boolean=head.boolean or tail.boolean,
         )
         self.head = head
@@ -100,6 +101,17 @@ class Sequence(Node):
         position, head = self.head.leap(text, position)
         return position, sequence(head, self.tail)
 
+    def release(self) -> Iterable[Node]:
+        # Most nodes are sequences: this is short, not general.
+        steps, row = self._steps, self._row
+        self._steps = self._row = None
+        found = [self.tail, self.head]
+        if steps:
+            found += steps.values()
+        if row:
+            found += [target for _, target in row]
+        return found
+
     def step(self, byte: int) -> Node:
         if not self.head.nullable:
             return sequence(self.head.derivative(byte), self.tail)
@@ -130,6 +142,8 @@ def _join(head: Node, tail: Node) -> Node:
         return head
     if head is EMPTY or tail is EMPTY or (tail.boolean and tail.is_empty):
         return EMPTY
+    if type(head) is not Sequence:
+        return _cons(head, tail)
     spine = []
     while isinstance(head, Sequence):
         spine.append(head.head)
@@ -141,7 +155,8 @@ def _join(head: Node, tail: Node) -> Node:
 
 
 def _cons(head: Node, tail: Node) -> Node:
-    return intern_node(("Sequence", id(head), id(tail)), lambda: Sequence(head, tail))
+    key = ("Sequence", id(head), id(tail))
+    return known_node(key) or intern_node(key, lambda: Sequence(head, tail))
 
 
 def leading_literal(node: Node) -> tuple[bytes, Node] | None:
@@ -184,6 +199,9 @@ class Choice(Node):
             first |= member.first_bytes
         return first
 
+    def release(self) -> Iterable[Node]:
+        return (*super().release(), *self.members)
+
     def step(self, byte: int) -> Node:
         bit = 1 << byte
         return choice(m.derivative(byte) for m in self.members if m.first_bytes & bit)
@@ -210,7 +228,7 @@ def choice(members: Iterable[Node]) -> Node:
     if len(flat) <= 1:
         return next(iter(flat), EMPTY)
     found = tuple(flat)
-    return intern_node((Choice, frozenset(map(id, found))), lambda: Choice(found))
+    return intern_node(("Choice", *sorted(map(id, found))), lambda: Choice(found))
 
 
 def _absorb(flat: dict[Node, None]) -> dict[Node, None]:

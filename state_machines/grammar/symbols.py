@@ -87,13 +87,12 @@ class CodePointSet:
     Surrogates (U+D800 to U+DFFF) are no scalar values and never members: text cannot hold them.
     """
 
-    __slots__ = ("_hash", "_length", "_starts", "ranges")
+    __slots__ = ("_hash", "_length", "ranges")
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         self.ranges = _normalised(ranges)
         self._hash = hash(self.ranges)
         self._length = sum(last - first + 1 for first, last in self.ranges)
-        self._starts: list[int] | None = None
 
     @classmethod
     def of(cls, characters: str) -> CodePointSet:
@@ -101,9 +100,7 @@ class CodePointSet:
         return cls((ord(c), ord(c)) for c in characters)
 
     def __contains__(self, code_point: int) -> bool:
-        if self._starts is None:
-            self._starts = [first for first, _ in self.ranges]
-        index = bisect_right(self._starts, code_point) - 1
+        index = bisect_right(self.ranges, (code_point, MAX_CODE_POINT)) - 1
         return index >= 0 and code_point <= self.ranges[index][1]
 
     def __and__(self, other: CodePointSet) -> CodePointSet:
@@ -161,7 +158,7 @@ def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int
             yield 0xE000, last
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _intersection(left: CodePointSet, right: CodePointSet) -> CodePointSet:
     result = []
     a, b = left.ranges, right.ranges
@@ -177,7 +174,7 @@ def _intersection(left: CodePointSet, right: CodePointSet) -> CodePointSet:
     return CodePointSet(result)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _complement(symbols: CodePointSet) -> CodePointSet:
     result = []
     start = 0

@@ -11,11 +11,26 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from state_machines.grammar.encoding import EncodedText, encoded
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, collect, intern_node
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    FleetingSteps,
+    Node,
+    Row,
+    collect,
+    intern_node,
+)
 from state_machines.grammar.nodes import Choice, Sequence, choice, sequence
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 
 __all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without"]
+
+FAR = 256
+"""Bounds that are further away are counted in states that do not hold on to one another."""
+
+MAX_STEPS = 1024
+
+_STEPS = FleetingSteps(MAX_STEPS)
 
 
 class Finder:
@@ -56,13 +71,20 @@ class Finder:
         self.start = self._whole.get("", 0)
         self._letters = sorted({letter for string in strings + first for letter in string})
         self._rows: list[tuple[tuple[CodePointSet, int], ...] | None] = [None] * len(self.depth)
+        self._known = frozenset(self._letters)
+        self._steps: dict[tuple[int, str], int] = {}
 
     def step(self, state: int, letter: str) -> int:
         """Return the state after one more character."""
-        written = self._by_state[state] + letter
-        if state >= self.start and written in self._whole:
-            return self._whole[written]
-        return self._after_any(written)
+        if letter not in self._known:
+            return 0
+        target = self._steps.get((state, letter))
+        if target is None:
+            written = self._by_state[state] + letter
+            is_whole = state >= self.start and written in self._whole
+            target = self._whole[written] if is_whole else self._after_any(written)
+            self._steps[state, letter] = target
+        return target
 
     def _after_any(self, written: str) -> int:
         for start in range(len(written) + 1):
@@ -125,6 +147,14 @@ class UntilText(Node):
         self.state = state
         self.least = least
         self.most = most
+        if max(least, most or 0) > FAR:
+            self.fleeting = _STEPS
+
+    def after_character(self, point: int) -> Node:
+        """Return what is left after a character."""
+        most = None if self.most is None else self.most - 1
+        state = self.finder.step(self.state, chr(point))
+        return _until(self.finder, self.wanted, state, self.least - 1, most)
 
     def _make_row(self) -> Row:
         most = None if self.most is None else self.most - 1
@@ -133,12 +163,32 @@ class UntilText(Node):
             for letters, state in self.finder.row(self.state)
         )
 
-    def near(self, length: int) -> Node:
+    def near(self, length: int) -> UntilText:
         """Return a text that begins like this one: the same for all bounds beyond ``length``."""
         least = min(self.least, length + self.finder.longest + 1)
         far = self.most is not None and self.most > length + self.finder.longest
         most = None if far else self.most
         return _interned(self.finder, self.wanted, self.state, least, most)
+
+    def at_any_length(self) -> UntilText:
+        """Return the text without its lower bound."""
+        lowest = 0 if self.wanted is None else -self.finder.longest
+        return _interned(self.finder, self.wanted, self.state, lowest, self.most)
+
+    def without_end(self) -> UntilText:
+        """Return the texts of any length that contain none of the strings."""
+        return _interned(self.finder, None, self.state, 0, None)
+
+    def ends_with(self, text: bytes) -> bool:
+        """Whether bytes, of which no beginning does, end with the string that is wanted."""
+        try:
+            letters = text.decode()
+        except UnicodeDecodeError:
+            return False
+        state = self.state
+        for letter in letters:
+            state = self.finder.step(state, letter)
+        return self.finder.found[state] == self.wanted
 
     def ended(self) -> Node:
         """Return what is left if no character is to be added that need not be."""
@@ -212,7 +262,9 @@ def _until(found: Finder, wanted: str | None, state: int, least: int, most: int 
     return _interned(found, wanted, state, max(least, lowest), most)
 
 
-def _interned(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> Node:
+def _interned(
+    found: Finder, wanted: str | None, state: int, least: int, most: int | None
+) -> UntilText:
     key = ("UntilText", found.strings, found.first, wanted, state, least, most)
     return intern_node(key, lambda: UntilText(found, wanted, state, least, most))
 

@@ -101,7 +101,8 @@ class SchemaDocument:
         self._keywords: dict[tuple[int, str], tuple[Any, tuple[str, ...]]] = {}
         dialect = self._dialect_of(self._contents, DIALECTS["2020-12"], "", ())
         resource = dialect.specification.create_resource(self._contents)
-        resolver = known.resolver_with_root(resource)
+        self._dialect = dialect
+        self._resolver = known.resolver_with_root(resource)
         # A reference to another document may meet a dynamic one there.
         text = json.dumps(self._contents)
         self._is_dynamic = (
@@ -110,8 +111,13 @@ class SchemaDocument:
             or '"$ref": "http' in text
             or registry is not None
         )
-        self._references: dict[tuple[str, str, tuple[str, ...]], Place] = {}
-        self.root = self.place(self._contents, dialect, resolver, is_root=True)
+        # No places, which hold on to the document.
+        self._references: dict[tuple[str, str, tuple[str, ...]], tuple[Any, _Resolver, str]] = {}
+
+    @property
+    def root(self) -> Place:
+        """The place of the whole schema."""
+        return self.place(self._contents, self._dialect, self._resolver, is_root=True)
 
     def place(
         self,
@@ -166,9 +172,11 @@ class SchemaDocument:
         target = self._references.get(key)
         if target is None:
             target = self._references[key] = self._lookup(place, reference, keyword)
-        return target
+        contents, resolver, pointer = target
+        return self.place(contents, place.dialect, resolver, pointer, is_root=True)
 
-    def _lookup(self, place: Place, reference: str, keyword: str) -> Place:
+    def _lookup(self, place: Place, reference: str, keyword: str) -> tuple[Any, _Resolver, str]:
+        """Return the schema that a reference leads to, its resolver and its pointer."""
         try:
             resolved = place.resolver.lookup(reference)
         except (Unresolvable, ValueError, AttributeError, TypeError) as error:
@@ -180,10 +188,7 @@ class SchemaDocument:
         if not isinstance(resolved.contents, dict | bool):
             raise place.error(f"the reference {reference!r} leads to no schema", keyword)
         pointer = reference[1:] if reference.startswith("#/") else reference
-        pointer = "" if pointer == "#" else pointer
-        return self.place(
-            resolved.contents, place.dialect, resolved.resolver, pointer, is_root=True
-        )
+        return resolved.contents, resolved.resolver, "" if pointer == "#" else pointer
 
     def _dialect_of(
         self, schema: Any, default: Dialect, parent: Place | str, path: tuple[str | int, ...]

@@ -11,22 +11,24 @@ from state_machines.json_schema.terms import Term
 __all__ = ["Evaluation", "Steps", "finished"]
 
 T = TypeVar("T")
+_Asker = TypeVar("_Asker")
 
 Steps = Generator[Term, T, T]
 """What works a term out: yields the terms that it needs, is sent what they come to, returns."""
 
 
-class Evaluation(Generic[T]):
+class Evaluation(Generic[_Asker, T]):
     """What terms come to. A schema may be nested deeper than Python's stack goes.
 
     ``begin`` gives the steps of a term, and ``loop`` the error for a term that is needed for
-    itself, given how many :attr:`questions` were open when its evaluation began.
+    itself, given how many questions were open when its evaluation began. Both are told who asks,
+    for whoever holds on to an evaluation must not be held by it.
     """
 
     def __init__(
         self,
-        begin: Callable[[Term], Steps[T]],
-        loop: Callable[[Term, int], Exception],
+        begin: Callable[[_Asker, Term], Steps[T]],
+        loop: Callable[[_Asker, Term, int], Exception],
         known: dict[Term, T],
     ) -> None:
         self._begin = begin
@@ -34,10 +36,10 @@ class Evaluation(Generic[T]):
         self._known = known
         self._running: dict[Term, int] = {}
 
-    def of(self, term: Term, questions: int) -> T:
+    def of(self, asker: _Asker, term: Term, questions: int) -> T:
         """Return what a term comes to; ``questions`` are open."""
         known = self._known.get(term)
-        return self._work_out(term, questions) if known is None else known
+        return self._work_out(asker, term, questions) if known is None else known
 
     def knows(self, term: Term) -> bool:
         """Whether a term has been worked out."""
@@ -47,8 +49,8 @@ class Evaluation(Generic[T]):
         """Yield the terms being worked out, innermost first."""
         return reversed(self._running)
 
-    def _work_out(self, term: Term, questions: int) -> T:
-        stack = [(term, self._enter(term, questions))]
+    def _work_out(self, asker: _Asker, term: Term, questions: int) -> T:
+        stack = [(term, self._enter(asker, term, questions))]
         result: T | None = None
         error: Exception | None = None
         try:
@@ -75,18 +77,18 @@ class Evaluation(Generic[T]):
                 result = self._known.get(needed)
                 if result is None:
                     try:
-                        stack.append((needed, self._enter(needed, questions)))
+                        stack.append((needed, self._enter(asker, needed, questions)))
                     except SchemaError as raised:
                         error = raised
         finally:
             while stack:
                 self._leave(stack)
 
-    def _enter(self, term: Term, questions: int) -> Steps[T]:
+    def _enter(self, asker: _Asker, term: Term, questions: int) -> Steps[T]:
         if term in self._running:
-            raise self._loop(term, self._running[term])
+            raise self._loop(asker, term, self._running[term])
         self._running[term] = questions
-        return self._begin(term)
+        return self._begin(asker, term)
 
     def _leave(self, stack: list[tuple[Term, Steps[T]]]) -> None:
         term, steps = stack.pop()

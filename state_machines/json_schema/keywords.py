@@ -9,7 +9,6 @@ schema admits is the conjunction of all its keywords. Where a keyword looks at i
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from state_machines.errors import (
@@ -166,7 +165,7 @@ class KeywordTable:
         """Work out what the schema at a place admits."""
         result = ANY_VALUE
         for keyword, part in self._parts(place, normaliser):
-            with _located(place, keyword):
+            with _Located(place, keyword):
                 values = (yield part) if isinstance(part, Term) else part
                 result = conjoin(result, values, normaliser.table)
         return result
@@ -176,7 +175,7 @@ class KeywordTable:
         table = normaliser.table
         own, failing = ANY_VALUE, []
         for keyword, part in self._parts(place, normaliser):
-            with _located(place, keyword):
+            with _Located(place, keyword):
                 if isinstance(part, Term):
                     failing.append((yield table.negation(part)))
                 else:
@@ -187,7 +186,7 @@ class KeywordTable:
         """Work out which strings the schema at a place admits."""
         result = ANY_TEXT
         for keyword, part in self._parts(place, normaliser, _OF_STRINGS):
-            with _located(place, keyword):
+            with _Located(place, keyword):
                 strings = (yield part) if isinstance(part, Term) else part.strings
                 result = intersection((result, strings))
         return result
@@ -209,7 +208,7 @@ class KeywordTable:
             if read is None:
                 self._refuse_unknown(place, keyword)
                 continue
-            with _located(place, keyword):
+            with _Located(place, keyword):
                 part = read(place, value, normaliser)
             yield keyword, part
 
@@ -232,25 +231,39 @@ def _named(dialect: Dialect) -> str:
     return dialect.metaschema or f"draft {dialect.name}"
 
 
-@contextmanager
-def _located(place: Place, keyword: str) -> Iterator[None]:
-    """Say of errors that know no place that they are at a keyword."""
-    try:
-        yield
-    except PatternError as error:
-        raise UnsupportedSchemaError(
-            str(error), pointer=place.at(keyword), keyword=keyword
-        ) from error
-    except GrammarBudgetError as error:
-        raise UnsupportedSchemaError(
-            error.what, pointer=place.at(keyword), keyword=keyword, hint=error.hint
-        ) from error
-    except RecursionError as error:
-        raise UnsupportedSchemaError(
-            "the schema is nested too deeply", pointer=place.at(keyword), keyword=keyword
-        ) from error
-    except SchemaError as error:
-        if error.is_located:
-            raise
-        at = error.keyword if error.keyword in place.schema else keyword
-        raise error.located(place.at(at or keyword), keyword) from error
+class _Located:
+    """Says of errors that know no place that they are at a keyword.
+
+    A generator would take several times as long, and every keyword of a schema comes here.
+    """
+
+    __slots__ = ("_keyword", "_place")
+
+    def __init__(self, place: Place, keyword: str) -> None:
+        self._place = place
+        self._keyword = keyword
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            return
+        place, keyword = self._place, self._keyword
+        pointer = place.at(keyword)
+        match error:
+            case PatternError():
+                raise UnsupportedSchemaError(
+                    str(error), pointer=pointer, keyword=keyword
+                ) from error
+            case GrammarBudgetError():
+                raise UnsupportedSchemaError(
+                    error.what, pointer=pointer, keyword=keyword, hint=error.hint
+                ) from error
+            case RecursionError():
+                raise UnsupportedSchemaError(
+                    "the schema is nested too deeply", pointer=pointer, keyword=keyword
+                ) from error
+            case SchemaError() if not error.is_located:
+                at = error.keyword if error.keyword in place.schema else keyword
+                raise error.located(place.at(at or keyword), keyword) from error

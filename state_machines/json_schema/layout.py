@@ -11,7 +11,7 @@ from state_machines.grammar.nodes import literal, optional, sequence
 
 __all__ = ["LAYOUTS", "Layout", "Whitespace"]
 
-Whitespace = Literal["compact", "json", "indented"]
+Whitespace = Literal["compact", "json", "spaced", "indented"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Layout:
     """Where white space may stand; never without bound, for a model would not stop.
 
     ``compact``: none. ``json``: what ``json.dumps`` writes by default (a space after ``,`` and
-    ``:``); each of these spaces may be left out, so compact text is accepted as well.
-    ``indented``: what ``json.dumps(indent=2)`` writes.
+    ``:``); each of these spaces may be left out, so compact text is accepted as well. ``spaced``:
+    exactly what ``json.dumps`` writes by default, so that more of a text is forced. ``indented``: what ``json.dumps(indent=2)`` writes.
     """
 
     name: Whitespace
@@ -55,11 +55,12 @@ class Layout:
     def _space(self) -> Node:
         if self.name == "compact":
             return EPSILON
-        return literal(b" ") if self.is_indented else optional(literal(b" "))
+        return optional(literal(b" ")) if self.name == "json" else literal(b" ")
 
 
 LAYOUTS: dict[Whitespace, Layout] = {
     "compact": Layout("compact"),
     "json": Layout("json"),
+    "spaced": Layout("spaced"),
     "indented": Layout("indented"),
 }

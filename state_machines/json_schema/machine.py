@@ -25,8 +25,8 @@ class JsonSchemaStateMachine(StateMachine):
       (required ones that ``properties`` does not list come after those it lists); ``"any"``
       admits every order. No name is ever written twice.
     * ``whitespace``: ``"json"`` admits the space that ``json.dumps`` writes after ``,`` and ``:``
-      and admits leaving it out, ``"compact"`` admits none, ``"indented"`` is
-      ``json.dumps(indent=2)``.
+      and admits leaving it out, ``"spaced"`` wants it, ``"compact"`` admits none, ``"indented"``
+      is ``json.dumps(indent=2)``.
     * ``assert_formats``: whether ``format`` is asserted, for the formats of
       :data:`~state_machines.json_schema.formats.FORMATS`; others are annotations always.
     * ``strict`` refuses keywords that the draft does not know instead of ignoring them.
@@ -62,8 +62,15 @@ class JsonSchemaStateMachine(StateMachine):
             compilation.check(term, "no JSON value satisfies the schema")
             start = translator.value(term)
         super().__init__(start)
+        self._translator = translator
         self._schema = compilation.root.schema
         self._registry = registry
+
+    def __del__(self) -> None:
+        # Not every machine has one: a schema may have been refused.
+        translator = getattr(self, "_translator", None)
+        if translator is not None:
+            translator.release(self.start)
 
     @property
     def schema(self) -> Any:

@@ -86,8 +86,12 @@ class Normaliser:
     def __init__(self, keywords: KeywordReader) -> None:
         self.table = TermTable(self)
         self._keywords = keywords
-        self._values = Evaluation(self._begin, self._loop, {TRUE: ANY_VALUE, FALSE: NO_VALUE})
-        self._strings = Evaluation(self._begin_strings, self._loop, {TRUE: ANY_TEXT, FALSE: EMPTY})
+        self._values = Evaluation(
+            Normaliser._begin, Normaliser._loop, {TRUE: ANY_VALUE, FALSE: NO_VALUE}
+        )
+        self._strings = Evaluation(
+            Normaliser._begin_strings, Normaliser._loop, {TRUE: ANY_TEXT, FALSE: EMPTY}
+        )
         self._questions = 0
         self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
         self._read_for_strings: list[Term] = []
@@ -118,7 +122,7 @@ class Normaliser:
         a reference that leads back to itself without consuming anything.
         """
         with self._lock:
-            return self._values.of(term, self._questions)
+            return self._values.of(self, term, self._questions)
 
     def strings(self, term: Term) -> Node:
         """Return the strings of a term, as a language of code points.
@@ -129,7 +133,7 @@ class Normaliser:
         with self._lock:
             if not self._strings.knows(term):
                 self._read_for_strings.append(term)
-            return self._strings.of(term, self._questions)
+            return self._strings.of(self, term, self._questions)
 
     def take_read_for_strings(self) -> list[Term]:
         """Return the terms whose strings were asked for since this was last called."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import combinations
 
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
@@ -64,21 +63,28 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
                 normaliser.values(names)
 
 
-@contextmanager
-def located_at(term: Term, above: Place | None = None) -> Iterator[None]:
+class located_at:
     """Say of errors that know no place that they are at the places of a term, or above it."""
-    try:
-        yield
-    except GrammarBudgetError as error:
-        found = UnsupportedSchemaError(error.what, hint=error.hint)
-        raise _located(found, term, above) from error
-    except RecursionError as error:
-        deep = UnsupportedSchemaError("the schema is nested too deeply")
-        raise _located(deep, term, above) from error
-    except SchemaError as error:
-        if error.is_located:
-            raise
-        raise _located(error, term, above) from error
+
+    __slots__ = ("_above", "_term")
+
+    def __init__(self, term: Term, above: Place | None = None) -> None:
+        self._term = term
+        self._above = above
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+        match error:
+            case GrammarBudgetError():
+                found = UnsupportedSchemaError(error.what, hint=error.hint)
+                raise _located(found, self._term, self._above) from error
+            case RecursionError():
+                deep = UnsupportedSchemaError("the schema is nested too deeply")
+                raise _located(deep, self._term, self._above) from error
+            case SchemaError() if not error.is_located:
+                raise _located(error, self._term, self._above) from error
 
 
 def _located(error: SchemaError, term: Term, above: Place | None) -> SchemaError:

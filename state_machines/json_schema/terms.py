@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+from weakref import proxy
 
 from state_machines.effort import spend
 
@@ -104,14 +105,16 @@ class TermTable:
     """
 
     def __init__(self, algebra: Algebra) -> None:
-        self._algebra = algebra
+        # Who is asked holds on to the table. All of a compilation goes with its last machine or
+        # matcher then, and does not wait for the garbage collector.
+        self._algebra: Algebra = proxy(algebra)
         self._joined: dict[frozenset[Term], Term | None] = {}
         self._located: dict[object, Term] = {}
         self._conjunctions: dict[frozenset[Term], Conjunction] = {}
         self._disjunctions: dict[frozenset[Term], Disjunction] = {}
         self._negations: dict[Term, Term] = {}
         self._given: dict[Hashable, Given] = {}
-        self._complements: dict[Term, Callable[[], Term]] = {}
+        self._complements: dict[Term, Callable[[TermTable], Term]] = {}
 
     def located(self, place: Place) -> Term:
         """Return the term of a place; the Boolean schemas are the constants."""
@@ -196,7 +199,7 @@ class TermTable:
         known = self._negations.get(part)
         if known is None:
             make = self._complements.get(part)
-            known = self._negations[part] = Negation(part) if make is None else make()
+            known = self._negations[part] = Negation(part) if make is None else make(self)
         return known
 
     def exactly_one(self, parts: Sequence[Term], overlapping: Iterable[tuple[int, int]]) -> Term:
@@ -214,9 +217,9 @@ class TermTable:
             self.all_of((part, *less)) for part, less in zip(parts, others, strict=True)
         )
 
-        def none_or_two() -> Term:
-            none = self.all_of(map(self.negation, parts))
-            return self.any_of((none, *(self.all_of((parts[i], parts[j])) for i, j in pairs)))
+        def none_or_two(table: TermTable) -> Term:
+            none = table.all_of(map(table.negation, parts))
+            return table.any_of((none, *(table.all_of((parts[i], parts[j])) for i, j in pairs)))
 
         return self._complementary(one, none_or_two)
 
@@ -225,10 +228,10 @@ class TermTable:
         ways = ((condition, then), (self.negation(condition), otherwise))
         return self._complementary(
             self.any_of(map(self.all_of, ways)),
-            lambda: self.any_of(self.all_of((case, self.negation(t))) for case, t in ways),
+            lambda table: table.any_of(table.all_of((case, table.negation(t))) for case, t in ways),
         )
 
-    def _complementary(self, term: Term, complement: Callable[[], Term]) -> Term:
+    def _complementary(self, term: Term, complement: Callable[[TermTable], Term]) -> Term:
         """Note down how to make the negation of a term, smaller than one made from the term."""
         if isinstance(term, Disjunction):
             self._complements[term] = complement

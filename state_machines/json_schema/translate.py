@@ -13,7 +13,7 @@ from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.memo import NodeMemo
-from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node
+from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node, release
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
@@ -79,6 +79,14 @@ class Translator:
             for shape in shapes
             if self._normaliser.shape_is_inhabited(shape)
         )
+
+    def release(self, start: Node) -> None:
+        """Let go of what was made for a machine that nobody holds, from its first node on.
+
+        Matchers that are still about make it anew.
+        """
+        nodes, self._nodes = self._nodes, {}
+        release((start, *nodes.values(), *self._fleeting.release()))
 
     def _scalars(self, values: Values) -> Node:
         syntax = self._syntax

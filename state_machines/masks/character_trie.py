@@ -7,6 +7,7 @@ character is kept beside: the beginning of another one, or the closing quote and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +38,7 @@ class Letters:
 
     __slots__ = ("begun", "ranges")
 
-    def __init__(self, ranges: list[tuple[int, int]], begun: Flags) -> None:
+    def __init__(self, ranges: tuple[tuple[int, int], ...], begun: Flags) -> None:
         self.ranges = ranges
         self.begun = begun
 
@@ -102,7 +103,7 @@ class CharacterTrie:
         first = np.searchsorted(self.alphabet, bounds[:, 0])
         last = np.searchsorted(self.alphabet, bounds[:, 1], side="right")
         ends = zip(first.tolist(), last.tolist(), strict=True)
-        ranges = [(low, high - 1) for low, high in ends if low < high]
+        ranges = tuple((low, high - 1) for low, high in ends if low < high)
         low, high, which = self._begun_ranges.T
         nearest = np.searchsorted(bounds[:, 1], low)
         starts = np.append(bounds[:, 0], np.iinfo(np.int64).max)
@@ -110,10 +111,10 @@ class CharacterTrie:
         begun[which[starts[nearest] <= high]] = True
         return Letters(ranges, begun)
 
-    def spelling(self, vertex: int, letter: int) -> list[int]:
+    def spelling(self, vertex: int, letter: int) -> Sequence[int]:
         """Return the children of a vertex that write a letter."""
         if vertex == 0:
-            return self._at_root.get(letter, [])
+            return self._at_root.get(letter, ())
         children = range(self.first_child[vertex], self.first_child[vertex + 1])
         return [child for child in children if self.letter[child] == letter]
 
@@ -130,10 +131,11 @@ class CharacterTrie:
         return np.concatenate([self.leaving_ids[:0], *parts])
 
     @cached_property
-    def _at_root(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+    def _at_root(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, tuple[int, ...]] = {}
         for child in range(self.first_child[0], self.first_child[1]):
-            found.setdefault(int(self.letter[child]), []).append(child)
+            letter = int(self.letter[child])
+            found[letter] = (*found.get(letter, ()), child)
         return found
 
 

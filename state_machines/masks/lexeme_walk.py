@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import Node
-from state_machines.grammar.symbols import byte_ranges, byte_set
+from state_machines.grammar.symbols import byte_ranges, byte_set, bytes_in
 from state_machines.masks.automaton import Automaton, states_at_vertices
-from state_machines.masks.token_trie import Ids, TokenTrie, joined, stretches
+from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
 
 __all__ = [
@@ -37,6 +37,9 @@ Mask = npt.NDArray[np.bool_]
 
 WALK_OVERHEAD = 2500
 """Bytes of a walk beside its tokens."""
+
+FEW_BYTES = 16
+"""Bytes up to so many are looked for one by one."""
 
 MAX_RESTS = 4
 """Rests of which it is remembered what they accept: those of one and the same state."""
@@ -166,18 +169,14 @@ _NUMBERS = count()
 class VertexWalk(LexemeWalk):
     """A lexeme walked over a token trie: ``exits`` are the vertices where it may end."""
 
-    __slots__ = ("_beyond", "_by_byte", "_exits", "_trie")
+    __slots__ = ("_beyond", "_exits", "_led", "_trie")
 
     def __init__(self, inside: Mask, exits: Ids, trie: TokenTrie) -> None:
         super().__init__(inside)
         self._exits = exits
         self._trie = trie
         self._beyond: dict[int, BySuffix] = {}
-        children = stretches(trie.first_child[exits], trie.first_child[exits + 1])
-        marks = trie.byte[children]
-        self._by_byte = {
-            int(byte): children[marks == byte].astype(np.int32) for byte in np.unique(marks)
-        }
+        self._led: dict[int, Ids] = {}
 
     @property
     def weight(self) -> int:
@@ -186,13 +185,14 @@ class VertexWalk(LexemeWalk):
 
     def beyond(self, first: int) -> Beyond:
         """Return the tokens that go on beyond the lexeme with a byte of a set."""
-        leading = [byte for byte in self._by_byte if first >> byte & 1]
+        self._look_beyond([byte for byte in bytes_in(first) if byte not in self._led])
+        leading = [byte for byte in bytes_in(first) if len(self._led[byte])]
         known = self._beyond.get(byte_set(leading))
         if known is None:
             found: list[tuple[bytes, Ids]] = []
             for byte in leading:
                 mark = bytes((byte,))
-                for vertex in self._by_byte[byte].tolist():
+                for vertex in self._led[byte].tolist():
                     found.append((mark, self._trie.tokens_at(vertex)))
                     below = self._trie.tokens_below(vertex)
                     found.extend((mark + text, ids) for text, ids in below)
@@ -203,10 +203,57 @@ class VertexWalk(LexemeWalk):
             self._beyond[byte_set(leading)] = known
         return known
 
+    def _look_beyond(self, marks: Sequence[int]) -> None:
+        """Find the vertices that bytes lead to from where the lexeme may end."""
+        if not marks:
+            return
+        # A text that may end anywhere has as many children as there are vertices.
+        trie = self._trie
+        is_exit = np.zeros(trie.size, np.bool_)
+        is_exit[self._exits] = True
+        led = np.flatnonzero(is_exit[trie.parent[1:]]) + 1
+        own = trie.byte[led]
+        if len(marks) > FEW_BYTES:
+            order = np.argsort(own, kind="stable")
+            led, own = led[order], own[order]
+            starts = np.searchsorted(own, np.arange(257))
+            self._led = {b: led[starts[b] : starts[b + 1]].astype(np.int32) for b in range(256)}
+            return
+        for byte in marks:
+            self._led[byte] = led[own == byte].astype(np.int32)
+
     def leaving_ids(self) -> Ids:
         """Return all tokens that end the lexeme and those that go on beyond it."""
         parts = [self._trie.tokens_from(vertex) for vertex in self._exits.tolist()]
         return np.unique(joined(parts)).astype(np.int32)
+
+    def beyond_exits(self, byte: int) -> list[int]:
+        """Return the vertices a byte leads to where the lexeme may end, and not go on."""
+        trie = self._trie
+        may_end = np.zeros(trie.size, np.bool_)
+        may_end[0] = True
+        may_end[self._exits] = True
+        led = np.flatnonzero(trie.byte == byte)
+        return led[may_end[trie.parent[led]] & ~may_end[led]].tolist()  # type: ignore[no-any-return]
+
+    def ending_at(self, exits: list[int]) -> VertexWalk:
+        """Return the walk of a lexeme that may also go on to some vertices, and ends just there."""
+        ends = np.array(exits, np.int32)
+        inside = self.inside
+        inside[self._trie.tokens_at_all(ends)] = True
+        return VertexWalk(inside, ends, self._trie)
+
+    def ending_late(self, least: int, *, is_over: bool) -> VertexWalk:
+        """Return the walk where the lexeme ends after ``least`` characters or more.
+
+        ``is_over``: nothing can be added where it may end, so what ends too early is no word's
+        beginning.
+        """
+        late = self._trie.characters[self._exits] >= least
+        inside = self.inside
+        if is_over:
+            inside[self._trie.tokens_at_all(self._exits[~late])] = False
+        return VertexWalk(inside, self._exits[late], self._trie)
 
 
 def vertex_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:

@@ -8,10 +8,17 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.grammar.encoding import JSON_STRING, EncodedText, Spelling
+from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EPSILON, Node, live_bytes
 from state_machines.grammar.nodes import sequence
-from state_machines.masks.lexeme_walk import Beyond, LexemeWalk, Suffixes, vertex_walk
+from state_machines.grammar.until import UntilText
+from state_machines.masks.lexeme_walk import (
+    Beyond,
+    LexemeWalk,
+    Suffixes,
+    VertexWalk,
+    vertex_walk,
+)
 from state_machines.masks.recent import Recent
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
@@ -23,6 +30,9 @@ MAX_WALK_BYTES = 16 << 20
 MAX_STARTS = 16
 MAX_LEADS = 16
 """Byte strings that may stand before a JSON string's text."""
+
+MAX_NEAR = 256
+"""Free texts as near as a token sees them; nobody else may hold them."""
 
 _Kind: TypeAlias = "tuple[Node, Spelling, bytes]"
 
@@ -37,6 +47,7 @@ class Lexemes:
         self._trie = trie
         self._size = vocabulary_size
         self._walks: WalksByText[_Kind, LexemeWalk] = WalksByText(MAX_WALK_BYTES)
+        self._near: Recent[Node, None] = Recent(MAX_NEAR)
         self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
         # Every schema has strings: what takes long about them is done before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
@@ -46,14 +57,46 @@ class Lexemes:
         """Return the walk of a text with something before it."""
         if before is EPSILON and _is_string(text):
             return self._text(0, text.text)
+        if isinstance(text.text, UntilText) and text.spelling is RAW:
+            return self._until(before, text.text, text.terminator)
         kind = (before, text.spelling, text.terminator)
         walk = self._walks.get(text.text, kind)
         if walk is None:
             walk = self._walks.put(text.text, kind, self._make(before, text))
         return walk
 
-    def _make(self, before: Node, text: EncodedText) -> LexemeWalk:
-        if _is_string(text):
+    def _until(self, before: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
+        """Return the walk of a free text, of which there is one for all bounds that are far."""
+        near = text.near(int(self._trie.characters.max(initial=0)))
+        self._near.put(near, None)
+        kind = (before, RAW, terminator)
+        walk = self._walks.get(near, kind)
+        if walk is None:
+            walk = self._walks.put(near, kind, self._make_until(before, near, terminator))
+        return walk
+
+    def _make_until(self, before: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
+        if before is not EPSILON or terminator or text.most is not None:
+            return self._make(before, encoded(text, RAW, terminator))
+        whole = text.at_any_length()
+        if whole is not text:
+            # The bound only says where the text may end.
+            walk = self._until(EPSILON, whole, b"")
+            least = text.least + (0 if text.wanted is None else len(text.wanted))
+            assert isinstance(walk, VertexWalk)
+            return walk.ending_late(least, is_over=text.wanted is not None)
+        if text.wanted is not None:
+            # Texts up to any of the same strings are one text, but for how they end.
+            walk = self._until(EPSILON, text.without_end(), b"")
+            assert isinstance(walk, VertexWalk)
+            last = text.wanted.encode()[-1]
+            return walk.ending_at(
+                [v for v in walk.beyond_exits(last) if text.ends_with(self._trie.text(v))]
+            )
+        return self._make(EPSILON, encoded(text, RAW))
+
+    def _make(self, before: Node, text: Node) -> LexemeWalk:
+        if isinstance(text, EncodedText) and _is_string(text):
             leads = _words(before)
             if leads is not None:
                 return self._led(leads, text.text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
+from itertools import count
 from typing import NamedTuple, TypeAlias
-from weakref import ref
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,85 +18,57 @@ from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
-from state_machines.masks.recent import Recent
+from state_machines.masks.recent import Recent, RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.masks.ways import (
     Split,
+    Way,
     alternatives,
     exceptional_words,
     is_narrow,
     split,
     without_taken,
 )
+from state_machines.masks.ways import joined as node_of
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["MaskMaker", "TokenMask"]
+__all__ = ["MaskMaker"]
 
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
 MAX_MADE_BYTES = 48 << 20
+MAX_DENSE_BYTES = 48 << 20
 MAX_ARRAY_BYTES = 16 << 20
 MAX_ENDINGS = 512
+MAX_NARROW = 512
 FEW_WORDS = 64
 """How many lists of up to so many names are remembered with where tokens end these."""
 
 MASK_OVERHEAD = 1500
 """Bytes that a mask and its key take beside its ids, roughly."""
 
+DIGEST = 20
+"""Bytes of the digests by which masks and their parts are known."""
+
 NO_IDS: Ids = np.zeros(0, np.int32)
 NO_NUMBERS: frozenset[int] = frozenset()
 NOTHING: tuple[tuple[int, ...], bytes] = (), b""
 
+_NUMBERS = count()
+"""One for each maker: keys that several of them make may be kept in one place."""
 
-_Endings: TypeAlias = tuple[list[tuple[bytes, int]], list[str]]
+
+_Endings: TypeAlias = tuple[tuple[tuple[bytes, int], ...], tuple[str, ...]]
 
 
-class TokenMask:
-    """A set of token ids: those inside a lexeme (if there is one) but ``less``, and ``others``.
+_Mask: TypeAlias = "tuple[int | None, Ids, tuple[Ids, ...]]"
+"""Token ids: those inside the lexeme whose walk has a number but some, and others.
 
-    ``own`` are the bytes of its arrays that no other mask has. It holds on to no walk, and is of no
-    use any more when that of its lexeme is forgotten.
-    """
-
-    __slots__ = ("__weakref__", "_less", "_lexeme", "_others", "maker", "shared", "weight")
-
-    def __init__(
-        self,
-        maker: object,
-        lexeme: LexemeWalk | None,
-        others: Sequence[Ids],
-        less: Ids,
-        own: int,
-    ) -> None:
-        self.maker = maker
-        self.weight = MASK_OVERHEAD + own
-        """The bytes that the mask takes, roughly."""
-        self._lexeme = None if lexeme is None else ref(lexeme)
-        self._others = others
-        self._less = less
-        self.shared: ref[npt.NDArray[np.bool_]] | None = None
-        """The array that was last handed out for it, while it lives."""
-
-    def dense(self, size: int) -> npt.NDArray[np.bool_] | None:
-        """Return the set as a read-only bool array of shape (size,); ``None`` if it is lost."""
-        shared = None if self.shared is None else self.shared()
-        if shared is not None:
-            return shared
-        lexeme = None if self._lexeme is None else self._lexeme()
-        if lexeme is not None:
-            mask = lexeme.inside
-        elif self._lexeme is None:
-            mask = np.zeros(size, np.bool_)
-        else:
-            return None
-        mask[self._less] = False
-        for ids in self._others:
-            mask[ids] = True
-        mask.flags.writeable = False
-        self.shared = ref(mask)
-        return mask
+It holds on to no walk, and is of no use any more when that of its lexeme is forgotten. Plain tuples
+of arrays and numbers are none of the garbage collector's business; there are thousands of them.
+"""
 
 
 class _Part(NamedTuple):
@@ -110,6 +84,12 @@ class _Part(NamedTuple):
     vertices: tuple[int, ...]
     listed: bytes
 
+    def key(self) -> bytes:
+        """Return the same for the same tokens."""
+        numbers = sorted(self.numbers)
+        sizes = self.walk.number, id(self.beyond), len(numbers), len(self.vertices)
+        return _digested(array("q", (*sizes, *numbers, *self.vertices)).tobytes() + self.listed)
+
 
 class _Parts:
     """What a mask is put together from: lexemes, a few ids, and arrays of many."""
@@ -121,14 +101,15 @@ class _Parts:
         self.few: list[int] = []
         self.ids: list[Ids] = []
 
-    def key(self) -> Hashable:
-        """Return the same for the same set."""
-        walks = frozenset(
-            (part.walk.number, id(part.beyond), part.numbers, part.vertices, part.listed)
-            for part in self.walks
-        )
-        many = [blake2b(ids.tobytes(), digest_size=16).digest() for ids in self.ids]
-        return walks, frozenset(self.few), frozenset(many)
+    def key(self, maker: int) -> bytes:
+        """Return the same for the same set, of the same maker's walks."""
+        few = sorted(set(self.few))
+        found = [array("q", (maker, len(few), *few)).tobytes()]
+        if self.walks:
+            found += sorted({part.key() for part in self.walks})
+        if self.ids:
+            found += sorted({_digested(ids.tobytes()) for ids in self.ids})
+        return _digested(b"".join(found))
 
 
 class MaskMaker:
@@ -136,18 +117,33 @@ class MaskMaker:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._size = vocabulary.size
+        self._number = next(_NUMBERS)
         self._forms = vocabulary.token_bytes
         self._trie = TokenTrie(vocabulary)
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self._trie)
         self._lexemes = Lexemes(self._trie, self._size)
+        self._narrow: RecentWeak[Node, bool] = RecentWeak(MAX_NARROW)
         self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
-        self._arrays: Recent[Hashable, tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
-        self._made: Recent[Hashable, TokenMask] = Recent(MAX_MADE_BYTES)
+        self._arrays: Recent[tuple[bytes, bool], tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
+        self._made: Recent[bytes, _Mask] = Recent(MAX_MADE_BYTES)
+        self._walks: WeakValueDictionary[int, LexemeWalk] = WeakValueDictionary()
+        self.dense: Recent[bytes, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
+        """The arrays handed out, by the keys of masks."""
 
-    def mask(self, state: Node) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
-        """Return the tokens allowed in a state, compactly and as an array."""
+    def mask(self, state: Node) -> tuple[bytes, npt.NDArray[np.bool_]]:
+        """Return the tokens allowed in a state, and the key by which :meth:`again` knows them."""
         return self._made_of(self._parts(state))
+
+    def again(self, key: bytes) -> npt.NDArray[np.bool_] | None:
+        """Return the tokens of a key that was given out; ``None`` if they are forgotten."""
+        dense = self.dense.get(key)
+        if dense is None:
+            mask = self._made.get(key)
+            dense = None if mask is None else self._as_array(mask)
+            if dense is not None:
+                self.dense.put(key, dense, self._size)
+        return dense
 
     def _parts(self, state: Node) -> _Parts:
         parts = _Parts()
@@ -156,27 +152,44 @@ class MaskMaker:
         self._collect(state, parts)
         return parts
 
-    def _made_of(self, parts: _Parts) -> tuple[TokenMask, npt.NDArray[np.bool_]]:
-        key = parts.key()
-        mask = self._made.get(key)
-        dense = None if mask is None else mask.dense(self._size)
-        if mask is None or dense is None:
-            mask = self._put_together(parts)
-            self._made.put(key, mask, mask.weight)
-            dense = mask.dense(self._size)
+    def _made_of(self, parts: _Parts) -> tuple[bytes, npt.NDArray[np.bool_]]:
+        key = parts.key(self._number)
+        dense = self.again(key)
+        if dense is None:
+            mask, own = self._put_together(parts)
+            self._made.put(key, mask, MASK_OVERHEAD + own)
+            dense = self._as_array(mask)
             assert dense is not None, "the walks are still held by their parts"
-        return mask, dense
+            self.dense.put(key, dense, self._size)
+        return key, dense
 
-    def _put_together(self, parts: _Parts) -> TokenMask:
+    def _as_array(self, mask: _Mask) -> npt.NDArray[np.bool_] | None:
+        """Return a mask as a read-only bool array of shape (size,); ``None`` if it is lost."""
+        lexeme, less, others = mask
+        if lexeme is None:
+            dense = np.zeros(self._size, np.bool_)
+        else:
+            walk = self._walks.get(lexeme)
+            if walk is None:
+                return None
+            dense = walk.inside
+        dense[less] = False
+        for ids in others:
+            dense[ids] = True
+        dense.flags.writeable = False
+        return dense
+
+    def _put_together(self, parts: _Parts) -> tuple[_Mask, int]:
+        """Return a mask, and the bytes of its arrays that no other mask has."""
         few = joined([np.array(parts.few, np.int32), *parts.ids])
         own = few.nbytes
         if not parts.walks:
-            return TokenMask(self, None, [few], NO_IDS, own)
+            return (None, NO_IDS, (few,)), own
         main = max(parts.walks, key=lambda part: part.walk.count)
         others, less = [few], NO_IDS
         for part in parts.walks:
             # Many masks differ in little else than the lexemes' walks: these arrays are shared.
-            key = (part.walk.number, id(part.beyond), *part[2:], part is main)
+            key = (part.key(), part is main)
             arrays = self._arrays.get(key)
             if arrays is None:
                 arrays = self._arrays_of(part, part is not main)
@@ -187,7 +200,8 @@ class MaskMaker:
             others.append(ids)
             if part is main:
                 less = excepted
-        return TokenMask(self, main.walk, others, less, own)
+        self._walks[main.walk.number] = main.walk
+        return (main.walk.number, less, tuple(others)), own
 
     def _arrays_of(self, part: _Part, with_inside: bool) -> tuple[Ids, Ids]:
         """Return the tokens of a part that are no more inside its lexeme, and those excepted."""
@@ -207,15 +221,18 @@ class MaskMaker:
         for way in alternatives(state):
             self._collect_way(way, parts)
 
-    def _collect_way(self, state: Node, parts: _Parts) -> None:
-        wider = without_taken(state)
+    def _collect_way(self, way: Way, parts: _Parts) -> None:
+        wider = without_taken(way)
         if wider is not None:
-            parts.ids.append(self._less_taken(state, *wider))
+            parts.ids.append(self._less_taken(node_of(way), *wider))
             return
-        found = split(state)
+        found = split(way)
         if found is None or self._is_narrow(found):
-            parts.few += self._trie_walk.tokens(state)
+            node, tail = way
+            parts.few += self._trie_walk.tokens(node, tail=tail)
             return
+        # Only where a text is captured tokens are looked at with all of the state.
+        state = node_of(way) if found.captures else way[0]
         walk = self._lexemes.walk(found.before, found.text)
         beyond, numbers = None, NO_NUMBERS
         if found.rest is not None:
@@ -243,7 +260,11 @@ class MaskMaker:
         first = found.before.first_bytes
         if found.before.nullable:
             first |= found.text.first_bytes
-        return self._trie.count_from_root(first) < WIDE or is_narrow(found.text.text)
+        if self._trie.count_from_root(first) < WIDE:
+            return True
+        text = found.text.text
+        known = self._narrow.get(text)
+        return self._narrow.put(text, is_narrow(text)) if known is None else known
 
     def _numbers(
         self, state: Node, found: Split, rest: Node, beyond: Beyond, few: list[int]
@@ -305,7 +326,7 @@ class MaskMaker:
                     vertex = self._trie.vertex(lead + plain)
                     if vertex is not None:
                         spelled.append((lead + plain, vertex))
-            known = spelled, others
+            known = tuple(spelled), tuple(others)
             # Long lists are of what was written: no other text has the same.
             if len(words) <= FEW_WORDS:
                 self._known_endings.put(key, known)
@@ -325,6 +346,11 @@ class MaskMaker:
     def _exactly(self, state: Node, token_ids: Ids) -> list[int]:
         forms = self._forms
         return [i for i in token_ids.tolist() if state.after(forms[i] or b"") is not EMPTY]
+
+
+def _digested(text: bytes) -> bytes:
+    """Return a digest of a text; two such are of one length."""
+    return blake2b(text, digest_size=DIGEST).digest()
 
 
 def _without(ids: Ids, excepted: Ids) -> Ids:

@@ -8,30 +8,25 @@ to nothing.
 from __future__ import annotations
 
 import threading
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.effort import MASK_STEPS, bounded_effort
 from state_machines.grammar.node import Node
-from state_machines.masks.mask_maker import MaskMaker, TokenMask
-from state_machines.masks.recent import Recent
+from state_machines.masks.mask_maker import MaskMaker
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskStore"]
-
-MAX_DENSE_BYTES = 48 << 20
 
 
 class MaskStore:
     """Computes and keeps the masks of a vocabulary. Safe to use from several threads."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._size = vocabulary.size
         self._lock = threading.RLock()
         self._maker = MaskMaker(vocabulary)
-        self._dense: Recent[TokenMask, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MaskStore:
@@ -45,25 +40,19 @@ class MaskStore:
     def allowed(self, state: Node) -> npt.NDArray[np.bool_]:
         """Return the tokens allowed in a state: bool, shape (vocabulary size,), read-only."""
         # Without the lock, nor a word to the caches: this is what most calls come to.
-        found = state.mask
-        mask = found and found()
-        if mask is not None and mask.maker is self._maker:
-            shared = mask.shared
-            dense = shared and shared()
-            if dense is not None:
-                return dense  # type: ignore[no-any-return]
+        key = state.mask
+        dense = None if key is None else self._maker.dense.peek(key)
+        if dense is not None:
+            return dense
         with self._lock:
-            return self._allowed(state, mask)
+            return self._allowed(state, key)
 
-    def _allowed(self, state: Node, mask: TokenMask | None) -> npt.NDArray[np.bool_]:
-        if mask is not None and mask.maker is self._maker:
-            dense = mask.dense(self._size)
-            if dense is not None:
-                return self._dense.put(mask, dense, self._size)
-        with bounded_effort(MASK_STEPS):
-            mask, dense = self._maker.mask(state)
-        state.mask = ref(mask)
-        return self._dense.put(mask, dense, self._size)
+    def _allowed(self, state: Node, key: bytes | None) -> npt.NDArray[np.bool_]:
+        dense = None if key is None else self._maker.again(key)
+        if dense is None:
+            with bounded_effort(MASK_STEPS):
+                state.mask, dense = self._maker.mask(state)
+        return dense
 
 
 _STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()

@@ -22,15 +22,26 @@ class Recent(Generic[_K, _V]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._weight = 0
-        self._entries: OrderedDict[Hashable, tuple[_V, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _V] = OrderedDict()
+        # Apart, since numbers are none of the garbage collector's business.
+        self._weights: dict[Hashable, int] = {}
+
+    def peek(self, key: object) -> _V | None:
+        """Return the value of a key without noting its use; ``None`` where there is none.
+
+        Safe from any thread.
+        """
+        return self._entries.get(key)
 
     def get(self, key: _K) -> _V | None:
         """Return the value of a key and note its use; ``None`` where there is none."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._entries.move_to_end(key)
-        return entry[0]
+        return self._used(key)
+
+    def _used(self, key: Hashable) -> _V | None:
+        value = self._entries.get(key)
+        if value is not None:
+            self._entries.move_to_end(key)
+        return value
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
         """Keep the value of a key, and return it."""
@@ -39,16 +50,17 @@ class Recent(Generic[_K, _V]):
 
     def _keep(self, key: Hashable, value: _V, weight: int) -> None:
         self._forget(key)
-        self._entries[key] = (value, weight)
+        self._entries[key] = value
+        self._weights[key] = weight
         self._weight += weight
         while self._weight > self._most and len(self._entries) > 1:
-            _, (_, freed) = self._entries.popitem(last=False)
-            self._weight -= freed
+            oldest, _ = self._entries.popitem(last=False)
+            self._weight -= self._weights.pop(oldest, 0)
 
     def _forget(self, key: Hashable) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._weight -= entry[1]
+        # Weak keys come here whenever the collector runs: the weight is taken once.
+        self._entries.pop(key, None)
+        self._weight -= self._weights.pop(key, 0)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -59,12 +71,7 @@ class RecentWeak(Recent[_K, _V]):
 
     def get(self, key: _K) -> _V | None:
         """Return the value of a key and note its use; ``None`` where there is none."""
-        reference = ref(key)
-        entry = self._entries.get(reference)
-        if entry is None:
-            return None
-        self._entries.move_to_end(reference)
-        return entry[0]
+        return self._used(ref(key))
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
         """Keep the value of a key, and return it."""

@@ -103,6 +103,15 @@ class TokenTrie:
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
     @cached_property
+    def characters(self) -> Ids:
+        """The number of characters that begin on the way to a vertex: int32, shape (n,)."""
+        counts: Ids = (self.byte & 0xC0 != 0x80).astype(np.int32)
+        counts[0] = 0
+        for first, last in zip(self.levels[1:], self.levels[2:], strict=False):
+            counts[first:last] += counts[self.parent[first:last]]
+        return counts
+
+    @cached_property
     def scratch(self) -> Ids:
         """An array for whoever walks the trie: int32, shape (n,)."""
         return np.zeros(self.size, np.int32)
@@ -137,6 +146,14 @@ class TokenTrie:
                 self._vertices.clear()
             self._vertices[text] = known
         return known
+
+    def text(self, vertex: int) -> bytes:
+        """Return the bytes that lead to a vertex."""
+        marks = bytearray()
+        while vertex:
+            marks.append(self._marks[vertex])
+            vertex = int(self.parent[vertex])
+        return bytes(marks[::-1])
 
     def has_children(self, vertex: int) -> bool:
         """Whether a token goes on beyond the vertex."""

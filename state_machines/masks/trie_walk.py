@@ -17,6 +17,7 @@ from state_machines.grammar.nodes import Choice, Literal, Sequence
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import TokenTrie
+from state_machines.masks.ways import Tail
 
 __all__ = ["TrieWalk"]
 
@@ -26,7 +27,6 @@ MANY_VISITS = 256
 MAX_HEADS = 2048
 """Heads whose walks are remembered."""
 
-_Tail: TypeAlias = "tuple[Node, _Tail] | None"
 _Kind: TypeAlias = tuple[Spelling, bytes, int]
 _Reached: TypeAlias = "tuple[list[int], list[int]]"
 
@@ -38,14 +38,15 @@ class TrieWalk:
         self._trie = trie
         self._heads: RecentWeak[Node, dict[_Kind, _Reached]] = RecentWeak(MAX_HEADS)
 
-    def tokens(self, start: Node, vertex: int = 0) -> list[int]:
-        """Return the ids of the tokens below a vertex that a node there can begin with.
+    def tokens(self, start: Node, vertex: int = 0, *, tail: Tail = None) -> list[int]:
+        """Return the ids of the tokens below a vertex that a node and its tail can begin with.
 
         Some may be in it more than once.
         """
         trie = self._trie
+        bytes_below, child_by, has_children = trie.bytes_below, trie.child, trie.has_children
         found: list[int] = []
-        stack: list[tuple[Node, _Tail, int]] = [(start, None, vertex)]
+        stack: list[tuple[Node, Tail, int]] = [(start, tail, vertex)]
         visits = 0
         while stack:
             visits += 1
@@ -58,12 +59,15 @@ class TrieWalk:
             kind = type(node)
             if kind is Literal:
                 end = trie.follow(node.text, at, found)  # type: ignore[attr-defined]
-                if tail is not None and end is not None and trie.has_children(end):
+                if tail is not None and end is not None and has_children(end):
                     stack.append((*tail, end))
                 continue
             if tail is not None and node.nullable and kind is not Choice:
                 stack.append((*tail, at))
-            first = node.first_bytes & trie.bytes_below(at)
+            first = node._first
+            if first is None:
+                first = node.first_bytes
+            first &= bytes_below(at)
             if not first:
                 if kind is Choice and tail is not None and node.nullable:
                     stack.append((*tail, at))
@@ -78,8 +82,8 @@ class TrieWalk:
                 stack.extend((*tail, end) for end in ends)
             else:
                 for byte in bytes_in(first):
-                    child = trie.child(at, byte, found)
-                    if trie.has_children(child):
+                    child = child_by(at, byte, found)
+                    if has_children(child):
                         stack.append((node.derivative(byte), tail, child))
         return found
 

@@ -5,21 +5,37 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from state_machines.grammar.boolean import Complement, Intersection, intersection
 from state_machines.grammar.capture import Captured, captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Choice, Repetition, Sequence, sequence
 
-__all__ = ["Split", "alternatives", "exceptional_words", "is_narrow", "split", "without_taken"]
+__all__ = [
+    "Split",
+    "Tail",
+    "Way",
+    "alternatives",
+    "exceptional_words",
+    "is_narrow",
+    "joined",
+    "split",
+    "without_taken",
+]
 
 SHORT = 4
 """Length up to which what stands before a text is walked together with it."""
 
 FEW_BEGINNINGS = 96
 """Beginnings of up to so many characters up to which a text is walked vertex by vertex."""
+
+
+Tail: TypeAlias = "Way | None"
+Way: TypeAlias = "tuple[Node, Tail]"
+"""Nodes one after the other, not joined: to be taken apart at once, they need not be one node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +59,53 @@ class Split:
         return self.before is EPSILON and isinstance(text, Repetition) and text.is_universal
 
 
-def alternatives(state: Node, room: int = SHORT) -> Iterator[Node]:
-    """Yield nodes that are together the state, none of them with a choice near its front.
+def alternatives(node: Node, tail: Tail = None, room: int = SHORT) -> Iterator[Way]:
+    """Yield ways that are together a node and its tail, none of them with a choice near its front.
 
-    ``room`` is how many more bytes count as near.
+    ``room`` is how many more bytes count as near. An optional byte is no choice: the ways on are
+    the same with it and without.
     """
-    head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
-    if isinstance(head, EncodedText) or (
-        isinstance(head, Captured) and isinstance(head.rest, EncodedText)
+    while isinstance(node, Sequence):
+        tail, node = (node.tail, tail), node.head
+    if isinstance(node, EncodedText) or (
+        isinstance(node, Captured) and isinstance(node.rest, EncodedText)
     ):
-        yield state
-    elif isinstance(head, Choice):
-        for member in head.members:
-            yield from alternatives(sequence(member, tail), room)
-    elif isinstance(head, Captured):
-        for rest in alternatives(head.rest, room):
-            yield sequence(captured(rest, head.then, head.text), tail)
-    elif isinstance(head, Lazy) and room == SHORT:
-        yield from alternatives(sequence(head.expansion, tail), room - 1)
-    elif head.max_length is not None and head.max_length <= room and tail is not EPSILON:
-        for rest in alternatives(tail, room - head.max_length):
-            yield sequence(head, rest)
+        yield node, tail
+    elif isinstance(node, Choice) and not (node.nullable and node.max_length == 1 and room):
+        for member in node.members:
+            if member is not EPSILON:
+                yield from alternatives(member, tail, room)
+            elif tail is not None:
+                yield from alternatives(*tail, room)
+    elif isinstance(node, Captured):
+        for rest in alternatives(node.rest, None, room):
+            yield captured(joined(rest), node.then, node.text), tail
+    elif isinstance(node, Lazy) and room == SHORT:
+        yield from alternatives(node.expansion, tail, room - 1)
+    elif node.max_length is not None and node.max_length <= room and tail is not None:
+        for rest in alternatives(*tail, room - node.max_length):
+            yield node, rest
     else:
-        yield state
+        yield node, tail
 
 
-def without_taken(state: Node) -> tuple[Node, list[Node]] | None:
-    """Return a state with texts in it that are taken, and these; ``None`` if it has none.
+def joined(way: Tail) -> Node:
+    """Return the node of a way or tail."""
+    parts: list[Node] = []
+    while way is not None:
+        part, way = way
+        parts.append(part)
+    return sequence(*parts)
+
+
+def without_taken(way: Way) -> tuple[Node, list[Node]] | None:
+    """Return a way with texts in it that are taken, and these; ``None`` if it has none.
 
     They differ from other texts in few tokens, which are looked at one by one.
     """
-    head, tail = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+    head, tail = way
+    if isinstance(head, Sequence):
+        tail, head = (head.tail, tail), head.head
     if not isinstance(head, Captured) or not isinstance(head.rest, Intersection):
         return None
     members = head.rest.members
@@ -81,33 +113,37 @@ def without_taken(state: Node) -> tuple[Node, list[Node]] | None:
     others = [member for member in members if not isinstance(member, Complement)]
     if not taken or not others:
         return None
-    return sequence(captured(intersection(others), head.then, head.text), tail), taken
+    return joined((captured(intersection(others), head.then, head.text), tail)), taken
 
 
-def split(state: Node) -> Split | None:
-    """Split a state after the first text in it; ``None`` where there is none at the front."""
+def split(way: Way) -> Split | None:
+    """Split a way after the first text in it; ``None`` where there is none at the front."""
     before: list[Node] = []
     captures: list[Captured] = []
+    head, tail = way
     while True:
-        head, rest = (state.head, state.tail) if isinstance(state, Sequence) else (state, EPSILON)
+        while isinstance(head, Sequence):
+            tail, head = (head.tail, tail), head.head
         if isinstance(head, EncodedText):
-            return Split(sequence(*before), head, rest, tuple(captures))
+            return Split(sequence(*before), head, joined(tail), tuple(captures))
         if isinstance(head, Captured):
             captures.append(head)
-            after = head.then.any_before(rest)
+            after = head.then.any_before(joined(tail))
             if isinstance(head.rest, EncodedText):
                 return Split(sequence(*before), head.rest, after, tuple(captures))
             if after is None:
-                inner = split(head.rest)
+                inner = split((head.rest, None))
                 if inner is None:
                     return None
                 return Split(sequence(*before, inner.before), inner.text, None, tuple(captures))
-            state = sequence(head.rest, after)
+            if after is EMPTY:
+                return None
+            head, tail = head.rest, (after, None)
             continue
-        if rest is EPSILON or isinstance(head, Lazy):
+        if tail is None or isinstance(head, Lazy):
             return None
         before.append(head)
-        state = rest
+        head, tail = tail
 
 
 def is_narrow(text: Node) -> bool:

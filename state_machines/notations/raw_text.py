@@ -48,8 +48,8 @@ NO_LITERAL = intersection(
 
 
 def without(avoid: Iterable[str]) -> Node:
-    """Return the texts that contain none of some strings."""
-    strings = frozenset(avoid)
+    """Return the texts that contain none of some strings; empty ones do not count."""
+    strings = frozenset(filter(None, avoid))
     return text_without(strings) if strings else _ANY
 
 

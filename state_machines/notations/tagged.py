@@ -2,6 +2,9 @@
 
 A property that admits strings alone has them written raw: no quotes, no escapes. Everything else is
 JSON. Which of the two a text is depends on the schema, so the family's parser is to be told.
+
+A string that a parser would read as another value, such as "null" in some, is left out of what a
+property admits; a property of which nothing is left is refused.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from state_machines.grammar.node import Node
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import Marker, Spell, SubState
 
-__all__ = ["CALL", "Arguments", "CallEnd", "CallId", "CallStart", "ToolSignature"]
+__all__ = ["CALL", "Arguments", "CallEnd", "CallId", "CallStart", "CallText", "ToolSignature"]
 
 CALL = "tool_call"
 """The identifier of everything that belongs to tool calls."""
@@ -36,6 +36,11 @@ class CallStart(Marker):
 
     _: KW_ONLY
     tool: ToolSignature
+
+
+@dataclass(frozen=True, eq=False)
+class CallText(Marker):
+    """Text within a call, around the id that the model writes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +129,14 @@ class Arguments(SubState):
                 self.schema, avoid=self.avoid, spell=spell, **self.options
             )
         except SchemaError as error:
-            raise type(error)(
+            refused = type(error)(
                 f"parameters of the tool {self.tool.name!r}: {error.what}",
                 pointer=error.pointer if error.is_located else None,
                 keyword=error.keyword,
                 hint=error.hint,
-            ) from error
+            )
+            refused.tool = self.tool.name
+            raise refused from error
 
 
 @dataclass(frozen=True, eq=False)

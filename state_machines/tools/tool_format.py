@@ -19,7 +19,15 @@ from typing import Any, Literal
 from state_machines.errors import CompositionError, MarkerError, ToolNameError
 from state_machines.notations import Notation
 from state_machines.root.parts import Choice, Loop, Marker, Optional, Part, Sequence
-from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, ToolSignature
+from state_machines.tools.call import (
+    CALL,
+    Arguments,
+    CallEnd,
+    CallId,
+    CallStart,
+    CallText,
+    ToolSignature,
+)
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["NO_DELIMITERS", "CallIds", "Delimiters", "ToolFormat"]
@@ -255,7 +263,7 @@ class ToolFormat:
         before, has_id, after = self.head.partition(_ID)
         head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.name, before), tool=tool)]
         if has_id:
-            head += [self._id(tool), *_markers(_NAME.sub(lambda _: tool.name, after))]
+            head += [self._id(tool), *_within(_NAME.sub(lambda _: tool.name, after))]
         feet = [self._foot(text, tool) for text in self.foot]
         end = (Choice(*(Sequence(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
         return Sequence(*head, arguments, *end)
@@ -264,7 +272,7 @@ class ToolFormat:
         end = self.end if self.wraps == "each" else ""
         before, has_id, after = text.partition(_ID)
         if has_id:
-            return (*_markers(before), self._id(tool), CallEnd(CALL, after), *_markers(end))
+            return (*_within(before), self._id(tool), CallEnd(CALL, after), *_markers(end))
         if text:
             return (CallEnd(CALL, text), *_markers(end))
         return (CallEnd(CALL, end),) if end else ()
@@ -283,6 +291,10 @@ class ToolFormat:
 
 def _markers(text: str) -> tuple[Marker, ...]:
     return (Marker(CALL, text),) if text else ()
+
+
+def _within(text: str) -> tuple[Marker, ...]:
+    return (CallText(CALL, text),) if text else ()
 
 
 def _one_of(texts: tuple[str, ...]) -> Part | None:

@@ -30,6 +30,7 @@ from proxy_engine import (
 )
 from samplers import SamplingParameters
 from state_machines import (
+    ChoiceStateMachine,
     CompositionError,
     JsonSchemaStateMachine,
     RegexStateMachine,
@@ -329,7 +330,7 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
 
 
 def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
-    answer = Choice(Price(), Structured("word", grammar=RegexStateMachine("yes|no")))
+    answer = Choice(Price(), Structured("word", grammar=ChoiceStateMachine(["yes", "no"])))
     seen = {
         tuple(s.identifier for s in result.segments)
         for seed in range(10)
@@ -375,7 +376,7 @@ def test_what_is_wrong_is_told_before_the_model_runs(
     def forbidden(*_: Any, **__: Any) -> None:
         raise AssertionError("the model must not run")
 
-    monkeypatch.setattr("proxy_engine.request.generate_steps", forbidden)
+    monkeypatch.setattr("proxy_engine.request.Decoding", forbidden)
     with pytest.raises(error) as caught:
         roomy_engine.generate("x", **arguments)
     assert told in str(caught.value)
@@ -386,4 +387,5 @@ def test_refused_schemas_name_tool_and_pointer(roomy_engine: InferenceEngine) ->
     with pytest.raises(SchemaError) as caught:
         roomy_engine.generate("x", tools=[tool("strange", parameters)])
     assert "strange" in str(caught.value)
+    assert caught.value.tool == "strange"
     assert caught.value.pointer == "/properties/a/pattern"

@@ -175,7 +175,7 @@ class TestRefusedBeforeTheModelRuns:
         def forbidden(*_: Any, **__: Any) -> Any:
             raise AssertionError("the model ran")
 
-        monkeypatch.setattr("proxy_engine.request.generate_steps", forbidden)
+        monkeypatch.setattr("proxy_engine.request.Decoding", forbidden)
 
     @pytest.mark.parametrize(
         ("prompt", "options", "error"),

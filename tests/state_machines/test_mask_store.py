@@ -17,7 +17,6 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks import (
     lexemes,
     mask_maker,
-    mask_store,
     text_walks,
     walks_by_text,
     ways,
@@ -63,7 +62,7 @@ def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(text_walks, "MAX_WALK_BYTES", 1)
         monkeypatch.setattr(mask_maker, "MAX_MADE_BYTES", 1)
         monkeypatch.setattr(mask_maker, "MAX_ARRAY_BYTES", 1)
-        monkeypatch.setattr(mask_store, "MAX_DENSE_BYTES", 1)
+        monkeypatch.setattr(mask_maker, "MAX_DENSE_BYTES", 1)
     return small_vocabulary()
 
 

@@ -12,7 +12,11 @@ import pytest
 from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError, Vocabulary
+from state_machines.effort import bounded_effort
+from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EMPTY
+from state_machines.grammar.until import text_without
+from state_machines.json_schema.formats import FORMATS
 
 VOCABULARY = small_vocabulary()
 
@@ -211,3 +215,9 @@ def test_a_pair_among_many_demands_is_no_dead_end() -> None:
     )
     assert machine.start.after(f'{{{others}"z": 1, "a": ['.encode()) is EMPTY
     assert machine.matches(f'{{{others}"b0": 1, "a": [1, 2]}}')
+
+
+def test_a_time_beside_another_language_is_found_at_once() -> None:
+    times = FORMATS["date-time"]()
+    with bounded_effort(5000):
+        assert not intersection((times, text_without(["<never asked before>"]))).is_empty

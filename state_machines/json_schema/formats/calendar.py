@@ -109,7 +109,7 @@ def _minutes(offsets: tuple[tuple[int, str], ...]) -> Node:
         )
 
     shortest = min(len(offset) for _, offset in offsets)
-    return reference((_minutes, offsets), make, min_length=5 + shortest)
+    return reference(("minutes", offsets), make, min_length=5 + shortest)
 
 
 def _second(offsets: tuple[str, ...]) -> Node:
@@ -120,7 +120,7 @@ def _second(offsets: tuple[str, ...]) -> Node:
         ends = [sequence(fraction, _text(offset)) for offset in offsets]
         return trie([(_points(":60"), choice(ends))], code_points)
 
-    return reference((_second, offsets), make, min_length=3 + min(map(len, offsets)))
+    return reference(("second", offsets), make, min_length=3 + min(map(len, offsets)))
 
 
 def _text(text: str) -> Node:

@@ -114,7 +114,7 @@ def _hexadecimal_range(letter: str, width: int, first: str) -> Node:
             for digit in range(16)
         )
 
-    return reference((_hexadecimal_range, letter, width, first), make)
+    return reference(("hexadecimal range", letter, width, first), make)
 
 
 def _quantifier() -> Node:
@@ -134,7 +134,7 @@ def _interval(first: str) -> Node:
             row.extend((_digit(d, d), _interval(f"{first}{d}")) for d in range(10))
         return branch(row)
 
-    return reference((_interval, first), make)
+    return reference(("interval", first), make)
 
 
 def _at_least(digits: str, radix: int) -> Node:

@@ -1,0 +1,219 @@
+"""Whole answers of every family, written at random under masks, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import jsonschema
+import pytest
+from call_walks import a_word
+
+from proxy_engine.answer_reader import AnswerReader
+from proxy_engine.events import (
+    Event,
+    PartialValue,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from state_machines import JsonSchemaStateMachine, Vocabulary
+from state_machines.answer import Calls, Reasoning, compose_answer
+from state_machines.grammar.node import EMPTY
+from state_machines.grammar.shortest import shortest_word
+from state_machines.root import Piece, RootStateMachine, Structured
+from state_machines.root.course import speller
+from state_machines.tools import FORMATS, Delimiters, ToolFormat, ToolSignature
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 6},
+        "days": {"type": "integer", "minimum": 1, "maximum": 3},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+ANSWER = {"type": "array", "items": {"type": "boolean"}, "maxItems": 3}
+THINK = Delimiters("<think>", "</think>")
+SCHEMAS = {"get": PARAMETERS, "get_all": PARAMETERS, "now": NOTHING}
+TOOLS = [ToolSignature(name, schema) for name, schema in SCHEMAS.items()]
+
+
+def vocabulary_of(entry: ToolFormat) -> Vocabulary:
+    """All bytes, tokens across the markers' ends, and the family's own special tokens."""
+    forms: list[bytes | None] = [bytes([byte]) for byte in range(256)]
+    texts = (entry.start, entry.end, *entry.foot, "</think>")
+    for text in filter(None, texts):
+        written = text.encode()
+        forms += [written[: len(written) // 2], written[len(written) // 2 :] + b"\n"]
+    special = [name for name in entry.tokens if name != "<|call|>"]
+    ends = ["<end>", *(["<|call|>", "<|return|>"] if "<|call|>" in entry.tokens else [])]
+    start = len(forms)
+    names = {name: start + index for index, name in enumerate([*special, *ends])}
+    forms += [name.encode() for name in names]
+    return Vocabulary(
+        [form or b" " for form in forms],
+        end_token_ids=[names[end] for end in ends],
+        special_tokens=names,
+    )
+
+
+def machine_of(
+    entry: ToolFormat, vocabulary: Vocabulary, *, is_structured: bool
+) -> RootStateMachine:
+    content = Structured("structured", grammar=JsonSchemaStateMachine(ANSWER))
+    own = entry.reasoning or THINK
+    return RootStateMachine(
+        compose_answer(
+            content if is_structured else None,
+            calls=Calls(format=entry, tools=TOOLS, most=3),
+            reasoning=Reasoning(delimiters=own, most=12),
+            dialect=entry,
+        ),
+        vocabulary,
+    )
+
+
+def tokens_of(text: bytes, vocabulary: Vocabulary, random: Random) -> list[int]:
+    """Cut a text into tokens at random."""
+    tokens = []
+    while text:
+        fitting = [
+            i for i, form in enumerate(vocabulary.token_bytes) if form and text.startswith(form)
+        ]
+        tokens.append(random.choice(fitting))
+        text = text[len(vocabulary.token_bytes[tokens[-1]] or b"") :]
+    return tokens
+
+
+def written(
+    entry: ToolFormat, seed: int, *, is_structured: bool
+) -> tuple[AnswerReader, list[Event]]:
+    """Write an answer: parts of it at random under the mask, then the way to an end."""
+    random = Random(seed)
+    vocabulary = vocabulary_of(entry)
+    machine = machine_of(entry, vocabulary, is_structured=is_structured)
+    matcher = machine.matcher(vocabulary)
+    reader = AnswerReader(new_id=entry.new_id, watches_value=True)
+    events: list[Event] = []
+    output = b""
+
+    def take(token: int) -> None:
+        nonlocal output
+        assert matcher.allowed_tokens()[token]
+        matcher.advance(token)
+        events.extend(reader.read(matcher.take_pieces()))
+        if token not in vocabulary.end_token_ids:
+            output += vocabulary.token_bytes[token] or b""
+
+    # Chance alone would hardly ever write a marker into free text.
+    spell = speller(vocabulary.special_tokens)
+    own = entry.reasoning or THINK
+    for text in (own.begin, "so", own.end, entry.joint, "Hi", entry.start):
+        form = spell(text)
+        if form and random.random() < 0.7 and matcher.state.after(form) is not EMPTY:
+            for token in tokens_of(form, vocabulary, random):
+                take(token)
+    try:
+        word = a_word(matcher.state, random, 40)
+    except OverflowError:
+        word = shortest_word(matcher.state) or b""
+    for token in tokens_of(word, vocabulary, random):
+        take(token)
+    assert matcher.is_accepting
+    take(min(vocabulary.end_token_ids))
+    events.extend(reader.read([], is_last=True))
+    assert "".join(s.text for s in reader.segments) == output.replace(b"\xff", b"").decode()
+    assert not matcher.allowed_tokens().any()
+    return reader, events
+
+
+@pytest.mark.parametrize("is_structured", [False, True], ids=["free", "structured"])
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+def test_answers_of_a_family(entry: ToolFormat, is_structured: bool) -> None:
+    called = answered = reasoned = 0
+    for seed in range(24):
+        reader, events = written(entry, seed, is_structured=is_structured)
+        check_calls(reader, events)
+        reasoning = "".join(e.text for e in events if isinstance(e, ReasoningDelta))
+        assert reasoning == reader.reasoning
+        text = "".join(e.text for e in events if isinstance(e, TextDelta))
+        assert text == reader.text
+        if reader.values:
+            ((_, value),) = reader.values
+            jsonschema.validate(json.loads(value), ANSWER)
+            shown = [e.value for e in events if isinstance(e, PartialValue)]
+            assert shown[-1] == json.loads(value)
+            assert not reader.calls
+        for marker in (entry.start, "</think>"):
+            assert marker not in text
+        called += bool(reader.calls)
+        answered += bool(reader.text)
+        reasoned += bool(reader.reasoning)
+    assert called
+    assert answered
+    assert reasoned
+
+
+def check_calls(reader: AnswerReader, events: list[Event]) -> None:
+    for index, call in enumerate(reader.calls):
+        jsonschema.validate(call.arguments, SCHEMAS[call.name])
+        own = [event for event in events if getattr(event, "index", None) == index]
+        started, *deltas, finished = own
+        assert isinstance(started, ToolCallStarted)
+        assert isinstance(finished, ToolCallFinished)
+        assert all(isinstance(delta, ToolCallDelta) for delta in deltas)
+        told: Any = "".join(delta.arguments for delta in deltas)  # type: ignore[attr-defined]
+        assert json.loads(told) == call.arguments == finished.arguments
+        assert started.id == call.id == finished.id
+        assert started.name == call.name == finished.name
+    assert len({call.id for call in reader.calls}) == len(reader.calls)
+    indices = {event.index for event in events if isinstance(event, ToolCallStarted)}
+    assert indices == set(range(len(reader.calls)))
+
+
+def test_characters_cut_by_tokens_are_whole_in_events() -> None:
+    entry = FORMATS["hermes"]
+    vocabulary = vocabulary_of(entry)
+    machine = machine_of(entry, vocabulary, is_structured=False)
+    matcher = machine.matcher(vocabulary)
+    reader = AnswerReader(new_id=entry.new_id)
+    told = []
+    for byte in "día 😀 < <tool".encode():
+        matcher.advance(byte)
+        told += [e.text for e in reader.read(matcher.take_pieces()) if isinstance(e, TextDelta)]
+    assert "".join(told) == "día 😀 < "
+    told += [
+        e.text for e in reader.read(matcher.take_pieces(is_last=True)) if isinstance(e, TextDelta)
+    ]
+    assert "".join(told) == "día 😀 < <tool"
+
+
+def test_a_call_that_was_cut_off_is_none() -> None:
+    entry = FORMATS["hermes"]
+    vocabulary = vocabulary_of(entry)
+    matcher = machine_of(entry, vocabulary, is_structured=False).matcher(vocabulary)
+    reader = AnswerReader(new_id=entry.new_id)
+    events: list[Event] = []
+    for byte in b'<tool_call>\n{"name": "get", "arguments": {"city": "Ro':
+        matcher.advance(byte)
+        events += reader.read(matcher.take_pieces())
+    events += reader.read(matcher.take_pieces(is_last=True), is_last=True)
+    assert [type(event) for event in events if not isinstance(event, ToolCallDelta)] == [
+        ToolCallStarted
+    ]
+    assert reader.calls == []
+
+
+def test_pieces_of_one_part_are_one_segment() -> None:
+    entry = FORMATS["hermes"]
+    machine = machine_of(entry, vocabulary_of(entry), is_structured=True)
+    reader = AnswerReader(new_id=entry.new_id)
+    (part,) = {piece.part for piece in machine.pieces("[true]")}
+    reader.read([Piece(part, b"[tr"), Piece(part, b"ue]")], is_last=True)
+    assert [(s.identifier, s.text) for s in reader.segments] == [("structured", "[true]")]

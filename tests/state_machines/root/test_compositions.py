@@ -1,0 +1,296 @@
+"""Compositions one by one: who wrote what, what is refused, and how the work grows."""
+
+from __future__ import annotations
+
+from gc import collect
+from typing import Any
+from weakref import ref
+
+import pytest
+
+from state_machines import JsonSchemaStateMachine, RegexStateMachine, Vocabulary
+from state_machines.errors import CompositionError
+from state_machines.grammar.until import MAX_STEPS
+from state_machines.root import (
+    Choice,
+    Loop,
+    Marker,
+    Optional,
+    Part,
+    RootStateMachine,
+    Sequence,
+    Structured,
+    SubState,
+    Text,
+)
+from state_machines.root.attribution import Attribution
+
+
+def regex(name: str, pattern: str, **options: Any) -> Structured:
+    return Structured(name, grammar=RegexStateMachine(pattern), **options)
+
+
+def schema(identifier: str, /, **properties: Any) -> Structured:
+    described = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return Structured(identifier, grammar=JsonSchemaStateMachine(described))
+
+
+def special(*names: str, ends: str = "</s>") -> Vocabulary:
+    """Every byte, and special tokens."""
+    forms: list[bytes | None] = [bytes((byte,)) for byte in range(255)]
+    last = len(forms)
+    forms += [name.encode() for name in (*names, ends)]
+    ids = {name: last + number for number, name in enumerate((*names, ends))}
+    return Vocabulary(forms, end_token_ids=[ids[ends]], special_tokens=ids)
+
+
+def read(part: Part, text: str | bytes, vocabulary: Vocabulary | None = None) -> Any:
+    """Return (identifier, text) of all pieces; ``None`` where the text is not admitted."""
+    machine = RootStateMachine(part, vocabulary)
+    if not machine.matches(text):
+        return None
+    return [
+        (piece.part.identifier, piece.text.decode(errors="replace"))
+        for piece in machine.pieces(text)
+    ]  # type: ignore[attr-defined]
+
+
+CALL = Sequence(Marker("call", "<call>"), schema("arguments", a={"type": "integer"}))
+
+
+def test_alternatives_that_begin_alike_are_told_apart() -> None:
+    one = schema("one", kind={"const": "x"}, size={"type": "integer"})
+    two = schema("two", kind={"const": "x"}, name={"type": "string"})
+    machine = RootStateMachine(Choice(one, two))
+    for text, owner in (('{"kind": "x", "size": 1}', "one"), ('{"kind": "x", "name": "s"}', "two")):
+        attribution = Attribution(machine.course)
+        shared = text.index("size" if owner == "one" else "name")
+        assert attribution.feed(text[:shared].encode()) == []
+        (piece,) = attribution.feed(text[shared : shared + 1].encode())
+        assert (piece.part.identifier, piece.text.decode()) == (owner, text[: shared + 1])  # type: ignore[attr-defined]
+
+
+def test_names_that_begin_alike() -> None:
+    def tool(name: str) -> Part:
+        return Sequence(Marker(name, f"<{name}>"), regex(f"{name} arguments", "[a-z]*"))
+
+    part = Sequence(Text(), Loop(Choice(tool("get"), tool("get_weather")), most=2))
+    assert read(part, "so <get_weather>abc") == [
+        ("text", "so "),
+        ("get_weather", "<get_weather>"),
+        ("get_weather arguments", "abc"),
+    ]
+    assert read(part, "<get>") == [("get", "<get>"), ("get arguments", "")]
+    assert read(part, "<get>a<get_weather>") == [
+        ("get", "<get>"),
+        ("get arguments", "a"),
+        ("get_weather", "<get_weather>"),
+        ("get_weather arguments", ""),
+    ]
+
+
+def test_the_earlier_of_two_that_could_have_written_it() -> None:
+    assert read(Choice(regex("one", "a+"), regex("two", "a*")), "aa") == [("one", "aa")]
+    assert read(Choice(regex("two", "a*"), regex("one", "a+")), "aa") == [("two", "aa")]
+    assert read(Sequence(regex("one", "a*"), regex("two", "a+")), "aaa") == [
+        ("one", "aa"),
+        ("two", "a"),
+    ]
+
+
+def test_a_trigger_cannot_hide_between_texts() -> None:
+    interleaved = Loop(Choice(Text(least=1), CALL))
+    assert read(interleaved, "<call>garbage") is None
+    assert read(interleaved, "so<call") == [("text", "so<call")]
+    assert read(interleaved, 'so<call>{"a": 1} and <call>{"a": 2}') == [
+        ("text", "so"),
+        ("call", "<call>"),
+        ("arguments", '{"a": 1}'),
+        ("text", " and "),
+        ("call", "<call>"),
+        ("arguments", '{"a": 2}'),
+    ]
+
+
+def test_a_trigger_cannot_hide_behind_what_may_be_empty() -> None:
+    part = Sequence(Text(), regex("space", " *"), CALL)
+    assert read(part, '<call>x<call>{"a": 1}') is None
+    assert read(part, 'x<call>{"a": 1}') == [
+        ("text", "x"),
+        ("space", ""),
+        ("call", "<call>"),
+        ("arguments", '{"a": 1}'),
+    ]
+
+
+def test_a_text_that_must_reach_its_marker_may_follow_a_text() -> None:
+    part = Sequence(Text("one"), Text("two", end="|"))
+    assert read(part, "ab|") == [("one", "ab"), ("two", "|")]
+
+
+def test_texts_do_not_begin_like_what_may_stand_in_their_place() -> None:
+    part = Sequence(Optional(Text("thought", begin="<think>", end="</think>")), Text())
+    assert read(part, "<think>so") is None
+    assert read(part, "<thin") == [("text", "<thin")]
+    assert read(part, "no <think>so") == [("text", "no <think>so")]
+    attribution = Attribution(RootStateMachine(part).course)
+    told = attribution.feed(b"<think>so <")
+    assert [piece.text for piece in told] == [b"<think>", b"so "]
+
+
+def test_what_stands_between_rounds_begins_nothing_by_itself() -> None:
+    part = Sequence(Loop(CALL, between=Marker("call", "\n")), Text())
+    assert read(part, '<call>{"a": 1}\nbye') == [
+        ("call", "<call>"),
+        ("arguments", '{"a": 1}'),
+        ("text", "\nbye"),
+    ]
+    assert read(part, '<call>{"a": 1}\n<call>bye') is None
+
+
+def test_stop_strings_may_begin_with_one_another() -> None:
+    part = Text(stop=("\n", "\n\n"))
+    assert read(part, "a\n") == [("text", "a"), ("text", "\n")]
+    assert read(part, "a") == [("text", "a")]
+    assert read(part, "a\n\n") is None
+
+
+def test_special_tokens_and_the_same_spelled_by_letters() -> None:
+    vocabulary = special("<|c|>")
+    part = Sequence(Text(), Marker("channel", "<|c|>thought"), regex("number", "[0-9]+"))
+    for written in (b"hi\xff<|c|>thought42", b"hi<|c|>thought42"):
+        machine = RootStateMachine(part, vocabulary)
+        assert machine.matches(written)
+        names = [piece.part.identifier for piece in machine.pieces(written)]  # type: ignore[attr-defined]
+        assert names == ["text", "channel", "number"]
+    assert read(part, b"hi<|c|>thoughtx42", vocabulary) is None
+    assert read(part, b"hi<|c|>thoug<|c|>thought42", vocabulary) is not None
+    # Where no text comes before it, only the token is the marker.
+    begun = Text("thought", begin="<|c|>", end="|")
+    assert read(begun, b"<|c|>so|", vocabulary) is None
+    assert read(begun, b"\xff<|c|>so|", vocabulary) is not None
+
+
+@pytest.mark.parametrize("end", ["</s>", "}</s>"])
+def test_a_marker_may_end_the_output(end: str) -> None:
+    vocabulary = special()
+    part = Sequence(Loop(Sequence(Marker("call", "<c>"), regex("n", "[0-9]+")), most=2))
+    part = Sequence(part, Marker("end", end))
+    machine = RootStateMachine(part, vocabulary)
+    matcher = machine.matcher(vocabulary)
+    for byte in b"<c>1<c>2" + end.removesuffix("</s>").encode():
+        matcher.advance(byte)
+    matcher.advance(min(vocabulary.end_token_ids))
+    assert (
+        b"".join(piece.text for piece in matcher.take_pieces()) == b"<c>1<c>2" + end[:-4].encode()
+    )
+
+
+def test_an_answer_that_has_ended_does_not_go_on() -> None:
+    """What follows may be empty, and then is: no token can be written any more."""
+    vocabulary = special(ends="<|call|>")
+    part = Loop(Sequence(regex("n", "[0-9]"), Marker("end", "<|call|>")), least=1)
+    machine = RootStateMachine(part, vocabulary)
+    assert machine.matches("1")
+    assert not machine.matches("12")
+    again = Sequence(regex("n", "[0-9]"), Marker("end", "<|call|>"), regex("m", "[0-9]"))
+    with pytest.raises(CompositionError) as caught:
+        RootStateMachine(again, vocabulary)
+    assert caught.value.part == "end"
+
+
+class _Never(SubState):
+    """What a user may forget to write."""
+
+    def machine(self) -> RegexStateMachine:
+        return RegexStateMachine("x")
+
+
+@pytest.mark.parametrize(
+    ("make", "part"),
+    [
+        (lambda: Marker("m", ""), "m"),
+        (lambda: Text("t", least=-1), "t"),
+        (lambda: Text("t", least=3, most=2), "t"),
+        (lambda: Text("t", stop=("",)), "t"),
+        (lambda: Text("t", excluding=("a", "")), "t"),
+        (lambda: Choice(), "choice"),
+        (lambda: Loop(Marker("m", "x"), least=2, most=1), "loop"),
+        (lambda: RootStateMachine(Loop(Text("t"))), "t"),
+        (lambda: RootStateMachine(Loop(regex("r", "a*"))), "r"),
+        (lambda: RootStateMachine(Loop(Optional(Marker("m", "x")))), "optional"),
+        (lambda: RootStateMachine(Loop(Sequence())), "sequence"),
+        (lambda: RootStateMachine("text"), "text"),  # type: ignore[arg-type]
+        (lambda: RootStateMachine(Sequence(Text(), "text")), "text"),  # type: ignore[arg-type]
+        (lambda: RootStateMachine(Sequence(Text(), None)), "None"),  # type: ignore[arg-type]
+        (lambda: RootStateMachine(_Never), "<class"),  # type: ignore[arg-type]
+        (lambda: RootStateMachine(Sequence(Text("t"), Text("u", least=1))), "u"),
+        (lambda: RootStateMachine(Text("t", excluding=("<",), end="</t>")), "t"),
+        (
+            lambda: RootStateMachine(
+                Sequence(Text(), Choice(Marker("m", "<t"), Sequence(Marker("n", "<t>"), CALL)))
+            ),
+            "n",
+        ),
+        (lambda: RootStateMachine(Marker("m", "a</s>b"), special()), "m"),
+    ],
+)
+def test_what_cannot_be_put_together(make: Any, part: str) -> None:
+    with pytest.raises(CompositionError) as caught:
+        make()
+    assert caught.value.part.startswith(part)
+    assert caught.value.hint
+
+
+ANSWER = Sequence(
+    Optional(Text("reasoning", begin="<think>", end="</think>")),
+    Text(),
+    Loop(CALL, between=Marker("call", "\n")),
+    Text("after"),
+)
+LONG = "Once upon a <call in a c</think place, <<cal.\nSo "
+
+
+@pytest.mark.parametrize(
+    ("part", "before"),
+    [
+        (ANSWER, ""),
+        (ANSWER, "<think>"),
+        (ANSWER, '<call>{"a": 1}\n<call>{"a": 1}'),
+        (Loop(Choice(Text(least=1), CALL)), ""),
+        (Sequence(Text(least=50, most=100_000, end="</think>"), Text("rest")), ""),
+        (Sequence(Text(), Text("two", most=9)), ""),
+        (Loop(regex("word", "[a-z<>A-Z,./]+ ?|\n")), ""),
+    ],
+)
+def test_long_texts_are_followed_by_few_threads_and_told_of_soon(part: Part, before: str) -> None:
+    attribution = Attribution(RootStateMachine(part).course)
+    attribution.feed(before.encode())
+    told = 0
+    longest = 0
+    written = (LONG * 110).encode()
+    for number, byte in enumerate(written):
+        told += sum(len(piece.text) for piece in attribution.feed(bytes((byte,))))
+        longest = max(longest, len(attribution.threads))
+        assert number - told < 20
+    assert longest <= 6
+    assert all(len(thread.history) <= 3 for thread in attribution.threads)
+
+
+def test_a_bounded_text_does_not_hold_on_to_its_states(vocabulary: Vocabulary) -> None:
+    thought = Text("thought", most=100_000, end="</think>")
+    machine = RootStateMachine(Sequence(thought, Text()), vocabulary)
+    matcher = machine.matcher(vocabulary)
+    for _ in range(10):
+        matcher.advance(ord("x"))
+    early = ref(matcher.state)
+    for _ in range(MAX_STEPS + 10):
+        matcher.advance(ord("x"))
+        matcher.take_pieces()
+    collect()
+    assert early() is None

@@ -1,0 +1,137 @@
+"""What compositions admit and who writes what, against a reading that tries everything."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from root_compiling import compiled, joined
+from root_reference import SPECIAL, Reference, as_bytes
+from root_strategies import LETTERS, compositions, vocabularies
+from schema_strategies import examples
+
+from state_machines import Vocabulary
+from state_machines.grammar.node import EMPTY, Node, live_bytes
+from state_machines.root import Piece, RootStateMachine
+from state_machines.root.attribution import Attribution
+
+SHORT = ["".join(word) for length in range(5) for word in product(LETTERS + SPECIAL, repeat=length)]
+WALKS = 12
+
+
+def walk(machine: RootStateMachine, random: Random) -> bytes | None:
+    """Write at random, and end soon; ``None`` where no end is found. Fails at a dead end."""
+    node, text = machine.start, bytearray()
+    for step in range(40):
+        live = live_bytes(node)
+        if node.nullable and (not live or random.random() < 0.15 or step > 20):
+            return bytes(text)
+        assert live, f"dead end after {bytes(text)!r}"
+        byte = random.choice([byte for byte in live if byte < 128 or byte == 255] or live)
+        text.append(byte)
+        node = node.derivative(byte)
+    return None
+
+
+def as_text(written: bytes) -> str | None:
+    """Return what has been written with one character a special token."""
+    try:
+        return written.replace(as_bytes(SPECIAL), SPECIAL.encode()).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def named(pieces: list[tuple[Any, Any]]) -> list[tuple[str, str, bytes]]:
+    """Return pieces in a form that can be compared: delimiters are made anew by each reader."""
+    return [
+        (type(part).__name__, part.identifier, as_bytes(own) if isinstance(own, str) else own)
+        for part, own in pieces
+    ]
+
+
+@examples(150)
+@given(compositions(), vocabularies(), st.integers(0, 2**32))
+def test_whatever_is_admitted_and_nothing_else(
+    composition: Any, vocabulary: Vocabulary, seed: int
+) -> None:
+    part, patterns = composition
+    machine = compiled(part, vocabulary)
+    reference = Reference(part, patterns)
+    random = Random(seed)
+    walked = [as_text(text) for _ in range(WALKS) if (text := walk(machine, random)) is not None]
+    longer = [text for text in walked if text and 4 < len(text) < 12]
+    near = [_changed(text, random) for text in longer]
+    for text in (*SHORT, *longer, *near):
+        expected = reference.reading(text)
+        assert machine.matches(as_bytes(text)) == (expected is not None), text
+        if expected is not None:
+            assert named(machine.pieces(as_bytes(text))) == named(expected), text
+
+
+def _changed(text: str, random: Random) -> str:
+    at = random.randrange(len(text))
+    letter = random.choice(LETTERS + SPECIAL)
+    return text[:at] + random.choice(["", letter, letter + text[at]]) + text[at + 1 :]
+
+
+@examples(150)
+@given(compositions(), vocabularies(), st.integers(0, 2**32))
+def test_nothing_told_is_taken_back(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
+    machine = compiled(composition[0], vocabulary)
+    random = Random(seed)
+    for _ in range(6):
+        text = walk(machine, random)
+        if text is None:
+            continue
+        whole = machine.pieces(text)
+        assert b"".join(own for _, own in whole) == text
+        attribution = Attribution(machine.course)
+        told: list[Piece] = []
+        at = 0
+        while at < len(text):
+            size = random.randint(1, 4)
+            told += attribution.feed(text[at : at + size])
+            at += size
+            _check_prefix(joined(told), whole)
+            # The copy ends here, and the original goes on as if nothing had been.
+            twin = attribution.copy()
+            cut = [*told, *twin.finish()]
+            assert b"".join(own for _, own in cut) == text[:at]
+            assert twin.finish() == []
+        told += attribution.finish()
+        assert joined(told) == whole
+
+
+def _check_prefix(told: list[Piece], whole: list[Piece]) -> None:
+    if told:
+        *before, last = told
+        assert before == whole[: len(before)]
+        assert whole[len(before)].part is last.part
+        assert whole[len(before)].text.startswith(last.text)
+
+
+@examples(100)
+@given(compositions(), vocabularies())
+def test_readings_go_with_the_grammar(composition: Any, vocabulary: Vocabulary) -> None:
+    """The threads are together what the state still admits."""
+    machine = compiled(composition[0], vocabulary)
+    random = Random(0)
+    for _ in range(4):
+        node: Node = machine.start
+        attribution = Attribution(machine.course)
+        for _ in range(12):
+            live = live_bytes(node)
+            assert bool(live) == any(thread.node.first_bytes for thread in attribution.threads)
+            if not live:
+                break
+            byte = random.choice(live)
+            node = node.derivative(byte)
+            attribution.feed(bytes((byte,)))
+            first = 0
+            for thread in attribution.threads:
+                assert thread.node is not EMPTY
+                first |= thread.node.first_bytes
+            assert first == node.first_bytes

@@ -1,0 +1,228 @@
+"""Answers written token by token: masks, matchers, and texts that are told to end."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from root_compiling import compiled, joined, shortest_ending
+from root_strategies import compositions, vocabularies
+from schema_strategies import examples
+from small_vocabulary import brute_force_mask, cuttings
+
+from state_machines import JsonSchemaStateMachine, TokenRejectedError, Vocabulary
+from state_machines.grammar.node import EMPTY
+from state_machines.root import (
+    Loop,
+    Marker,
+    Optional,
+    RootMatcher,
+    RootStateMachine,
+    Sequence,
+    Structured,
+    Text,
+)
+
+
+def advance_at_random(matcher: RootMatcher, random: Random, most: int) -> bytes:
+    """Take tokens; fails where none is allowed. Return what was written."""
+    written = b""
+    for _ in range(most):
+        allowed = np.flatnonzero(matcher.allowed_tokens()).tolist()
+        assert allowed, f"dead end after {written!r}"
+        ends = [i for i in allowed if i in matcher.vocabulary.end_token_ids]
+        plain = [i for i in allowed if i not in ends]
+        if not plain or (ends and random.random() < 0.1):
+            matcher.advance(random.choice(ends))
+            return written
+        token_id = random.choice(plain)
+        matcher.advance(token_id)
+        written += matcher.vocabulary.token_bytes[token_id] or b""
+    return written
+
+
+@examples(120)
+@given(compositions(), vocabularies(), st.integers(0, 2**32))
+def test_masks_are_what_the_state_admits(
+    composition: Any, vocabulary: Vocabulary, seed: int
+) -> None:
+    matcher = compiled(composition[0], vocabulary).matcher(vocabulary)
+    random = Random(seed)
+    for step in range(15):
+        mask = matcher.allowed_tokens()
+        assert (mask == brute_force_mask(matcher.state, vocabulary)).all()
+        assert mask.any()
+        forbidden = np.flatnonzero(~mask).tolist()
+        if forbidden:
+            with pytest.raises(TokenRejectedError):
+                matcher.advance(random.choice(forbidden))
+        plain = [i for i in np.flatnonzero(mask) if i not in vocabulary.end_token_ids]
+        if not plain:
+            break
+        if step == 10:
+            matcher.end_texts()
+            assert shortest_ending(matcher.state) is not None
+            continue
+        matcher.advance(int(random.choice(plain)))
+
+
+@examples(120)
+@given(compositions(), vocabularies(), st.data())
+def test_every_cutting_is_accepted_and_read_alike(
+    composition: Any, vocabulary: Vocabulary, data: st.DataObject
+) -> None:
+    machine = compiled(composition[0], vocabulary)
+    matcher = machine.matcher(vocabulary)
+    written = advance_at_random(matcher, Random(data.draw(st.integers(0, 2**32))), 12)
+    if not matcher.is_finished and not matcher.is_accepting:
+        rest = shortest_ending(matcher.state)
+        assert rest is not None
+        written += rest
+    whole = machine.pieces(written)
+    other = machine.matcher(vocabulary)
+    pieces = []
+    for token_id in data.draw(cuttings(written, vocabulary)):
+        assert other.allowed_tokens()[token_id]
+        other.advance(token_id)
+        pieces += other.take_pieces()
+    assert other.is_accepting
+    twin = other.copy()
+    other.advance(min(vocabulary.end_token_ids))
+    assert joined([*pieces, *other.take_pieces()]) == whole
+    assert joined([*pieces, *twin.take_pieces(is_last=True)]) == whole
+    assert twin.take_pieces(is_last=True) == []
+
+
+@examples(120)
+@given(compositions(), vocabularies(), st.integers(0, 2**32), st.integers(0, 8))
+def test_texts_end_when_they_are_told_to(
+    composition: Any, vocabulary: Vocabulary, seed: int, steps: int
+) -> None:
+    matcher = compiled(composition[0], vocabulary).matcher(vocabulary)
+    random = Random(seed)
+    advance_at_random(matcher, random, steps)
+    if matcher.is_finished:
+        return
+    before = matcher.state
+    was_accepting = matcher.is_accepting
+    free = matcher.copy()
+    matcher.end_texts()
+    # What was possible for another one still is.
+    assert free.state is before
+    assert matcher.is_accepting == was_accepting
+    assert matcher.state is not EMPTY
+    ending = shortest_ending(matcher.state)
+    assert ending is not None
+    assert before.after(ending).nullable
+    written = advance_at_random(matcher, random, 40)
+    assert before.after(written) is not EMPTY
+
+
+@examples(40)
+@given(compositions(), vocabularies(), st.integers(0, 2**32))
+def test_copies_are_independent(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
+    matcher = compiled(composition[0], vocabulary).matcher(vocabulary)
+    random = Random(seed)
+    advance_at_random(matcher, random, 4)
+    twin = matcher.copy()
+    state, parts = twin.state, twin.parts
+    if not matcher.is_finished:
+        matcher.end_texts()
+        advance_at_random(matcher, random, 4)
+    assert (twin.state, twin.parts) == (state, parts)
+    assert twin.is_finished or twin.allowed_tokens().any()
+
+
+@examples(15)
+@given(compositions(), vocabularies(), st.integers(0, 2**32))
+def test_several_threads_share_a_machine(
+    composition: Any, vocabulary: Vocabulary, seed: int
+) -> None:
+    machine = compiled(composition[0], vocabulary)
+
+    def write(number: int) -> tuple[bytes, Any]:
+        matcher = machine.matcher(vocabulary)
+        written = advance_at_random(matcher, Random(seed + number % 3), 15)
+        return written, joined(matcher.take_pieces(is_last=True))
+
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(write, range(12)))
+    for number, result in enumerate(results):
+        assert result == results[number % 3]
+
+
+CALL = Sequence(
+    Marker("call", "<tool_call>"),
+    Structured("arguments", grammar=JsonSchemaStateMachine({"type": "object"})),
+    Marker("call", "</tool_call>"),
+)
+ANSWER = Sequence(
+    Optional(Text("reasoning", begin="<think>", end="</think>")),
+    Text(),
+    Loop(CALL, between=Marker("call", "\n")),
+    Text("after"),
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<tool_call>",
+        "ok <tool_call>",
+        "<<tool_call>",
+        "<think>so</think> <tool_call>",
+        "é<tool_call>",
+    ],
+)
+def test_a_trigger_is_found_however_it_is_cut(answer: str, vocabulary: Vocabulary) -> None:
+    machine = RootStateMachine(ANSWER, vocabulary)
+    state = machine.start.after(answer.encode())
+    assert state.first_bytes == 1 << ord("{")
+    assert not machine.matches(answer)
+    random = Random(0)
+    for _ in range(5):
+        matcher = machine.matcher(vocabulary)
+        left = answer.encode()
+        while left:
+            fitting = [
+                token_id
+                for token_id, form in enumerate(vocabulary.token_bytes)
+                if form is not None and left.startswith(form)
+            ]
+            token_id = random.choice(fitting)
+            matcher.advance(token_id)
+            left = left[len(vocabulary.token_bytes[token_id] or b"") :]
+        assert [part.identifier for part in matcher.parts] == ["arguments"]
+
+
+def test_an_ended_text_ends_within_a_character(vocabulary: Vocabulary) -> None:
+    machine = RootStateMachine(Sequence(Text(most=3), Marker("m", "|")), vocabulary)
+    matcher = machine.matcher(vocabulary)
+    matcher.advance("é".encode()[0])
+    matcher.end_texts()
+    assert matcher.state.matches("é|".encode()[1:])
+    assert not matcher.state.matches("éa|".encode()[1:])
+
+
+def test_an_ended_text_ends_within_a_marker(vocabulary: Vocabulary) -> None:
+    matcher = RootStateMachine(ANSWER, vocabulary).matcher(vocabulary)
+    for byte in b"so <tool_c":
+        matcher.advance(byte)
+    matcher.end_texts()
+    assert matcher.is_accepting
+    assert matcher.state.first_bytes & (1 << ord("a"))
+    assert not matcher.state.first_bytes & (1 << ord("x"))
+
+
+def test_an_ended_text_has_as_many_characters_as_it_must(vocabulary: Vocabulary) -> None:
+    matcher = RootStateMachine(Text(least=3), vocabulary).matcher(vocabulary)
+    matcher.advance(ord("a"))
+    matcher.end_texts()
+    assert matcher.state.matches(b"bc")
+    assert not matcher.state.matches(b"b")
+    assert not matcher.state.matches(b"bcd")

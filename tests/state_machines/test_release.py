@@ -1,0 +1,101 @@
+"""What was compiled goes with its last machine or matcher, without a run of the collector."""
+
+import gc
+import json
+from collections.abc import Iterator
+from typing import Any
+from weakref import ref
+
+import pytest
+
+from state_machines import JsonSchemaStateMachine, Vocabulary
+from state_machines.json_schema.translate import Translator
+from state_machines.matcher import Matcher
+
+_TREE = {
+    "$ref": "#/$defs/tree",
+    "$defs": {
+        "tree": {
+            "properties": {
+                "name": {"type": "string"},
+                "below": {"items": {"$ref": "#/$defs/tree"}},
+            },
+            "type": "object",
+        }
+    },
+}
+_SCHEMAS: list[tuple[Any, Any]] = [
+    (True, {"a": [1, {"b": None}], "c": "d"}),
+    (_TREE, {"name": "a", "below": [{"name": "b", "below": [{}]}], "other": [1, 2]}),
+    ({"uniqueItems": True, "items": {"type": ["string", "array"]}}, ["a", "b", ["c"], []]),
+    (
+        {
+            "patternProperties": {"^x": {"type": "integer"}},
+            "minProperties": 2,
+            "not": {"enum": [1]},
+        },
+        {"x1": 1, "y": {"x": 1}, "x2": 2},
+    ),
+    ({"oneOf": [{"required": ["a"]}, {"required": ["b"], "not": {"required": ["c"]}}]}, {"b": 1}),
+]
+
+
+@pytest.fixture
+def vocabulary() -> Vocabulary:
+    pieces = [bytes((byte,)) for byte in range(0x20, 0x7F)]
+    pieces += [b'": ', b'", "', b'{"', b'"}', b"}}", b"[{", b"}]", b"], ", b'["', b'"]']
+    return Vocabulary([*pieces, b"<end>"], end_token_ids=[len(pieces)])
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _written(matcher: Matcher, text: str) -> None:
+    for byte in text.encode():
+        token = byte - 0x20
+        assert matcher.allowed_tokens()[token]
+        matcher.advance(token)
+
+
+@pytest.mark.parametrize(("schema", "value"), _SCHEMAS)
+@pytest.mark.usefixtures("no_collector")
+def test_nothing_waits_for_the_collector(
+    vocabulary: Vocabulary, schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translators: list[ref[Translator]] = []
+    made = Translator.__init__
+
+    def noted(self: Translator, *args: Any, **options: Any) -> None:
+        made(self, *args, **options)
+        translators.append(ref(self))
+
+    monkeypatch.setattr(Translator, "__init__", noted)
+    machine = JsonSchemaStateMachine(schema)
+    first = ref(machine.start)
+    for _ in range(2):
+        matcher = machine.matcher(vocabulary)
+        _written(matcher, json.dumps(value))
+        assert matcher.is_accepting
+        del matcher
+    del machine
+    assert first() is None
+    assert translators[0]() is None
+
+
+@pytest.mark.parametrize(("schema", "value"), _SCHEMAS)
+def test_a_matcher_outlives_its_machine(vocabulary: Vocabulary, schema: Any, value: Any) -> None:
+    text = json.dumps(value)
+    for cut in range(0, len(text), 3):
+        machine = JsonSchemaStateMachine(schema)
+        matcher = machine.matcher(vocabulary)
+        _written(matcher, text[:cut])
+        before = matcher.allowed_tokens().copy()
+        del machine
+        assert (matcher.allowed_tokens() == before).all()
+        _written(matcher, text[cut:])
+        assert matcher.is_accepting

@@ -1,0 +1,85 @@
+"""Masks of free texts: bounds that are far cost nothing, and near ones are kept."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from schema_strategies import examples
+from small_vocabulary import brute_force_mask, small_vocabulary
+
+from state_machines import Matcher, Vocabulary
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.until import text_until, text_without
+from state_machines.masks import lexemes
+
+VOCABULARY = small_vocabulary()
+marks = st.sampled_from(("a", "ab", "aba", '"}', "é", "}]", "true"))
+
+
+@examples(60)
+@given(
+    st.none() | marks,
+    st.lists(marks, max_size=2),
+    st.integers(0, 8),
+    st.none() | st.integers(0, 3) | st.integers(15, 40),
+    st.sampled_from((EPSILON, literal(b"<tool>"), literal(b'{"a":1}'))),
+    st.integers(0, 2**32),
+)
+def test_masks_of_bounded_texts(
+    wanted: str | None,
+    others: list[str],
+    least: int,
+    room: int | None,
+    rest: Node,
+    seed: int,
+) -> None:
+    most = None if room is None else least + room
+    free = sequence(encoded(text_without([*others, "|"], least, most), RAW), rest)
+    state = free
+    if wanted is not None:
+        until = text_until(wanted, [*others, "|"], least, most)
+        state = choice([free, sequence(encoded(until, RAW), literal(b"null"))])
+    matcher = Matcher(state, VOCABULARY)
+    random = Random(seed)
+    for _ in range(12):
+        mask = matcher.allowed_tokens()
+        assert (mask == brute_force_mask(matcher.state, VOCABULARY)).all()
+        plain = [i for i in np.flatnonzero(mask).tolist() if i not in VOCABULARY.end_token_ids]
+        if not plain:
+            break
+        long = [i for i in plain if len(VOCABULARY.token_bytes[i] or b"") > 1]
+        matcher.advance(random.choice(long if long and random.random() < 0.7 else plain))
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 100_000), (50, None), (50, 100_000)])
+@pytest.mark.parametrize("wanted", [None, "</think>"])
+def test_far_bounds_are_not_walked_again_and_again(
+    least: int,
+    most: int | None,
+    wanted: str | None,
+    vocabulary: Vocabulary,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walks = []
+    walk = lexemes.vertex_walk
+
+    def counted(*arguments: object) -> object:
+        walks.append(arguments)
+        return walk(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lexemes, "vertex_walk", counted)
+    if wanted is None:
+        text = text_without(["<|never|>"], least, most)
+    else:
+        text = text_until(wanted, ["<|never|>"], least, most)
+    matcher = Matcher(encoded(text, RAW), vocabulary)
+    for _ in range(120):
+        assert matcher.allowed_tokens()[ord("x")]
+        matcher.advance(ord("x"))
+    assert len(walks) <= 1
