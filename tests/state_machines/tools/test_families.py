@@ -117,7 +117,7 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
 @given(tools=toolboxes(), seed=st.integers(0, 2**32))
-@examples(12)
+@examples(15)
 def test_what_is_generated_is_what_the_familys_parser_reads(
     entry: ToolFormat, tools: list[ToolSignature], seed: int
 ) -> None:
