@@ -60,6 +60,7 @@ class AnswerReader:
         self._segments: list[tuple[Part, list[str]]] = []
         self._call: _Call | None = None
         self._value: PartialJson | None = None
+        self._ids: set[str] = set()
         self.calls: list[ToolCall] = []
         self.values: list[tuple[SubState, str]] = []
         """Sub-states other than tool calls, with what they wrote."""
@@ -143,6 +144,10 @@ class AnswerReader:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
             call.id = written or self._new_id(call.name, call.index)
+            if call.id in self._ids:
+                # Models count, and miscount.
+                call.id = f"{call.id}-{call.index}"
+            self._ids.add(call.id)
             yield ToolCallStarted(segment=CALL, index=call.index, id=call.id, name=call.name)
         call.text.append(text)
         call.written.append(text)

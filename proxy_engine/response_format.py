@@ -152,7 +152,8 @@ class ResponseFormatCompiler:
                 self._machines.move_to_end(key)
                 return self._machines[key]
             # A copy: the caller may go on changing the dict, and the cache may not change with it.
-            machine = JsonSchemaStateMachine(json.loads(key))
+            # Spaces as `json.dumps` writes them, and no choice about them: what is forced is quick.
+            machine = JsonSchemaStateMachine(json.loads(key), whitespace="spaced")
             self._machines[key] = machine
             if len(self._machines) > self._capacity:
                 self._machines.popitem(last=False)

@@ -20,7 +20,8 @@ class Layout:
 
     ``compact``: none. ``json``: what ``json.dumps`` writes by default (a space after ``,`` and
     ``:``); each of these spaces may be left out, so compact text is accepted as well. ``spaced``:
-    exactly what ``json.dumps`` writes by default, so that more of a text is forced. ``indented``: what ``json.dumps(indent=2)`` writes.
+    exactly what ``json.dumps`` writes by default, so that more of a text is forced.
+    ``indented``: what ``json.dumps(indent=2)`` writes.
     """
 
     name: Whitespace

@@ -22,7 +22,7 @@ class JsonNotation(Notation):
     """JSON as :class:`~state_machines.json_schema.JsonSchemaStateMachine` writes it."""
 
     name: str = "json"
-    whitespace: Whitespace = "json"
+    whitespace: Whitespace = "spaced"
 
     def _arguments(self, schema: Schema, options: Options) -> Arguments:
         syntax = JSON_SYNTAXES[self.whitespace]

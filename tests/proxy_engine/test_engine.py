@@ -395,9 +395,9 @@ def test_schema_machines_are_compiled_once(
     compiled = []
 
     class Counting(JsonSchemaStateMachine):
-        def __init__(self, schema: Any) -> None:
+        def __init__(self, schema: Any, **options: Any) -> None:
             compiled.append(schema)
-            super().__init__(schema)
+            super().__init__(schema, **options)
 
     monkeypatch.setattr("proxy_engine.response_format.JsonSchemaStateMachine", Counting)
     for _ in range(3):

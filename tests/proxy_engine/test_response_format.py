@@ -55,7 +55,7 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
         ({"type": "json_object"}, "{}", {}),
         (
             {"type": "json_schema", "json_schema": {"name": "x", "schema": OBJECT}},
-            '{"n":1}',
+            '{"n": 1}',
             {"n": 1},
         ),
         (Model, '{"n": 1}', Model(n=1)),

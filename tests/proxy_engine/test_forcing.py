@@ -1,0 +1,161 @@
+"""Forced text is cut into the tokens that the tokenizer gives the whole text."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import Tokenizer
+
+from proxy_engine import InferenceEngine
+from proxy_engine.forcing import ForcedTokens, text_encoder
+from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
+from state_machines.root import Marker, RootStateMachine, Sequence, Structured
+
+FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
+FILES = sorted(Path(FOLDER).rglob("tokenizer.json")) if FOLDER else []
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "full_name": {"type": "string"},
+        "date_of_birth": {"type": "string"},
+        "number_of_children": {"type": "integer"},
+        "favourite_colour": {"enum": ["red", "reddish", "green"]},
+        "address": {
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "zip": {"type": "string"}},
+            "required": ["street", "zip"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["full_name", "date_of_birth", "number_of_children", "favourite_colour", "address"],
+    "additionalProperties": False,
+}
+PEOPLE = [
+    {
+        "full_name": name,
+        "date_of_birth": born,
+        "number_of_children": children,
+        "favourite_colour": colour,
+        "address": {"street": "Main St. 3", "zip": ""},
+    }
+    for name, born, children, colour in [
+        ("Ada Lovelace", "1815-12-10", 3, "red"),
+        ("Zoë Łukasz", "…", 12, "reddish"),
+        ('"quoted" \\', "😀", 100, "green"),
+        ("", " ", 0, "green"),
+    ]
+]
+
+
+def check_forced(
+    forced: ForcedTokens,
+    machine: JsonSchemaStateMachine,
+    vocabulary: Vocabulary,
+    natural: list[int],
+) -> int:
+    """Follow a text's own tokens; return how many of them were forced."""
+    matcher = machine.matcher(vocabulary)
+    count = position = 0
+    while position < len(natural):
+        tokens = list(forced.after(matcher, natural[:position]))
+        assert tokens == natural[position : position + len(tokens)]
+        count += len(tokens)
+        for token in tokens or natural[position : position + 1]:
+            matcher.advance(token)
+        position += max(len(tokens), 1)
+    assert matcher.is_accepting
+    return count
+
+
+@pytest.mark.skipif(not FILES, reason="PROXY_ENGINE_TOKENIZERS names no tokenizers")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parts[-4])
+def test_forced_tokens_are_those_of_the_whole_text(path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(path))
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    forced = ForcedTokens(
+        lambda text: tokenizer.encode(text, add_special_tokens=False).ids, vocabulary
+    )
+    machine = JsonSchemaStateMachine(PERSON, whitespace="spaced")
+    for person in PEOPLE:
+        text = json.dumps(person, ensure_ascii=False)
+        natural = tokenizer.encode(text, add_special_tokens=False).ids
+        assert check_forced(forced, machine, vocabulary, natural) > len(natural) / 4
+
+
+def test_with_a_tiny_tokenizer(tiny_tokenizer: TokenizerWrapper) -> None:
+    vocabulary = Vocabulary.from_tokenizer(tiny_tokenizer)
+    forced = ForcedTokens(text_encoder(tiny_tokenizer, threading.Lock()), vocabulary)
+    for person in PEOPLE:
+        text = json.dumps(person, ensure_ascii=False)
+        natural = list(tiny_tokenizer.encode(text, add_special_tokens=False))
+        for layout in ("spaced", "json"):
+            machine = JsonSchemaStateMachine(PERSON, whitespace=layout)
+            assert check_forced(forced, machine, vocabulary, natural) > len(natural) / 4
+
+
+def test_special_tokens_are_forced_too() -> None:
+    forms: list[bytes | None] = [bytes([byte]) for byte in range(256)]
+    forms += [b"<a>", b"<b>", b"</s>"]
+    vocabulary = Vocabulary(
+        forms, end_token_ids=[258], special_tokens={"<a>": 256, "<b>": 257, "</s>": 258}
+    )
+    forced = ForcedTokens(lambda text: list(text.encode()), vocabulary)
+    letter = Structured("x", grammar=ChoiceStateMachine(["1", "2"]))
+    machine = RootStateMachine(
+        Sequence(Marker("m", "<a>hi<b>"), letter, Marker("m", "<a>")), vocabulary
+    )
+    matcher = machine.matcher(vocabulary)
+    tokens = forced.after(matcher, [])
+    assert tokens == (256, *b"hi", 257)
+    for token in (*tokens, ord("1")):
+        matcher.advance(token)
+    assert forced.after(matcher, [*tokens, ord("1")]) == (256,)
+
+
+def test_the_engine_counts_forced_tokens(tiny_engine: InferenceEngine) -> None:
+    schema = {"const": {"name": "a constant", "values": [1, 2, 3]}}
+    with_forcing = tiny_engine.generate("x", response_format=schema)
+    without = tiny_engine.generate("x", response_format=schema, forced_tokens=False)
+    assert with_forcing.parsed == without.parsed == schema["const"]
+    usage = with_forcing.usage
+    assert usage.forced_tokens > 0.8 * usage.completion_tokens
+    assert usage.completion_tokens == len(with_forcing.token_ids)
+    # An end that must come is not sampled, either way.
+    assert without.usage.forced_tokens <= 1
+
+
+def test_forced_tokens_count_towards_max_tokens(tiny_engine: InferenceEngine) -> None:
+    full = tiny_engine.generate("x", response_format={"const": "abcdefgh"})
+    tokens = full.usage.completion_tokens
+    exact = tiny_engine.generate("x", response_format={"const": "abcdefgh"}, max_tokens=tokens)
+    assert exact.token_ids == full.token_ids
+    # The end token is no part of what has to be written.
+    short = tiny_engine.generate("x", response_format={"const": "abcdefgh"}, max_tokens=tokens - 1)
+    assert short.parsed == "abcdefgh"
+    assert short.finish_reason == "stop"
+
+
+def test_logits_are_the_same_after_forced_text(tiny_engine: InferenceEngine) -> None:
+    # Greedy, and with a grammar whose choices come after much that is forced.
+    schema = {
+        "type": "object",
+        "properties": {
+            "the_first_of_the_numbers": {"enum": [1, 2, 3, 4, 5, 6, 7, 8]},
+            "the_second_of_the_numbers": {"enum": [1, 2, 3, 4, 5, 6, 7, 8]},
+        },
+        "required": ["the_first_of_the_numbers", "the_second_of_the_numbers"],
+        "additionalProperties": False,
+    }
+    one = tiny_engine.generate("x", response_format=schema)
+    other = tiny_engine.generate("x", response_format=schema, forced_tokens=False)
+    if one.token_ids == other.token_ids:
+        assert one.parsed == other.parsed
+    again = tiny_engine.generate("x", response_format=schema)
+    assert again.token_ids == one.token_ids
