@@ -137,10 +137,10 @@ class MaskMaker:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._size = vocabulary.size
         self._forms = vocabulary.token_bytes
-        self._trie = TokenTrie(vocabulary)
+        self.trie = TokenTrie(vocabulary)
         self._end_ids = sorted(vocabulary.end_token_ids)
-        self._trie_walk = TrieWalk(self._trie)
-        self._lexemes = Lexemes(self._trie, self._size)
+        self._trie_walk = TrieWalk(self.trie)
+        self._lexemes = Lexemes(self.trie, self._size)
         self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
         self._arrays: Recent[Hashable, tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
         self._made: Recent[Hashable, TokenMask] = Recent(MAX_MADE_BYTES)
@@ -200,7 +200,7 @@ class MaskMaker:
         return _without(joined(found), excepted), excepted
 
     def _excepted(self, vertices: tuple[int, ...], listed: bytes) -> Ids:
-        found = [self._trie.tokens_from(vertex) for vertex in vertices]
+        found = [self.trie.tokens_from(vertex) for vertex in vertices]
         return joined([*found, np.frombuffer(listed, np.int32)])
 
     def _collect(self, state: Node, parts: _Parts) -> None:
@@ -243,7 +243,7 @@ class MaskMaker:
         first = found.before.first_bytes
         if found.before.nullable:
             first |= found.text.first_bytes
-        return self._trie.count_from_root(first) < WIDE or is_narrow(found.text.text)
+        return self.trie.count_from_root(first) < WIDE or is_narrow(found.text.text)
 
     def _numbers(
         self, state: Node, found: Split, rest: Node, beyond: Beyond, few: list[int]
@@ -271,7 +271,7 @@ class MaskMaker:
         words = True if found.rest is None else exceptional_words(found)
         if words is None:
             return NOTHING
-        trie = self._trie
+        trie = self.trie
         if isinstance(words, bool) or walk.leads is None:
             doubtful = walk.leaving_ids()
             few += self._exactly(state, doubtful)
@@ -302,7 +302,7 @@ class MaskMaker:
                     others.append(word)
                     continue
                 for lead in leads:
-                    vertex = self._trie.vertex(lead + plain)
+                    vertex = self.trie.vertex(lead + plain)
                     if vertex is not None:
                         spelled.append((lead + plain, vertex))
             known = spelled, others
