@@ -25,6 +25,9 @@ MAX_TEXTS = 4096
 MAX_STATES = 20_000
 """States that the search for one word may visit."""
 
+FEW_STATES = 32
+"""The same, where another word is known."""
+
 MAX_DEPTH = 40
 """Choices and repetitions in one another, beyond which a text is searched for."""
 
@@ -61,41 +64,47 @@ class Words:
             return None
         return word if node.matches(word) else None
 
-    def _text(self, node: Node, depth: int) -> str | None:
-        """Return a short word of a language of characters."""
+    def _text(self, node: Node, depth: int, most: int = MAX_STATES) -> str | None:
+        """Return a short word of a language of characters; no search visits ``most`` states."""
         if node.nullable:
             return ""
         if isinstance(node, SymbolNode):
             return chr(self._character(node.symbols))
         known = self._texts.get(node)
         if known is None:
-            known = self._make_text(node, depth)
+            known = self._make_text(node, depth + 1, most)
             if known is not None:
                 self._texts.put(node, known)
         return known
 
-    def _make_text(self, node: Node, depth: int) -> str | None:
+    def _make_text(self, node: Node, depth: int, most: int) -> str | None:
         if depth > MAX_DEPTH or node.boolean:
-            return self._search(node)
+            return self._search(node, most)
         if isinstance(node, Repetition):
-            body = self._text(node.body, depth + 1)
+            body = self._text(node.body, depth, most)
             return None if body is None else body * node.least
         if isinstance(node, Choice):
-            found = [self._text(member, depth + 1) for member in node.members]
-            return min((text for text in found if text is not None), key=len, default=None)
+            best: str | None = None
+            # For the first any effort is made, and only little to find a shorter one.
+            for member in sorted(node.members, key=_is_searched):
+                if best is None or member.min_length < len(best):
+                    text = self._text(member, depth, most if best is None else FEW_STATES)
+                    if text is not None and (best is None or len(text) < len(best)):
+                        best = text
+            return best
         if isinstance(node, Sequence):
             parts: list[str] = []
             while isinstance(node, Sequence):
-                part = self._text(node.head, depth + 1)
+                part = self._text(node.head, depth, most)
                 if part is None:
                     return None
                 parts.append(part)
                 node = node.tail
-            part = self._text(node, depth + 1)
+            part = self._text(node, depth, most)
             return None if part is None else "".join(parts) + part
-        return self._search(node)
+        return self._search(node, most)
 
-    def _search(self, start: Node) -> str | None:
+    def _search(self, start: Node, most: int) -> str | None:
         came_from: dict[Node, tuple[Node, int]] = {}
         written = {start: 0}
         order = count()
@@ -108,7 +117,8 @@ class Words:
                     state, character = came_from[state]
                     text.append(chr(character))
                 return "".join(reversed(text))
-            if len(written) > MAX_STATES:
+            most -= 1
+            if most < 0:
                 return None
             spend()
             for symbols, target in state.row:
@@ -205,6 +215,15 @@ def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> bytes:
         state, byte = came_from[state]
         text.append(byte)
     return bytes(reversed(text))
+
+
+def _is_searched(node: Node) -> bool:
+    """Whether a word has to be looked for where a sequence begins."""
+    while isinstance(node, Sequence) and not isinstance(node.head, Repetition | Choice):
+        if node.head.boolean or not isinstance(node.head, SymbolNode):
+            return True
+        node = node.tail
+    return not isinstance(node, Sequence | Repetition | Choice | SymbolNode)
 
 
 def _spelled(text: str, escapes: bool) -> bytes:
