@@ -228,9 +228,8 @@ def _is_searched(node: Node) -> bool:
 
 def _spelled(text: str, escapes: bool) -> bytes:
     """Return how a text is written: as little as possible escaped."""
-    if not escapes or (text.isascii() and text.isprintable() and '"' not in text):
-        if not escapes or "\\" not in text:
-            return text.encode()
+    if not escapes:
+        return text.encode()
     parts: list[bytes] = []
     for character in text:
         point = ord(character)
