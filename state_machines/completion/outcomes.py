@@ -8,6 +8,7 @@ that leave it by what they write beyond, and only what is left is looked at by i
 from __future__ import annotations
 
 from collections.abc import Callable
+from os.path import commonprefix
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.recent import RecentWeak
-from state_machines.masks.token_trie import TokenTrie
+from state_machines.masks.token_trie import TokenTrie, stretches
 from state_machines.masks.ways import Split, alternatives, split
 from state_machines.vocabulary import Vocabulary
 
@@ -26,10 +27,10 @@ __all__ = ["Outcomes"]
 
 Mask = npt.NDArray[np.bool_]
 
-FEW = 96
+FEW = 2048
 """Tokens up to which each is looked at."""
 
-MANY = 1024
+MANY = 4096
 """Tokens beyond which those that are in no group are left out."""
 
 MAX_WALKS = 12
@@ -40,7 +41,11 @@ CAPTURE_MARGIN = 3
 
 
 class _Walk:
-    """A lexeme's state after each token: int32, shape (vocabulary size,); 0: it is left."""
+    """What a lexeme makes of the tokens; int32, shape (vocabulary size,).
+
+    ``after`` is the number of the state among ``nodes``; 0: the lexeme is left. ``depth`` is how
+    many bytes of such a token are still the lexeme's; 0: it does not begin with a word of it.
+    """
 
     __slots__ = ("after", "depth", "nodes", "text")
 
@@ -52,17 +57,13 @@ class _Walk:
         at = trie.vertex_of
         self.after = np.zeros(size, np.int32)
         self.after[trie.ids] = states[at]
-        # Where tokens leave the lexeme: the last vertex on their way that is still within it.
-        leaving = np.flatnonzero(states[at] == 0)
-        vertex = at[leaving]
-        while True:
-            outside = states[vertex] == 0
-            if not outside.any():
-                break
-            vertex = np.where(outside, trie.parent[vertex], vertex)
-        ends = np.array([node.nullable for node in self.nodes], np.bool_)[states[vertex]]
+        # Where tokens leave the lexeme: the last vertex on their way where it may end.
+        ends = np.array([node.nullable for node in self.nodes], np.bool_)
+        exits = np.flatnonzero(ends[states])
+        first, last = trie.end[exits], trie.high[exits]
         self.depth = np.zeros(size, np.int32)
-        self.depth[trie.ids[leaving[ends]]] = trie.depth[vertex[ends]]
+        # Vertices are numbered by level, so the deepest is entered last.
+        self.depth[trie.ids[stretches(first, last)]] = np.repeat(trie.depth[exits], last - first)
 
 
 class Outcomes:
@@ -91,9 +92,21 @@ class Outcomes:
                 if found is not None and found.rest is not None:
                     self._by_lexeme(found, found.rest, near, open_ids, result)
         ids = np.flatnonzero(open_ids & ~result)
-        for token_id in ids[:MANY].tolist():
-            result[token_id] = near(state.after(self._forms[token_id] or b""))
+        self._one_by_one(state, ids[:MANY].tolist(), near, result)
         return result
+
+    def _one_by_one(self, state: Node, ids: list[int], near: _Near, result: Mask) -> None:
+        """Enter tokens after each of which an end is near enough."""
+        forms = self._forms
+        path, text = [state], b""
+        # In order, so that what they have in common is walked once.
+        for form, token_id in sorted((forms[token_id] or b"", token_id) for token_id in ids):
+            shared = len(commonprefix((text, form)))
+            del path[shared + 1 :]
+            for byte in form[len(path) - 1 :]:
+                path.append(path[-1].derivative(byte))
+            text = form
+            result[token_id] = near(path[-1])
 
     def _by_lexeme(
         self, found: Split, rest: Node, near: _Near, open_ids: Mask, result: Mask

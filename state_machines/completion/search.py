@@ -18,6 +18,11 @@ MANY_VERTICES = 4096
 """Vertices of a trie from which on tokens are passed over that leave a state what it is."""
 
 
+BYTE_STEPS = 4
+HOPE_STEPS = 60
+"""Steps for going on by a byte, and for looking how far away the end is from a state."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shortest:
     """Tokens that complete a text; ``is_exact``: surely no fewer do."""
@@ -75,7 +80,7 @@ class Search:
                         fewest = len(best)
                     continue
                 if at + 1 + _least(target, self._longest) < fewest:
-                    steps -= 10
+                    steps -= HOPE_STEPS
                     heappush(queue, (at + 1 + self._hope(target), next(order), target))
         return best, is_exact and fewest > at_most
 
@@ -98,7 +103,7 @@ class Search:
                 target = node.derivative(byte)
                 if target is EMPTY:
                     continue
-                spent += 1
+                spent += BYTE_STEPS
                 if self._is_large and target is node:
                     is_whole = False
                     continue
