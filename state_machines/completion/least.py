@@ -35,10 +35,8 @@ STEPS = 20_000
 
 MAX_STEPS = 400_000
 
-FIRST_LIMIT = 4096
-"""What an ending may weigh at first: some 200 tokens."""
-
-LAST_LIMIT = 1 << 28
+LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 90)
+"""What an ending may weigh: at first some 200 tokens, at last what cannot be written at all."""
 
 MAX_TRIES = 2000
 """Words that are tried where what follows depends on the word."""
@@ -90,16 +88,12 @@ class LeastWords:
             head = None if tail is None else self._known.get(node.head)
             if tail is not None and head is not None:
                 return self._known.put(node, _joined(head, tail))
-        limit = FIRST_LIMIT
         self._steps = 0
         try:
-            while True:
+            for limit in LIMITS:
                 found = self._solve(node, limit)
                 if found is not None:
                     return self._known.put(node, found)
-                if limit >= LAST_LIMIT:
-                    break
-                limit *= 16
         finally:
             self._passing.clear()
         raise GrammarBudgetError("no end was found for this state", budget=MAX_STEPS)
