@@ -42,6 +42,7 @@ class Completion:
         self._search = Search(trie, self._estimate)
         self._outcomes = Outcomes(vocabulary, trie)
         self._found: RecentWeak[Node, tuple[int, ...]] = RecentWeak(MAX_FOUND)
+        self._shortest: RecentWeak[Node, tuple[int, Shortest]] = RecentWeak(MAX_FOUND)
         self._lock = threading.RLock()
 
     @classmethod
@@ -81,9 +82,15 @@ class Completion:
         ``steps`` steps. ``is_exact`` tells whether there are surely no fewer.
         """
         with self._lock:
+            known = self._shortest.get(state)
+            if known is not None and (known[0] >= steps or known[1].is_exact):
+                return known[1]
             plan = self.plan(state)
             tokens, is_exact = self._search.shortest(state, plan, at_most, steps)
-            return Shortest(plan if tokens is None else tokens, is_exact or not plan)
+            found = Shortest(plan if tokens is None else tokens, is_exact or not plan)
+            if len(found.tokens) > at_most:
+                self._shortest.put(state, (steps, found))
+            return found
 
     def within(
         self, state: Node, allowed: npt.NDArray[np.bool_], most: int

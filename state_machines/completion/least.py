@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable
+from itertools import chain
 from json.encoder import encode_basestring
 
 from state_machines.completion.endings import NOTHING, TOKEN_WEIGHT, Cutter, Ending
@@ -234,23 +235,17 @@ class LeastWords:
 
     def _captured(self, node: Captured, limit: int) -> _Steps:
         """What follows a captured text depends on it, and there may be nothing at all."""
-        for word in self._captured_words(node):
+        shortest = yield node.rest, limit
+        if shortest is None:
+            return None
+        needed = _needed(node) if node.then.has_exceptions else None
+        first = [needed] if needed is not None else []
+        others = self._words.several(node.rest, MAX_TRIES)
+        for word in chain(first, (shortest.flat,), others):
             then = node.then.after(node.text + word)
             if then is not EMPTY and not then.is_empty:
                 return (yield from self._least_of(((word, then),), limit))
         return None
-
-    def _captured_words(self, node: Captured) -> Iterable[bytes]:
-        then = node.then
-        if then.has_exceptions:
-            needed = _needed(node)
-            if needed is not None:
-                yield needed
-        if isinstance(node.rest, EncodedText):
-            word = self._words.encoded(node.rest)
-            if word is not None:
-                yield word
-        yield from self._words.several(node.rest, MAX_TRIES)
 
 
 def _needed(node: Captured) -> bytes | None:

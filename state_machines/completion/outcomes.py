@@ -8,7 +8,6 @@ that leave it by what they write beyond, and only what is left is looked at by i
 from __future__ import annotations
 
 from collections.abc import Callable
-from os.path import commonprefix
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +100,9 @@ class Outcomes:
         path, text = [state], b""
         # In order, so that what they have in common is walked once.
         for form, token_id in sorted((forms[token_id] or b"", token_id) for token_id in ids):
-            shared = len(commonprefix((text, form)))
+            shared = 0
+            while shared < len(text) and text[shared : shared + 1] == form[shared : shared + 1]:
+                shared += 1
             del path[shared + 1 :]
             for byte in form[len(path) - 1 :]:
                 path.append(path[-1].derivative(byte))
