@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .errors import (
         EngineClosedError,
         EngineError,
-        IncompleteOutputError,
         InvalidOptionError,
         InvalidResponseFormatError,
         InvalidToolError,
@@ -60,7 +59,6 @@ _MODULES = {
     "errors": (
         "EngineClosedError",
         "EngineError",
-        "IncompleteOutputError",
         "InvalidOptionError",
         "InvalidResponseFormatError",
         "InvalidToolError",
@@ -116,7 +114,6 @@ __all__ = [
     "GenerationOptions",
     "GenerationResult",
     "ImageContent",
-    "IncompleteOutputError",
     "InferenceEngine",
     "Interaction",
     "InvalidOptionError",

@@ -32,13 +32,12 @@ class Answer:
     """A compiled answer.
 
     ``machine`` is ``None`` for free text. ``part`` is the part that writes all of it, where it is
-    no composition. ``may_be_cut``: the answer is of use where ``max_tokens`` ends free text in it.
+    no composition. ``new_id`` makes the id of a call from its tool's name and its number.
     """
 
     machine: StateMachine | None
     part: Part | None
     response: ResponseFormat
-    may_be_cut: bool
     new_id: Callable[[str, int], str]
 
 
@@ -89,16 +88,15 @@ class AnswerCompiler:
         """
         thinks = self.thinks(response, choice, options)
         reasoning = self._reasoning_of(options, thinks=thinks, is_open=is_reasoning_open)
-        may_be_cut = response.is_free and choice.may_answer
         dialect = self._dialect if has_tools or self._dialect.answer != NO_DELIMITERS else None
         if reasoning is None and dialect is None and response.part is None:
             part = _FREE if response.machine is None else _structured(response)
-            return Answer(response.machine, part, response, may_be_cut, self._dialect.new_id)
+            return Answer(response.machine, part, response, self._dialect.new_id)
         key = self._key(response, choice, options, reasoning, dialect)
         machine = self._machine(
             key, response, lambda: self._compose(response, choice, options, reasoning, dialect)
         )
-        return Answer(machine, None, response, may_be_cut, self._dialect.new_id)
+        return Answer(machine, None, response, self._dialect.new_id)
 
     def _compose(
         self,

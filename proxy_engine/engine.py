@@ -162,9 +162,9 @@ class InferenceEngine:
 
         Raises, before the model runs: ``PromptError``, ``InvalidOptionError``,
         ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,
-        ``CompositionError``, ``EngineClosedError``. After: ``IncompleteOutputError`` where
-        structured output was not whole within ``max_tokens``, ``OutputValidationError`` where a
-        type's own validators refuse it.
+        ``CompositionError``, ``EngineClosedError``; and ``BudgetTooSmallError`` where even the
+        shortest output is longer than ``max_tokens``. What is returned is always complete. After:
+        ``OutputValidationError`` where a type's own validators refuse it.
         """
         request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
         future = self._submit(request, _ignore)

@@ -15,7 +15,6 @@
         ├── InvalidToolError            ``tool``, ``index``: what is no tool, or not with the others
         │   └── ToolSchemaError         its schema is refused: an error of schemas, too
         ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
-        ├── IncompleteOutputError       structured output cut off; ``text``, ``tokens``
         ├── OutputValidationError       complete output that its own type refuses; ``text``
         └── EngineClosedError           a request after ``close()``
 
@@ -31,7 +30,6 @@ from state_machines.errors import ProxyError, SchemaError
 __all__ = [
     "EngineClosedError",
     "EngineError",
-    "IncompleteOutputError",
     "InvalidOptionError",
     "InvalidResponseFormatError",
     "InvalidToolError",
@@ -175,18 +173,6 @@ class ToolArgumentsError(EngineError):
         super().__init__(what, hint=hint)
         self.tool = tool
         self.arguments = arguments
-
-
-class IncompleteOutputError(EngineError):
-    """Structured output was cut off before it was whole.
-
-    ``text`` is what was written so far, ``tokens`` how many tokens that took.
-    """
-
-    def __init__(self, what: str, *, text: str, tokens: int, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.text = text
-        self.tokens = tokens
 
 
 class OutputValidationError(EngineError):

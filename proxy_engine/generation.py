@@ -22,9 +22,11 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
 
 from samplers import apply_mask
 from state_machines import Matcher
+from state_machines.completion import Guard
 from state_machines.grammar.node import Node
 
 from .device_masks import DeviceMasks
@@ -71,8 +73,9 @@ class Decoding:
 
     Without a ``matcher`` the text is free, but for ``usable_tokens``: a bool array of the width of
     the logits, which keeps out ids that are no tokens (``None``: all are). ``next_sampler`` is
-    asked before each mask for what chooses the token. ``forced`` cuts text that must come next
-    into tokens; ``None``: everything is sampled. ``cache`` is the model's, and is filled. The first
+    asked before each mask for what chooses the token. ``guard`` sees to it that what the matcher
+    admits is complete within ``max_tokens``. ``forced`` cuts text that must come next into tokens;
+    ``None``: everything is sampled. ``cache`` is the model's, and is filled. The first
     of ``end_token_ids`` is written where the end must come.
     """
 
@@ -84,6 +87,7 @@ class Decoding:
     max_tokens: int
     prefill_step_size: int
     usable_tokens: npt.NDArray[np.bool_] | None = None
+    guard: Guard | None = None
     forced: ForcedTokens | None = None
     timings: Timings = field(default_factory=Timings)
     _tokens: list[int] = field(default_factory=list, init=False)
@@ -100,7 +104,7 @@ class Decoding:
         self._tokens = list(prompt_ids)
         yield from self._prefill(prompt_ids[:-1], len(prompt_ids))
         # What must come first is read together with the prompt's last token.
-        opening = self._forced_tokens()
+        opening: list[int] = []
         if (yield from self._forced_steps(opening)):
             return
         logits = self._forward(mx.array([*prompt_ids[-1:], *opening]))
@@ -108,12 +112,20 @@ class Decoding:
         while True:
             chosen = self._choose(logits)
             runs_ahead = not self._expects_forced and self._count + 1 < self.max_tokens
+            before = logits
             if runs_ahead:
                 logits = self._forward(chosen)
                 mx.async_eval(chosen, logits)
             else:
                 mx.async_eval(chosen)
             token_id = self._read(chosen, started)
+            if self.guard is not None and not self.guard.accepts(token_id):
+                # What it begins would take more tokens than there are.
+                if runs_ahead:
+                    self._step_back()
+                runs_ahead = False
+                token_id = self._read(self._choose(before, exact=True), started)
+            self._take(token_id)
             if token_id in self.end_token_ids:
                 yield Token(token_id, "stop")
                 return
@@ -121,31 +133,36 @@ class Decoding:
             yield Token(token_id, "length" if is_last else None)
             if is_last:
                 return
-            forced = self._forced_tokens()
-            if (yield from self._forced_steps(forced)):
+            following = [] if runs_ahead else [token_id]
+            if (yield from self._forced_steps(following)):
                 return
-            if forced or not runs_ahead:
-                logits = self._forward(mx.array([*([] if runs_ahead else [token_id]), *forced]))
+            if following:
+                logits = self._forward(mx.array(following))
                 mx.async_eval(logits)
             if self._count % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
                 mx.clear_cache()
 
-    def _choose(self, logits: mx.array) -> mx.array:
-        """Return the next token, described but not evaluated: shape (1,)."""
+    def _choose(self, logits: mx.array, *, exact: bool = False) -> mx.array:
+        """Return the next token, described but not evaluated: shape (1,).
+
+        ``exact``: under a mask of those alone after which the text can be completed in time.
+        """
         started = time.perf_counter()
         sampler = self.next_sampler()
         self._expects_forced = False
+        allowed = self.usable_tokens
         if self.matcher is not None:
             allowed = self.matcher.allowed_tokens()
             self._expects_forced = self._may_force(allowed)
+            if self.guard is not None:
+                allowed = self.guard.mask(allowed, exact=exact)
+        if allowed is not None:
             logits = apply_mask(logits, self._masks.on_device(allowed))
-        elif self.usable_tokens is not None:
-            logits = apply_mask(logits, self._masks.on_device(self.usable_tokens))
         self.timings.mask += time.perf_counter() - started
         return sampler(logits, self._tokens).reshape(1)
 
     def _read(self, chosen: mx.array, started: float) -> int:
-        """Wait for a token, and take it."""
+        """Wait for a token."""
         waiting = time.perf_counter()
         token_id = cast(int, chosen.item())
         now = time.perf_counter()
@@ -153,38 +170,58 @@ class Decoding:
             self.timings.wait += now - waiting
         else:
             self.timings.prompt = now - started
-        self._take(token_id)
         return token_id
 
     def _take(self, token_id: int) -> None:
         started = time.perf_counter()
         self._tokens.append(token_id)
         self._count += 1
-        if self.matcher is not None:
+        if self.guard is not None:
+            self.guard.advance(token_id)
+        elif self.matcher is not None:
             self.matcher.advance(token_id)
         self.timings.mask += time.perf_counter() - started
+
+    def _step_back(self) -> None:
+        """Let the model forget the token that was run last, and was not taken."""
+        if can_trim_prompt_cache(self.cache):
+            trim_prompt_cache(self.cache, 1)
+            return
+        # Rare enough to read everything anew.
+        self.cache[:] = make_prompt_cache(self.model)
+        for _ in self._prefill(self._tokens, len(self._tokens)):
+            pass
+
+    def _forced_steps(self, following: list[int]) -> Generator[Token, None, bool]:
+        """Take what needs no sampling: forced text, put into ``following``, and a forced end.
+
+        Returns whether that is all of the output.
+        """
+        if self.matcher is None:
+            return False
+        for token_id in self._forced_tokens():
+            if self.guard is not None and not self.guard.accepts(token_id):
+                # It has to be cut into fewer tokens than the tokenizer would.
+                break
+            self._take(token_id)
+            following.append(token_id)
+            is_last = self._count == self.max_tokens
+            yield Token(token_id, "length" if is_last else None, is_forced=True)
+            if is_last:
+                return True
+        if not _must_end(self.matcher.state):
+            return False
+        self._take(self.end_token_ids[0])
+        yield Token(self.end_token_ids[0], "stop", is_forced=True)
+        return True
 
     def _forced_tokens(self) -> tuple[int, ...]:
         if self.forced is None or self.matcher is None:
             return ()
         started = time.perf_counter()
-        tokens = self.forced.after(self.matcher, self._tokens)[: self.max_tokens - self._count]
+        tokens = self.forced.after(self.matcher, self._tokens)
         self.timings.mask += time.perf_counter() - started
         return tokens
-
-    def _forced_steps(self, tokens: Sequence[int]) -> Generator[Token, None, bool]:
-        """Take tokens that need no sampling, and the end where it must come; say if that is all."""
-        for token_id in tokens:
-            self._take(token_id)
-            is_last = self._count == self.max_tokens
-            yield Token(token_id, "length" if is_last else None, is_forced=True)
-            if is_last:
-                return True
-        if self.matcher is None or not _must_end(self.matcher.state):
-            return False
-        self._take(self.end_token_ids[0])
-        yield Token(self.end_token_ids[0], "stop", is_forced=True)
-        return True
 
     def _may_force(self, allowed: npt.NDArray[np.bool_]) -> bool:
         """Whether one of the tokens that may come next leaves nothing to be sampled after it."""

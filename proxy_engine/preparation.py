@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from state_machines import Vocabulary
+from state_machines.completion import Guard
 from state_machines.tools import ToolFormat
 
 from .answers import AnswerCompiler
@@ -81,11 +82,15 @@ class Preparation:
         answer = self._answers.compile(
             response, choice, options, has_tools=bool(known_tools), is_reasoning_open=is_reasoning
         )
+        room = self._room(len(prompt_ids), options.max_tokens)
+        if answer.machine is not None:
+            # Raises where nothing fits.
+            Guard(answer.machine.matcher(self._vocabulary), room)
         return Request(
             prompt_ids,
             answer,
             options,
-            self._room(len(prompt_ids), options.max_tokens),
+            room,
             tools={tool.name: tool for tool in choice.tools},
         )
 

@@ -16,11 +16,12 @@ from mlx_lm.generate import wired_limit
 from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Matcher, Vocabulary
+from state_machines.completion import Guard
 from state_machines.root import Part, Piece, RootMatcher, Text
 
 from .answer_reader import AnswerReader
 from .answers import Answer
-from .errors import EngineClosedError, IncompleteOutputError, OutputValidationError
+from .errors import EngineClosedError, OutputValidationError
 from .events import Event
 from .forcing import ForcedTokens
 from .generation import Decoding, Token
@@ -74,11 +75,12 @@ def run_request(
     """Generate, decode and parse. To be called on the thread that owns the model.
 
     ``forced`` cuts text that must come into tokens; it remembers what it has cut.
-    A request that is cancelled gives what it has come to. Raises ``IncompleteOutputError``,
-    ``OutputValidationError``; and ``EngineClosedError`` where ``is_closing`` turned true.
+    A request that is cancelled gives what it has come to. Raises ``OutputValidationError``; and
+    ``EngineClosedError`` where ``is_closing`` turned true.
     """
     answer = request.answer
     matcher = None if answer.machine is None else answer.machine.matcher(vocabulary)
+    guard = None if matcher is None else Guard(matcher, request.max_tokens)
     reader = AnswerReader(new_id=answer.new_id, watches_value=request.watches_value)
     token_ids: list[int] = []
     finish_reason: FinishReason = "cancelled"
@@ -89,11 +91,12 @@ def run_request(
         loaded.model,
         make_prompt_cache(loaded.model),
         matcher,
-        Steering(request.options, matcher, answer.part).next_sampler,
+        Steering(request.options, matcher, answer.part, guard).next_sampler,
         _ends(loaded, vocabulary),
         request.max_tokens,
         request.options.prefill_step_size or _prefill_step_size(),
         usable_tokens=_usable_tokens(vocabulary),
+        guard=guard,
         forced=forced if request.options.forced_tokens else None,
     )
     with wired_limit(loaded.model):
@@ -112,22 +115,13 @@ def run_request(
             pieces = _pieces(step.token_id, matcher, vocabulary, answer.part, is_last=is_last)
             for event in reader.read(pieces, is_last=is_last):
                 emit(event)
-            if step.finish_reason == "length" and (is_in_text or not _is_whole(matcher)):
+            if step.finish_reason == "length" and is_in_text:
                 finish_reason = "length"
             elif is_last:
                 finish_reason = "tool_calls" if reader.calls else "stop"
     if finish_reason == "cancelled":
         pieces = matcher.take_pieces(is_last=True) if isinstance(matcher, RootMatcher) else []
         reader.read(pieces, is_last=True)
-    elif finish_reason == "length" and not (
-        is_in_text and (answer.may_be_cut or _is_whole(matcher))
-    ):
-        raise IncompleteOutputError(
-            f"the output was not whole after {len(token_ids)} tokens",
-            text="".join(segment.text for segment in reader.segments),
-            tokens=len(token_ids),
-            hint="Raise max_tokens, or bound the schema's strings and arrays.",
-        )
     _check_calls(reader, request.tools)
     timings = decoding.timings
     return GenerationResult(
@@ -167,11 +161,6 @@ def _pieces(
     form = vocabulary.token_bytes[token_id]
     # Where nothing is constrained, a model may write special tokens; they are no text.
     return [] if form is None or form.startswith(_SPECIAL_MARK) else [Piece(part, form)]
-
-
-def _is_whole(matcher: Matcher | None) -> bool:
-    """Whether the output may end where it stands."""
-    return matcher is None or matcher.is_accepting
 
 
 def _is_in_text(answer: Answer, matcher: Matcher | None) -> bool:

@@ -9,6 +9,7 @@ import mlx.core as mx
 
 from samplers import SamplingParameters, make_sampler
 from state_machines import Matcher
+from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
 from .options import GenerationOptions, StateOptions
@@ -25,15 +26,20 @@ class Steering:
     """The samplers of one request, by sub-state. To be asked once a token, before its mask.
 
     Where the next token may belong to several sub-states, the options of the preferred one hold.
-    ``part`` writes all of the answer where it is no composition.
+    ``part`` writes all of the answer where it is no composition; ``guard`` watches its length.
     """
 
     def __init__(
-        self, options: GenerationOptions, matcher: Matcher | None, part: Part | None
+        self,
+        options: GenerationOptions,
+        matcher: Matcher | None,
+        part: Part | None,
+        guard: Guard | None = None,
     ) -> None:
         self._options = options
         self._matcher = matcher if isinstance(matcher, RootMatcher) else None
         self._part = part
+        self._guard = guard
         self._samplers: dict[SamplingParameters, Sampler] = {}
         self._last: Part | None = None
         self._written = 0
@@ -50,9 +56,21 @@ class Steering:
         self._last = part
         limit = state.max_tokens
         is_over = limit is not None and self._written >= limit and isinstance(part, Text)
-        if is_over and self._matcher is not None:
-            self._matcher.end_texts()
+        if is_over:
+            self._end_texts()
         return self._sampler(state.sampling or self._options.sampling)
+
+    def _end_texts(self) -> None:
+        if self._matcher is None:
+            return
+        if self._guard is not None:
+            ended = self._matcher.copy()
+            ended.end_texts()
+            if not self._guard.fits(ended.state):
+                return
+        self._matcher.end_texts()
+        if self._guard is not None:
+            self._guard.look_again()
 
     def _sampler(self, parameters: SamplingParameters) -> Sampler:
         sampler = self._samplers.get(parameters)

@@ -6,6 +6,7 @@ True
 """
 
 from state_machines.errors import (
+    BudgetTooSmallError,
     CompositionError,
     GrammarBudgetError,
     InvalidPatternError,
@@ -17,6 +18,7 @@ from state_machines.errors import (
     UnsatisfiableSchemaError,
     UnsupportedPatternError,
     UnsupportedSchemaError,
+    UnwritableTextError,
     VocabularyError,
 )
 from state_machines.json_schema import JsonSchemaStateMachine
@@ -26,6 +28,7 @@ from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary_cache import VocabularyCache
 
 __all__ = [
+    "BudgetTooSmallError",
     "ChoiceStateMachine",
     "CompositionError",
     "GrammarBudgetError",
@@ -42,6 +45,7 @@ __all__ = [
     "UnsatisfiableSchemaError",
     "UnsupportedPatternError",
     "UnsupportedSchemaError",
+    "UnwritableTextError",
     "Vocabulary",
     "VocabularyCache",
     "VocabularyError",

@@ -11,9 +11,11 @@
     │   ├── InvalidPatternError         not a regular expression
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
     ├── VocabularyError                 a tokenizer that no vocabulary can be read from
-    │   └── MarkerError                 a marker of a tool format that the vocabulary lacks
+    │   ├── MarkerError                 a marker of a tool format that the vocabulary lacks
+    │   └── UnwritableTextError         nothing admitted can be written in the vocabulary's tokens
     ├── CompositionError                parts of an answer that cannot be put together
     │   └── ToolNameError               a tool whose name a tool format cannot write
+    ├── BudgetTooSmallError             not even the shortest text fits into so many tokens
     ├── TokenRejectedError              ``advance`` with a token the mask forbids
     └── GrammarBudgetError              a grammar needs more states than its budget
 
@@ -27,6 +29,7 @@ from __future__ import annotations
 from typing import Self
 
 __all__ = [
+    "BudgetTooSmallError",
     "CompositionError",
     "GrammarBudgetError",
     "InvalidPatternError",
@@ -40,6 +43,7 @@ __all__ = [
     "UnsatisfiableSchemaError",
     "UnsupportedPatternError",
     "UnsupportedSchemaError",
+    "UnwritableTextError",
     "VocabularyError",
 ]
 
@@ -136,6 +140,10 @@ class MarkerError(VocabularyError):
         self.marker = marker
 
 
+class UnwritableTextError(VocabularyError):
+    """No tokens of a vocabulary were found that write what must still come."""
+
+
 class CompositionError(ProxyError):
     """Parts of an answer that cannot be put together; ``part`` names the one at fault."""
 
@@ -153,6 +161,21 @@ class ToolNameError(CompositionError):
     def __init__(self, what: str, *, part: str, family: str, hint: str = "") -> None:
         super().__init__(what, part=part, hint=hint)
         self.family = family
+
+
+class BudgetTooSmallError(ProxyError):
+    """No admitted text fits into ``given`` tokens; ``needed`` is the least number that does.
+
+    ``is_exact`` tells whether that is proven: if not, it is the least that was found.
+    """
+
+    def __init__(
+        self, what: str, *, needed: int, given: int, is_exact: bool = True, hint: str = ""
+    ) -> None:
+        super().__init__(what, hint=hint)
+        self.needed = needed
+        self.given = given
+        self.is_exact = is_exact
 
 
 class TokenRejectedError(ProxyError):

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from state_machines import JsonSchemaStateMachine
 from state_machines.errors import PatternError, ProxyError, SchemaError
 
-from ..errors import IncompleteOutputError, InvalidOptionError, OutputValidationError
+from ..errors import InvalidOptionError, OutputValidationError
 from ..progress import silent, to_stderr
 from .errors import CommandLineError
 from .progress_line import ProgressLine
@@ -236,6 +236,6 @@ def _failure(number: int, error: Exception) -> dict[str, Any]:
         "type": type(error).__name__,
         "message": str(error),
     }
-    if isinstance(error, IncompleteOutputError | OutputValidationError):
+    if isinstance(error, OutputValidationError):
         facts["text"] = error.text
     return {"error": facts}

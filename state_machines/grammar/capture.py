@@ -102,6 +102,14 @@ class Continuation(ABC):
         del prefix
         return ()
 
+    def needed(self, prefix: str) -> str | None:
+        """Return an exception beginning with ``prefix`` that must be written before the end.
+
+        ``None`` where there is none, or where other texts may bring the end as near.
+        """
+        del prefix
+        return None
+
 
 class Captured(Node):
     """``text`` has been matched; a non-empty word of ``rest`` is still to come."""

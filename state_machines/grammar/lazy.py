@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from state_machines.grammar.node import Node, Row, intern_node
 
-__all__ = ["Lazy", "reference"]
+__all__ = ["Fan", "Lazy", "reference"]
+
+
+class Fan(Node):
+    """A node that can tell whole texts ahead, without being walked byte by byte."""
+
+    __slots__ = ()
+
+    def ways(self) -> Iterator[tuple[bytes, Node]]:
+        """Yield texts, each with the node after it: those by which the end may be nearest.
+
+        At least one. What is left out leads to no nearer end than what is not, or is one of many
+        ways that hardly differ.
+        """
+        raise NotImplementedError  # pragma: no cover - abstract
 
 
 class Lazy(Node):

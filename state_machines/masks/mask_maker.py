@@ -119,10 +119,10 @@ class MaskMaker:
         self._size = vocabulary.size
         self._number = next(_NUMBERS)
         self._forms = vocabulary.token_bytes
-        self._trie = TokenTrie(vocabulary)
+        self.trie = TokenTrie(vocabulary)
         self._end_ids = sorted(vocabulary.end_token_ids)
-        self._trie_walk = TrieWalk(self._trie)
-        self._lexemes = Lexemes(self._trie, self._size)
+        self._trie_walk = TrieWalk(self.trie)
+        self._lexemes = Lexemes(self.trie, self._size)
         self._narrow: RecentWeak[Node, bool] = RecentWeak(MAX_NARROW)
         self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
         self._arrays: Recent[tuple[bytes, bool], tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
@@ -214,7 +214,7 @@ class MaskMaker:
         return _without(joined(found), excepted), excepted
 
     def _excepted(self, vertices: tuple[int, ...], listed: bytes) -> Ids:
-        found = [self._trie.tokens_from(vertex) for vertex in vertices]
+        found = [self.trie.tokens_from(vertex) for vertex in vertices]
         return joined([*found, np.frombuffer(listed, np.int32)])
 
     def _collect(self, state: Node, parts: _Parts) -> None:
@@ -260,7 +260,7 @@ class MaskMaker:
         first = found.before.first_bytes
         if found.before.nullable:
             first |= found.text.first_bytes
-        if self._trie.count_from_root(first) < WIDE:
+        if self.trie.count_from_root(first) < WIDE:
             return True
         text = found.text.text
         known = self._narrow.get(text)
@@ -292,7 +292,7 @@ class MaskMaker:
         words = True if found.rest is None else exceptional_words(found)
         if words is None:
             return NOTHING
-        trie = self._trie
+        trie = self.trie
         if isinstance(words, bool) or walk.leads is None:
             doubtful = walk.leaving_ids()
             few += self._exactly(state, doubtful)
@@ -323,7 +323,7 @@ class MaskMaker:
                     others.append(word)
                     continue
                 for lead in leads:
-                    vertex = self._trie.vertex(lead + plain)
+                    vertex = self.trie.vertex(lead + plain)
                     if vertex is not None:
                         spelled.append((lead + plain, vertex))
             known = tuple(spelled), tuple(others)

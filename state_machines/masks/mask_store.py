@@ -16,6 +16,7 @@ import numpy.typing as npt
 from state_machines.effort import MASK_STEPS, bounded_effort
 from state_machines.grammar.node import Node
 from state_machines.masks.mask_maker import MaskMaker
+from state_machines.masks.token_trie import TokenTrie
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["MaskStore"]
@@ -36,6 +37,11 @@ class MaskStore:
             if store is None:
                 store = _STORES[vocabulary] = cls(vocabulary)
             return store
+
+    @property
+    def trie(self) -> TokenTrie:
+        """The tokens of the vocabulary as a trie."""
+        return self._maker.trie
 
     def allowed(self, state: Node) -> npt.NDArray[np.bool_]:
         """Return the tokens allowed in a state: bool, shape (vocabulary size,), read-only."""

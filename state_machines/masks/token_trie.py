@@ -176,6 +176,19 @@ class TokenTrie:
                 found += self.tokens_at(vertex).tolist()
         return vertex
 
+    def endings_of(self, text: bytes, place: int) -> list[int]:
+        """Return the lengths of the tokens that stand at a place in a text, ascending."""
+        first_child, marks, low, end = self._first_child, self._marks, self._low, self._end
+        found: list[int] = []
+        vertex = 0
+        for at in range(place, len(text)):
+            vertex = marks.find(text[at], first_child[vertex], first_child[vertex + 1])
+            if vertex < 0:
+                break
+            if low[vertex] < end[vertex]:
+                found.append(at + 1 - place)
+        return found
+
     def bytes_below(self, vertex: int) -> int:
         """Return the set of bytes that lead from a vertex to its children."""
         known = self._bytes_below.get(vertex)

@@ -22,7 +22,6 @@ from proxy_engine import (
     EngineClosedError,
     Finished,
     GenerationOptions,
-    IncompleteOutputError,
     InferenceEngine,
     Interaction,
     InvalidOptionError,
@@ -34,6 +33,7 @@ from proxy_engine import (
     TextDelta,
 )
 from state_machines import (
+    BudgetTooSmallError,
     InvalidSchemaError,
     JsonSchemaStateMachine,
     RegexStateMachine,
@@ -111,11 +111,32 @@ def test_free_text_ends_with_an_end_token(tiny_engine: InferenceEngine) -> None:
     assert (result.text, result.finish_reason) == ("", "stop")
 
 
-def test_structured_output_that_is_cut_off_is_an_error(tiny_engine: InferenceEngine) -> None:
-    with pytest.raises(IncompleteOutputError) as caught:
+def test_structured_output_is_complete_within_max_tokens(tiny_engine: InferenceEngine) -> None:
+    with pytest.raises(BudgetTooSmallError) as caught:
         tiny_engine.generate("x", response_format=PERSON, max_tokens=4)
-    assert caught.value.text.startswith("{")
-    assert caught.value.tokens == 4
+    needed = caught.value.needed
+    assert needed > caught.value.given == 4
+    for more in range(12):
+        result = tiny_engine.generate(
+            "x", response_format=PERSON, max_tokens=needed + more, temperature=1.0, seed=more
+        )
+        jsonschema.validate(result.parsed, PERSON)
+        assert result.finish_reason == "stop"
+        assert result.usage.completion_tokens <= needed + more
+
+
+def test_unbounded_strings_end_in_time(tiny_engine: InferenceEngine) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "array"}},
+        "required": ["a", "b"],
+    }
+    for seed in range(6):
+        result = tiny_engine.generate(
+            "x", response_format=schema, max_tokens=40, temperature=1.0, seed=seed
+        )
+        jsonschema.validate(result.parsed, schema)
+        assert result.usage.completion_tokens <= 40
 
 
 def test_output_that_a_validator_refuses_is_an_error(tiny_engine: InferenceEngine) -> None:

@@ -31,7 +31,7 @@ from state_machines.json_schema.objects.object_shape import (
 )
 from state_machines.json_schema.terms import Term, TermTable
 
-__all__ = ["MemberState", "MemberSteps"]
+__all__ = ["MemberState", "MemberSteps", "numbers"]
 
 
 MANY_NAMES = 64
@@ -90,7 +90,8 @@ class MemberSteps:
             self._listed_claims = [MemberClaims(0, ())] * len(self.names)
             self._lacks = [0] * len(self.names)
         self._counts_to = max(shape.least, shape.most or 0)
-        self._bounded = bool(self._counts_to or self._claims.all)
+        self.is_bounded = bool(self._counts_to or self._claims.all)
+        """Whether the end depends on more than the required names: clauses, or a count."""
         self._ends: dict[MemberState, Members | None] = {}
         self._mattering: dict[str, bool] = {}
         self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
@@ -122,7 +123,7 @@ class MemberSteps:
         """Return the clauses that are met once some listed names, as bits, do not come."""
         met = state.met
         if met != self._claims.all:
-            for index in _bits(names):
+            for index in numbers(names):
                 met |= self._lacks[index]
         return met
 
@@ -132,10 +133,10 @@ class MemberSteps:
         if state.missing and not self.any_order:
             first = state.missing & -state.missing
             allowed &= (first << 1) - 1
-        if not self._bounded:
+        if not self.is_bounded:
             return allowed
         kept = 0
-        for index in _bits(allowed):
+        for index in numbers(allowed):
             if any(True for _ in self.after_listed(state, index)):
                 kept |= 1 << index
         return kept
@@ -146,7 +147,7 @@ class MemberSteps:
         Where names come in order, what follows one does not depend on those before it, so that
         what is made for a name serves all states in which it may come.
         """
-        if self._bounded or self.any_order:
+        if self.is_bounded or self.any_order:
             return state
         return MemberState(self.start.allowed, state.missing, state.unlisted, is_first=False)
 
@@ -156,7 +157,7 @@ class MemberSteps:
             return
         for cell in self.cells:
             names = without_names(cell.names, state.unlisted) if state.unlisted else cell.names
-            if self._bounded:
+            if self.is_bounded:
                 names = choice(
                     part
                     for part, taken, example in self._parts(state, names)
@@ -167,7 +168,7 @@ class MemberSteps:
 
     def any_name(self, state: MemberState) -> NameCell | None:
         """Return the cell of unlisted names, if any at all may come next and all in one way."""
-        if self._bounded or len(self.cells) != 1 or (state.missing and not self.any_order):
+        if self.is_bounded or len(self.cells) != 1 or (state.missing and not self.any_order):
             return None
         return self.cells[0] if self.cells[0].holds_all_others else None
 
@@ -223,7 +224,7 @@ class MemberSteps:
         bit = 1 << index
         left = state.allowed & ~bit if self.any_order else state.allowed & ~((bit << 1) - 1)
         missing = state.missing & ~bit
-        if not self._bounded:
+        if not self.is_bounded:
             yield self.terms[index], MemberState(left, missing, state.unlisted, is_first=False)
             return
         met = self._passed(state, state.allowed & ~left & ~bit)
@@ -238,7 +239,7 @@ class MemberSteps:
         """Yield what may follow an unlisted name; ``taken`` is it, if it is to be remembered."""
         allowed = state.allowed if self.any_order else 0
         unlisted = state.unlisted if taken is None else state.unlisted | {taken}
-        if not self._bounded:
+        if not self.is_bounded:
             yield cell.term, MemberState(allowed, state.missing, unlisted, is_first=False)
             return
         met = state.met if self.any_order else self._passed(state, state.allowed)
@@ -258,7 +259,7 @@ class MemberSteps:
         count = min(state.counted + 1, self._counts_to)
         for value, met in self._claims.values(term, claims, state.met):
             target = state._replace(is_first=False, counted=count, met=met)
-            if not self._bounded or self._can_finish(target, before, name):
+            if not self.is_bounded or self._can_finish(target, before, name):
                 yield value, target
 
     def _can_finish(self, state: MemberState, before: MemberState, written: str) -> bool:
@@ -344,8 +345,8 @@ class MemberSteps:
             return None
         needed = max(0, shape.least - state.counted)
         offer = Offer(
-            {self.names[index]: self.terms[index] for index in _bits(state.allowed)},
-            [self.names[index] for index in _bits(state.missing)],
+            {self.names[index]: self.terms[index] for index in numbers(state.allowed)},
+            [self.names[index] for index in numbers(state.missing)],
             [
                 (without_names(cell.names, state.unlisted), cell.term)
                 if state.unlisted
@@ -359,7 +360,8 @@ class MemberSteps:
         return members_that_meet(unmet, offer, self._table, lambda term: not self._is_barred(term))
 
 
-def _bits(mask: int) -> Iterator[int]:
+def numbers(mask: int) -> Iterator[int]:
+    """Yield the numbers that a set holds as bits, ascending."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from state_machines.grammar.capture import Continuation, captured
-from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.lazy import Fan, Lazy
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -23,7 +23,7 @@ from state_machines.grammar.node import (
 )
 from state_machines.grammar.nodes import choice, literal, sequence
 from state_machines.grammar.symbols import byte_set
-from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
+from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps, numbers
 from state_machines.json_schema.objects.name_trie import NameVertex, name_trie
 from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.objects.object_shape import ObjectShape
@@ -31,6 +31,12 @@ from state_machines.json_schema.syntax import MemberSyntax
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["ObjectPlan"]
+
+FEW_WAYS = 8
+"""Names that are looked at for a near end, where any of them leads to one."""
+
+MANY_WAYS = 64
+"""The same, where it depends on which are written."""
 
 
 class ObjectPlan:
@@ -225,8 +231,15 @@ class AnyName(Unlisted):
             if name.startswith(prefix):
                 yield name
 
+    def needed(self, prefix: str) -> str | None:
+        """Return the first required name that is missing and begins with a prefix."""
+        steps = self.plan.steps
+        missing = self.state.missing & self.candidates
+        listed = (steps.names[index] for index in numbers(missing))
+        return next((name for name in listed if name.startswith(prefix)), None)
 
-class NameChoice(Node):
+
+class NameChoice(Fan):
     """The rest of a listed name, out of those below a vertex of the trie, and what follows.
 
     Only those children are unfolded that are asked for.
@@ -259,6 +272,22 @@ class NameChoice(Node):
         if child is None or not child.below & self.candidates:
             return EMPTY
         return _names_below(self.plan, self.state, child, self.candidates)
+
+    def ways(self) -> Iterator[tuple[bytes, Node]]:
+        """Yield names with what follows them; the first that is missing, where that is enough."""
+        plan, below = self.plan, self.candidates & self.vertex.below
+        missing = below & self.state.missing
+        if not plan.steps.is_bounded:
+            below = missing & -missing or below
+        # Those that are missing first.
+        listed = (*numbers(missing), *numbers(below & ~missing))
+        for index in listed[: MANY_WAYS if plan.steps.is_bounded else FEW_WAYS]:
+            vertex = self.vertex
+            while vertex.only is None:
+                children = vertex.children.values()
+                vertex = next(child for child in children if child.below >> index & 1)
+            text = vertex.only[0][self.vertex.depth :]
+            yield text, _listed_value(plan, self.state, index)
 
 
 def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int) -> Node:

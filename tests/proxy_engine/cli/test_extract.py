@@ -116,18 +116,18 @@ def test_lines_in_order_and_none_lost(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_failed_line_keeps_what_was_written(
+def test_a_failed_line_tells_why(
     schema: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give_input(monkeypatch, b'"x"\n')
     assert extract(schema, "--jsonl", "--max-tokens", 3) == 1
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["type"] == "IncompleteOutputError"
-    assert error["text"].startswith("{")
+    assert error["type"] == "BudgetTooSmallError"
+    assert "max_tokens=" in error["message"]
 
 
 @pytest.mark.usefixtures("tiny")
-def test_incomplete_output_is_a_failure(
+def test_too_few_tokens_are_a_failure(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert extract(schema, text, "--no-stream", "--max-tokens", 3) == 1

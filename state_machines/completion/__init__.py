@@ -1,0 +1,6 @@
+"""Outputs that are complete within a number of tokens."""
+
+from state_machines.completion.completion import Completion, Shortest
+from state_machines.completion.guard import Guard
+
+__all__ = ["Completion", "Guard", "Shortest"]

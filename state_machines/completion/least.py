@@ -1,0 +1,268 @@
+"""How a state can be ended shortly: a word of its language, put together from its parts' words.
+
+The least word of a sequence is made of those of its parts, that of a choice is one of its
+members'; so a word is found without walking over states byte by byte, and what is found for a part
+serves all states that have it. (Knuth, "A generalization of Dijkstra's algorithm", 1977, is about
+such systems; here they are unfolded on demand, depth first, with a bound on what may still be
+better.) What is found is a word of the language, though not always the shortest: the search ends
+with what it has when its effort is spent, and compares words by the tokens of their parts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable
+from itertools import chain
+from json.encoder import encode_basestring
+
+from state_machines.completion.endings import NOTHING, TOKEN_WEIGHT, Cutter, Ending
+from state_machines.completion.words import Words
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.atoms import Literal
+from state_machines.grammar.capture import Captured
+from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.lazy import Fan, Lazy
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import Choice, Repetition, Sequence
+from state_machines.masks.recent import RecentWeak
+
+__all__ = ["LeastWords"]
+
+MAX_ENDINGS = 1 << 16
+MAX_FLOORS = 1 << 14
+
+STEPS = 20_000
+"""Steps from which on the first ending found is taken."""
+
+MAX_STEPS = 400_000
+
+LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 90)
+"""What an ending may weigh: at first some 200 tokens, at last what cannot be written at all."""
+
+MAX_TRIES = 2000
+"""Words that are tried where what follows depends on the word."""
+
+_COMPOSED = (Sequence, Choice, Lazy, Repetition, Fan, Captured, Literal)
+
+_Steps = Generator["tuple[Node, int]", "Ending | None", "Ending | None"]
+
+
+class _Frame:
+    """A node being looked at: ``limit`` is the most its ending may weigh.
+
+    ``above`` is the least depth of a frame whose node was met again below this one.
+    """
+
+    __slots__ = ("above", "limit", "node", "steps")
+
+    def __init__(self, node: Node, limit: int, steps: _Steps) -> None:
+        self.node = node
+        self.limit = limit
+        self.steps = steps
+        self.above = 1 << 30
+
+
+class LeastWords:
+    """Finds short endings of states. Not safe for threads by itself."""
+
+    def __init__(self, cutter: Cutter) -> None:
+        self._cutter = cutter
+        self._words = Words(cutter.trie)
+        self._known: RecentWeak[Node, Ending] = RecentWeak(MAX_ENDINGS)
+        self._floors: RecentWeak[Node, int] = RecentWeak(MAX_FLOORS)
+        self._passing: dict[Node, tuple[Ending, int]] = {}
+        self._steps = 0
+
+    def ending(self, node: Node) -> Ending:
+        """Return a short ending of a state that is not dead.
+
+        Raises :class:`~state_machines.errors.GrammarBudgetError` where none is found in time.
+        """
+        known = self._known.get(node)
+        if known is not None:
+            return known
+        if node.nullable:
+            return NOTHING
+        if type(node) is Sequence:
+            # Mostly there is a new head before what was met before.
+            tail = self._known.get(node.tail)
+            head = None if tail is None else self._known.get(node.head)
+            if tail is not None and head is not None:
+                return self._known.put(node, _joined(head, tail))
+        self._steps = 0
+        try:
+            for limit in LIMITS:
+                found = self._solve(node, limit)
+                if found is not None:
+                    return self._known.put(node, found)
+        finally:
+            self._passing.clear()
+        raise GrammarBudgetError("no end was found for this state", budget=MAX_STEPS)
+
+    def _solve(self, root: Node, limit: int) -> Ending | None:
+        """Return the least ending that weighs no more than a limit, if there is one."""
+        known, passing = self._known, self._passing
+        stack = [_Frame(root, limit, self._evaluate(root, limit))]
+        depth_of = {root: 0}
+        answer: Ending | None = None
+        while True:
+            frame = stack[-1]
+            try:
+                child, most = frame.steps.send(answer)
+            except StopIteration as done:
+                answer = done.value
+                stack.pop()
+                del depth_of[frame.node]
+                self._keep(frame, answer, len(stack))
+                if not stack:
+                    return answer
+                parent = stack[-1]
+                if frame.above < len(stack):
+                    parent.above = min(parent.above, frame.above)
+                continue
+            self._steps += 1
+            answer = known.get(child)
+            if answer is None and child in passing:
+                answer, above = passing[child]
+                frame.above = min(frame.above, above)
+            if answer is not None:
+                if answer.weight > most:
+                    answer = None
+                continue
+            if child.nullable:
+                answer = NOTHING
+                continue
+            at = depth_of.get(child)
+            if at is not None:
+                # Nothing is ended sooner by going through itself.
+                frame.above = min(frame.above, at)
+                continue
+            if self._floor(child) > most:
+                continue
+            if self._steps > MAX_STEPS:
+                raise GrammarBudgetError("no end was found for this state", budget=MAX_STEPS)
+            depth_of[child] = len(stack)
+            stack.append(_Frame(child, most, self._evaluate(child, most)))
+
+    def _keep(self, frame: _Frame, answer: Ending | None, depth: int) -> None:
+        is_final = frame.above >= depth or self._steps > STEPS
+        if answer is not None:
+            if is_final:
+                self._known.put(frame.node, answer)
+            else:
+                self._passing[frame.node] = answer, frame.above
+        elif frame.above >= depth:
+            self._floors.put(frame.node, frame.limit + 1)
+
+    def _floor(self, node: Node) -> int:
+        """Return what the ending of a node weighs at least, as far as that is quickly told."""
+        total = 0
+        for _ in range(8):
+            if type(node) is not Sequence:
+                break
+            total += self._floor_of(node.head)
+            node = node.tail
+        return total + self._floor_of(node)
+
+    def _floor_of(self, node: Node) -> int:
+        if node.nullable:
+            return 0
+        if type(node) is Literal:
+            return self._cutter.weight(node.text)
+        known = self._known.get(node)
+        if known is not None:
+            return known.weight
+        return self._floors.get(node) or TOKEN_WEIGHT + node.min_length
+
+    def _evaluate(self, node: Node, limit: int) -> _Steps:
+        """Yield the nodes whose endings are needed, each with a limit; return the node's own."""
+        if isinstance(node, Sequence):
+            room = limit - self._floor(node.tail)
+            head = yield node.head, room
+            if head is None:
+                return None
+            tail = yield node.tail, limit - head.weight
+            return None if tail is None else _joined(head, tail)
+        if isinstance(node, Choice):
+            if len(node.members) == 2:
+                first, second = node.members
+                if self._floor(second) < self._floor(first):
+                    first, second = second, first
+                return (yield from self._least_of(((b"", first), (b"", second)), limit))
+            members = sorted(node.members, key=self._floor)
+            return (yield from self._least_of(((b"", member) for member in members), limit))
+        if isinstance(node, EncodedText):
+            word = self._words.encoded(node)
+            if word is not None:
+                return self._leaf(word, limit)
+            return (yield node.expansion, limit)
+        if isinstance(node, Lazy):
+            return (yield node.expansion, limit)
+        if isinstance(node, Literal):
+            return self._leaf(node.text, limit)
+        if isinstance(node, Repetition):
+            body = yield node.body, limit // node.least
+            return None if body is None else self._leaf(body.flat * node.least, limit)
+        if isinstance(node, Fan):
+            return (yield from self._least_of(node.ways(), limit))
+        if isinstance(node, Captured):
+            return (yield from self._captured(node, limit))
+        return (yield from self._least_of(self._words.ways(node, _COMPOSED), limit))
+
+    def _leaf(self, word: bytes, limit: int) -> Ending | None:
+        weight = self._cutter.weight(word)
+        return Ending(word, NOTHING, weight) if weight <= limit else None
+
+    def _least_of(self, ways: Iterable[tuple[bytes, Node]], limit: int) -> _Steps:
+        """Return the least of several ways: a text, and then a node."""
+        best: Ending | None = None
+        for text, then in ways:
+            weight = self._cutter.weight(text) if text else 0
+            if weight > limit:
+                continue
+            if then.nullable:
+                found: Ending | None = NOTHING
+            elif weight + self._floor(then) > limit:
+                continue
+            else:
+                found = yield then, limit - weight
+            if found is not None:
+                best = Ending(text, found, weight + found.weight) if text else found
+                limit = best.weight - 1
+                if self._steps > STEPS:
+                    break
+        return best
+
+    def _captured(self, node: Captured, limit: int) -> _Steps:
+        """What follows a captured text depends on it, and there may be nothing at all."""
+        shortest = yield node.rest, limit
+        if shortest is None:
+            return None
+        needed = _needed(node) if node.then.has_exceptions else None
+        first = [needed] if needed is not None else []
+        others = self._words.several(node.rest, MAX_TRIES)
+        for word in chain(first, (shortest.flat,), others):
+            then = node.then.after(node.text + word)
+            if then is not EMPTY and not then.is_empty:
+                return (yield from self._least_of(((word, then),), limit))
+        return None
+
+
+def _needed(node: Captured) -> bytes | None:
+    """Return what is still to be written of a text that must be written."""
+    if node.text and not isinstance(node.rest, EncodedText):
+        return None
+    prefix = json.loads(b'"' + node.text + b'"')
+    needed = node.then.needed(prefix)
+    if needed is None:
+        return None
+    word = encode_basestring(needed[len(prefix) :]).encode()[1:]
+    return word if node.rest.matches(word) else None
+
+
+def _joined(head: Ending, tail: Ending) -> Ending:
+    if tail is NOTHING:
+        return head
+    if not head.weight:
+        return tail
+    return Ending(head.flat, tail, head.weight + tail.weight)

@@ -1,0 +1,178 @@
+"""Which of the allowed tokens leave an end within reach, without trying them one by one.
+
+Most tokens that are allowed inside a string leave it where it was. So a state is taken apart as it
+is for masks: tokens that stay inside a lexeme are told apart by the lexeme's state alone, those
+that leave it by what they write beyond, and only what is left is looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import sequence
+from state_machines.grammar.symbols import byte_ranges
+from state_machines.masks.automaton import Automaton, states_at_vertices
+from state_machines.masks.recent import RecentWeak
+from state_machines.masks.token_trie import TokenTrie, stretches
+from state_machines.masks.ways import Split, alternatives, split
+from state_machines.vocabulary import Vocabulary
+
+__all__ = ["Outcomes"]
+
+Mask = npt.NDArray[np.bool_]
+
+FEW = 2048
+"""Tokens up to which each is looked at."""
+
+MANY = 4096
+"""Tokens beyond which those that are in no group are left out."""
+
+MAX_WALKS = 12
+"""Lexemes whose walks are kept: an int32 a token each."""
+
+CAPTURE_MARGIN = 3
+"""Tokens more that a text may take which must not be one that is taken."""
+
+
+class _Walk:
+    """What a lexeme makes of the tokens; int32, shape (vocabulary size,).
+
+    ``after`` is the number of the state among ``nodes``; 0: the lexeme is left. ``depth`` is how
+    many bytes of such a token are still the lexeme's; 0: it does not begin with a word of it.
+    """
+
+    __slots__ = ("after", "depth", "nodes", "text")
+
+    def __init__(self, text: Node, trie: TokenTrie, size: int) -> None:
+        self.text = text
+        automaton = Automaton(text, byte_ranges)
+        states = states_at_vertices(automaton, trie)
+        self.nodes = automaton.nodes
+        at = trie.vertex_of
+        self.after = np.zeros(size, np.int32)
+        self.after[trie.ids] = states[at]
+        # Where tokens leave the lexeme: the last vertex on their way where it may end.
+        ends = np.array([node.nullable for node in self.nodes], np.bool_)
+        exits = np.flatnonzero(ends[states])
+        first, last = trie.end[exits], trie.high[exits]
+        self.depth = np.zeros(size, np.int32)
+        # Vertices are numbered by level, so the deepest is entered last.
+        self.depth[trie.ids[stretches(first, last)]] = np.repeat(trie.depth[exits], last - first)
+
+
+class Outcomes:
+    """Tells tokens apart by what they lead to. Not safe for threads by itself."""
+
+    def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
+        self._forms = vocabulary.token_bytes
+        self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
+        self._trie = trie
+        self._walks: RecentWeak[Node, _Walk] = RecentWeak(MAX_WALKS)
+
+    def within(self, state: Node, allowed: Mask, most: int, length: Callable[[Node], int]) -> Mask:
+        """Return the allowed tokens after which ``length`` is at most ``most``.
+
+        ``allowed`` and what is returned: bool, shape (vocabulary size,); end tokens stay as they
+        are. Of tokens that are too many and too different, some may be left out.
+        """
+        result = np.zeros_like(allowed)
+        result[self._ends] = allowed[self._ends]
+        open_ids = allowed.copy()
+        open_ids[self._ends] = False
+        near = _Near(length, most)
+        if np.count_nonzero(open_ids) > FEW:
+            for way in alternatives(state):
+                found = split(way)
+                if found is not None and found.rest is not None:
+                    self._by_lexeme(found, found.rest, near, open_ids, result)
+        ids = np.flatnonzero(open_ids & ~result)
+        self._one_by_one(state, ids[:MANY].tolist(), near, result)
+        return result
+
+    def _one_by_one(self, state: Node, ids: list[int], near: _Near, result: Mask) -> None:
+        """Enter tokens after each of which an end is near enough."""
+        forms = self._forms
+        path, text = [state], b""
+        # In order, so that what they have in common is walked once.
+        for form, token_id in sorted((forms[token_id] or b"", token_id) for token_id in ids):
+            shared = 0
+            while shared < len(text) and text[shared : shared + 1] == form[shared : shared + 1]:
+                shared += 1
+            del path[shared + 1 :]
+            for byte in form[len(path) - 1 :]:
+                path.append(path[-1].derivative(byte))
+            text = form
+            result[token_id] = near(path[-1])
+
+    def _by_lexeme(
+        self, found: Split, rest: Node, near: _Near, open_ids: Mask, result: Mask
+    ) -> None:
+        """Enter the tokens that stay in a lexeme or leave it, and strike them off the open ones."""
+        walk = self._walk(sequence(found.before, found.text))
+        inside = walk.after > 0
+        margin = 0
+        if found.captures:
+            margin = CAPTURE_MARGIN
+            if any(capture.then.is_unsure for capture in found.captures):
+                return
+            if any(capture.then.needed("") is not None for capture in found.captures):
+                return
+        suits = np.zeros(len(walk.nodes), np.bool_)
+        for number in np.unique(walk.after[open_ids & inside]).tolist():
+            node = walk.nodes[number]
+            # What ends a captured text is looked at with the text known.
+            if number and not (found.captures and node.nullable):
+                suits[number] = near(sequence(node, rest), margin)
+        suited = suits[walk.after] & open_ids
+        result |= suited
+        if found.captures:
+            ends = np.array([node.nullable for node in walk.nodes], np.bool_)
+            open_ids &= ~(inside & ~ends[walk.after])
+            return
+        leaving = np.flatnonzero(open_ids & (walk.depth > 0) & ~inside)
+        known: dict[bytes, tuple[bool, bool]] = {}
+        for token_id in leaving.tolist():
+            beyond = (self._forms[token_id] or b"")[walk.depth[token_id] :]
+            if beyond not in known:
+                after = rest.after(beyond)
+                known[beyond] = after is not EMPTY, after is not EMPTY and near(after)
+            is_live, is_near = known[beyond]
+            if is_near:
+                result[token_id] = True
+            if is_live:
+                open_ids[token_id] = False
+        open_ids &= ~inside
+
+    def _walk(self, text: Node) -> _Walk:
+        walk = self._walks.get(text)
+        if walk is None:
+            walk = self._walks.put(text, _Walk(text, self._trie, len(self._forms)))
+        return walk
+
+
+class _Near:
+    """Whether states are near enough to an end; asked once of each."""
+
+    __slots__ = ("_known", "_length", "_most")
+
+    def __init__(self, length: Callable[[Node], int], most: int) -> None:
+        self._length = length
+        self._most = most
+        self._known: dict[tuple[Node, int], bool] = {}
+
+    def __call__(self, node: Node, margin: int = 0) -> bool:
+        if node is EMPTY:
+            return False
+        known = self._known.get((node, margin))
+        if known is None:
+            try:
+                known = self._length(node) + margin <= self._most
+            except GrammarBudgetError:
+                known = False
+            self._known[node, margin] = known
+        return known

@@ -1,0 +1,131 @@
+"""The fewest tokens that complete a text, searched for among all ways to write all words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.symbols import bytes_in
+from state_machines.masks.token_trie import TokenTrie
+
+__all__ = ["Search", "Shortest"]
+
+MANY_VERTICES = 4096
+"""Vertices of a trie from which on tokens are passed over that leave a state what it is."""
+
+
+BYTE_STEPS = 4
+HOPE_STEPS = 60
+"""Steps for going on by a byte, and for looking how far away the end is from a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """Tokens that complete a text; ``is_exact``: surely no fewer do."""
+
+    tokens: tuple[int, ...]
+    is_exact: bool
+
+
+class Search:
+    """Searches from states to their ends, a token a step. Not safe for threads by itself.
+
+    ``length`` gives an upper bound on the tokens from a state: which of two states is looked at
+    first, and from where on one cannot be better than what is known.
+    """
+
+    def __init__(self, trie: TokenTrie, length: Callable[[Node], int]) -> None:
+        self._trie = trie
+        self._length = length
+        self._longest = max(1, len(trie.levels) - 2)
+        self._is_large = trie.size > MANY_VERTICES
+
+    def shortest(
+        self, start: Node, known: tuple[int, ...] | None, at_most: int, steps: int
+    ) -> tuple[tuple[int, ...] | None, bool]:
+        """Return the fewest tokens from a state to an end, and whether they are surely that.
+
+        ``known`` are tokens that lead there, if there are any; with no more than ``at_most`` the
+        search is over. It takes about ``steps`` steps of a microsecond or a few.
+        """
+        best = known
+        fewest = len(known) if known is not None else 1 << 40
+        order = count()
+        taken: dict[Node, int] = {start: 0}
+        came_from: dict[Node, tuple[Node, int]] = {}
+        queue = [(self._hope(start), next(order), start)]
+        is_exact = True
+        while queue and fewest > at_most:
+            _, _, state = heappop(queue)
+            at = taken[state]
+            if at + _least(state, self._longest) >= fewest:
+                continue
+            if steps <= 0:
+                return best, False
+            targets, spent, is_whole = self._targets(state, steps)
+            steps -= spent
+            is_exact = is_exact and is_whole
+            for target, token_id in targets.items():
+                if taken.get(target, fewest) <= at + 1:
+                    continue
+                taken[target] = at + 1
+                came_from[target] = (state, token_id)
+                if target.nullable:
+                    if at + 1 < fewest:
+                        best = _path(target, came_from)
+                        fewest = len(best)
+                    continue
+                if at + 1 + _least(target, self._longest) < fewest:
+                    steps -= HOPE_STEPS
+                    heappush(queue, (at + 1 + self._hope(target), next(order), target))
+        return best, is_exact and fewest > at_most
+
+    def _hope(self, state: Node) -> int:
+        try:
+            return self._length(state)
+        except GrammarBudgetError:
+            return 1 << 20
+
+    def _targets(self, start: Node, steps: int) -> tuple[dict[Node, int], int, bool]:
+        """Return where tokens lead from a state, with one token for each; the steps; if all."""
+        trie = self._trie
+        targets: dict[Node, int] = {}
+        stack = [(start, 0)]
+        spent = 0
+        is_whole = True
+        while stack:
+            node, vertex = stack.pop()
+            for byte in bytes_in(node.first_bytes & trie.bytes_below(vertex)):
+                target = node.derivative(byte)
+                if target is EMPTY:
+                    continue
+                spent += BYTE_STEPS
+                if self._is_large and target is node:
+                    is_whole = False
+                    continue
+                found: list[int] = []
+                child = trie.child(vertex, byte, found)
+                if found and target not in targets:
+                    targets[target] = found[0]
+                if trie.has_children(child):
+                    stack.append((target, child))
+            if spent > steps:
+                return targets, spent, False
+        return targets, spent, is_whole
+
+
+def _least(state: Node, longest: int) -> int:
+    """Return a number of tokens that every word of a state takes at least."""
+    return 0 if state.nullable else max(1, -(-state.min_length // longest))
+
+
+def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> tuple[int, ...]:
+    tokens: list[int] = []
+    while state in came_from:
+        state, token_id = came_from[state]
+        tokens.append(token_id)
+    return tuple(reversed(tokens))

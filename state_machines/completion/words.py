@@ -1,0 +1,242 @@
+"""Short words of the languages that are no composition of others: texts, numbers, tries.
+
+A word is looked for best first, by the symbols written and the least still to come (A*, Hart,
+Nilsson & Raphael 1968). Of the symbols that lead to the same place one is enough: one that the
+vocabulary writes alone, and of which it has long runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import count
+
+from state_machines.effort import spend
+from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText
+from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
+from state_machines.grammar.nodes import Choice, Repetition, Sequence, SymbolNode
+from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
+from state_machines.masks.recent import RecentWeak
+from state_machines.masks.token_trie import TokenTrie
+
+__all__ = ["Words"]
+
+MAX_TEXTS = 4096
+MAX_STATES = 20_000
+"""States that the search for one word may visit."""
+
+FEW_STATES = 32
+"""The same, where another word is known."""
+
+MAX_DEPTH = 40
+"""Choices and repetitions in one another, beyond which a text is searched for."""
+
+_PLAIN = "a0 e1-_.xA="
+_LETTERS = _PLAIN + "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) not in _PLAIN)
+
+
+class Words:
+    """Finds words that a vocabulary can write. Not safe for threads by itself."""
+
+    def __init__(self, trie: TokenTrie) -> None:
+        self._longest = max(1, len(trie.levels) - 2)
+        alone = [byte for byte in range(256) if trie.endings_of(bytes((byte,)), 0)]
+        self._alone = byte_set(alone)
+        runs = {
+            letter: trie.endings_of(letter.encode() * self._longest, 0)
+            for letter in _LETTERS
+            if ord(letter) in alone and letter not in '"\\'
+        }
+        longest = sorted(runs, key=lambda letter: -max(runs[letter], default=0))
+        self._letters = [ord(letter) for letter in longest]
+        rest = [byte for byte in alone if byte not in self._letters]
+        self._bytes = [*self._letters, *rest]
+        self._texts: RecentWeak[Node, str] = RecentWeak(MAX_TEXTS)
+
+    def encoded(self, node: EncodedText) -> bytes | None:
+        """Return a short word of an encoded text; ``None`` where none is found this way."""
+        text = self._text(node.text, 0)
+        if text is None:
+            return None
+        try:
+            word = _spelled(text, node.spelling.escapes) + node.terminator
+        except UnicodeEncodeError:
+            return None
+        return word if node.matches(word) else None
+
+    def _text(self, node: Node, depth: int, most: int = MAX_STATES) -> str | None:
+        """Return a short word of a language of characters; no search visits ``most`` states."""
+        if node.nullable:
+            return ""
+        if isinstance(node, SymbolNode):
+            return chr(self._character(node.symbols))
+        known = self._texts.get(node)
+        if known is None:
+            known = self._make_text(node, depth + 1, most)
+            if known is not None:
+                self._texts.put(node, known)
+        return known
+
+    def _make_text(self, node: Node, depth: int, most: int) -> str | None:
+        if depth > MAX_DEPTH or node.boolean:
+            return self._search(node, most)
+        if isinstance(node, Repetition):
+            body = self._text(node.body, depth, most)
+            return None if body is None else body * node.least
+        if isinstance(node, Choice):
+            best: str | None = None
+            # For the first any effort is made, and only little to find a shorter one.
+            for member in sorted(node.members, key=_is_searched):
+                if best is None or member.min_length < len(best):
+                    text = self._text(member, depth, most if best is None else FEW_STATES)
+                    if text is not None and (best is None or len(text) < len(best)):
+                        best = text
+            return best
+        if isinstance(node, Sequence):
+            parts: list[str] = []
+            while isinstance(node, Sequence):
+                part = self._text(node.head, depth, most)
+                if part is None:
+                    return None
+                parts.append(part)
+                node = node.tail
+            part = self._text(node, depth, most)
+            return None if part is None else "".join(parts) + part
+        return self._search(node, most)
+
+    def _search(self, start: Node, most: int) -> str | None:
+        came_from: dict[Node, tuple[Node, int]] = {}
+        written = {start: 0}
+        order = count()
+        queue = [(start.min_length, 0, next(order), start)]
+        while queue:
+            _, _, _, state = heappop(queue)
+            if state.nullable:
+                text: list[str] = []
+                while state in came_from:
+                    state, character = came_from[state]
+                    text.append(chr(character))
+                return "".join(reversed(text))
+            most -= 1
+            if most < 0:
+                return None
+            spend()
+            for symbols, target in state.row:
+                character = self._character(symbols)
+                # What is not plain takes several bytes.
+                length = written[state] + (1 if character < 0x80 else 6)
+                if length < written.get(target, length + 1):
+                    written[target] = length
+                    came_from[target] = (state, character)
+                    hope = length + target.min_length
+                    heappush(queue, (hope, -length, next(order), target))
+        return None
+
+    def _character(self, symbols: CodePointSet) -> int:
+        """Return one character out of a set."""
+        for letter in self._letters:
+            if letter in symbols:
+                return letter
+        return symbols.ranges[0][0]
+
+    def byte(self, symbols: int) -> int:
+        """Return one byte out of a set, if possible one that is a token by itself."""
+        alone = symbols & self._alone
+        for byte in self._bytes if alone else ():
+            if alone >> byte & 1:
+                return byte
+        return bytes_in(symbols)[0]
+
+    def ways(self, start: Node, kinds: tuple[type[Node], ...]) -> list[tuple[bytes, Node]]:
+        """Return short ways from a state: (text, what comes then).
+
+        They end where a state accepts, with the empty word to come, or is of one of some kinds.
+        """
+        found: list[tuple[bytes, Node]] = []
+        came_from: dict[Node, tuple[Node, int]] = {}
+        written = {start: 0}
+        order = count()
+        queue = [(start.min_length, 0, next(order), start)]
+        nearest: int | None = None
+        while queue and len(found) < MAX_WAYS:
+            hope, _, _, state = heappop(queue)
+            if nearest is not None and hope > nearest + MAX_DETOUR:
+                break
+            if state.nullable or isinstance(state, kinds):
+                found.append((_path(state, came_from), EPSILON if state.nullable else state))
+                nearest = hope if nearest is None else nearest
+                continue
+            if len(written) > MAX_STATES:
+                break
+            spend()
+            for symbols, target in state.row:
+                length = written[state] + 1
+                if target is not EMPTY and length < written.get(target, length + 1):
+                    written[target] = length
+                    came_from[target] = (state, self.byte(symbols))
+                    hope = length + target.min_length
+                    heappush(queue, (hope, -length, next(order), target))
+        return found
+
+    def several(self, start: Node, most: int) -> Iterator[bytes]:
+        """Yield different words, short ones first; gives up after ``most`` steps."""
+        order = count()
+        queue = [(start.min_length, 0, next(order), b"", start)]
+        visits: dict[Node, int] = {}
+        while queue and most:
+            most -= 1
+            _, _, _, text, state = heappop(queue)
+            if state.nullable:
+                yield text
+            seen = visits[state] = visits.get(state, 0) + 1
+            if seen > MAX_VISITS:
+                continue
+            spend()
+            for byte in live_bytes(state):
+                target = state.derivative(byte)
+                if target is not EMPTY:
+                    hope = len(text) + 1 + target.min_length
+                    # Plain letters before those of which there is more to write.
+                    late = byte >= 0x7F or byte == 0x5C
+                    entry = text + bytes((byte,))
+                    heappush(queue, (hope + 4 * late, -len(entry), next(order), entry, target))
+
+
+MAX_WAYS = 12
+MAX_DETOUR = 4
+"""Bytes by which a way may be longer than the shortest."""
+
+MAX_VISITS = 128
+
+
+def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> bytes:
+    text = bytearray()
+    while state in came_from:
+        state, byte = came_from[state]
+        text.append(byte)
+    return bytes(reversed(text))
+
+
+def _is_searched(node: Node) -> bool:
+    """Whether a word has to be looked for where a sequence begins."""
+    while isinstance(node, Sequence) and not isinstance(node.head, Repetition | Choice):
+        if node.head.boolean or not isinstance(node.head, SymbolNode):
+            return True
+        node = node.tail
+    return not isinstance(node, Sequence | Repetition | Choice | SymbolNode)
+
+
+def _spelled(text: str, escapes: bool) -> bytes:
+    """Return how a text is written: as little as possible escaped."""
+    if not escapes:
+        return text.encode()
+    parts: list[bytes] = []
+    for character in text:
+        point = ord(character)
+        if point in SHORT_ESCAPES:
+            parts.append(b"\\" + SHORT_ESCAPES[point])
+        elif point < 0x20 and point in BY_HEXADECIMAL:
+            parts.append(b"\\u%04x" % point)
+        else:
+            parts.append(character.encode())
+    return b"".join(parts)

@@ -1,0 +1,210 @@
+"""What completes a text, over generated schemas, patterns and compositions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from schema_strategies import (
+    crowded_arrays,
+    crowded_objects,
+    examples,
+    object_schemas,
+    schemas,
+    values_near,
+)
+from small_vocabulary import brute_force_mask, cuttings, small_vocabulary
+
+from state_machines import (
+    JsonSchemaStateMachine,
+    Matcher,
+    ProxyError,
+    RegexStateMachine,
+    UnwritableTextError,
+    Vocabulary,
+)
+from state_machines.completion import Completion
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.root import Choice, Loop, RootStateMachine, Sequence, Structured, Text
+from state_machines.root import Optional as Maybe
+
+VOCABULARY = small_vocabulary()
+COMPLETION = Completion.of(VOCABULARY)
+ANY_SCHEMA = st.one_of(schemas(), object_schemas(), crowded_objects(), crowded_arrays())
+
+
+def compiled(schema: Any, **options: Any) -> JsonSchemaStateMachine:
+    try:
+        return JsonSchemaStateMachine(schema, **options)
+    except ProxyError:
+        assume(False)
+        raise
+
+
+def check_plan(state: Node, vocabulary: Vocabulary = VOCABULARY) -> None:
+    completion = Completion.of(vocabulary)
+    plan = completion.plan(state)
+    assert len(plan) == completion.length(state)
+    assert (not plan) == state.nullable
+    matcher = Matcher(state, vocabulary)
+    for token_id in plan:
+        assert matcher.allowed_tokens()[token_id]
+        matcher.advance(token_id)
+    assert matcher.is_accepting
+
+
+@given(st.data())
+@examples(150)
+def test_plans_complete_what_was_written(data: st.DataObject) -> None:
+    schema = data.draw(ANY_SCHEMA)
+    layout = data.draw(st.sampled_from(("json", "compact", "indented")))
+    order = data.draw(st.sampled_from(("schema", "any")))
+    machine = compiled(schema, whitespace=layout, property_order=order)
+    check_plan(machine.start)
+    value = data.draw(values_near(schema))
+    text = json.dumps(value, ensure_ascii=data.draw(st.booleans())).encode()
+    state = machine.start
+    for token_id in data.draw(cuttings(text, VOCABULARY)):
+        state = state.after(VOCABULARY.token_bytes[token_id] or b"")
+        if state is EMPTY:
+            break
+        check_plan(state)
+
+
+PATTERNS = [
+    "a*b{2,}",
+    "(a|bb)a|ab*a",
+    "a{3}|b{2}(a|b){2}",
+    r"\d{4}-\d\d",
+    "é{3}|😀",
+    "(ab|c){7}",
+    "[^a]{40}",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_plans_of_patterns(pattern: str) -> None:
+    check_plan(RegexStateMachine(pattern).start)
+
+
+@pytest.mark.parametrize(
+    ("schema", "shortest"),
+    [
+        ({}, 1),
+        ({"type": "object"}, len("{}")),
+        ({"type": "array", "minItems": 3, "items": {"enum": ["aa", 7]}}, len("[7,7,7]")),
+        ({"enum": ["a long text", "short", "a longer text"]}, len('"short"')),
+        ({"type": "string", "minLength": 40}, 42),
+        ({"type": "string", "pattern": "^(a{9}|b{3})$"}, 5),
+        ({"type": "integer", "minimum": 1000}, 4),
+        ({"type": "array", "minItems": 3, "uniqueItems": True, "items": {"type": "string"}}, 12),
+        ({"type": "object", "minProperties": 2}, len('{"":0,"a":0}')),
+        (
+            {
+                "type": "object",
+                "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+                "required": ["next"],
+            },
+            len('{"next":null}'),
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {name: {"type": "integer"} for name in "abcdefghijklmnop"},
+                "required": ["h", "p"],
+            },
+            len('{"h":0,"p":0}'),
+        ),
+        (
+            {
+                "type": "object",
+                "dependentRequired": {"a": ["b"]},
+                "anyOf": [{"required": ["a"]}, {"required": ["ccccccccccc"]}],
+            },
+            len('{"a":0,"b":0}'),
+        ),
+    ],
+)
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_words_are_short(schema: Any, shortest: int, order: str) -> None:
+    """In bytes, with a vocabulary of single ones."""
+    bytewise = Vocabulary([*(bytes((b,)) for b in range(256)), b"end"], end_token_ids=[256])
+    machine = JsonSchemaStateMachine(schema, property_order=order)
+    assert Completion.of(bytewise).length(machine.start) == shortest
+
+
+def test_many_required_names_in_any_order() -> None:
+    names = [f"name{number}" for number in range(60)]
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "array"} for name in names},
+        "required": names,
+    }
+    for order in ("schema", "any"):
+        check_plan(JsonSchemaStateMachine(schema, property_order=order).start)
+
+
+@pytest.mark.parametrize("layout", ["json", "indented"])
+def test_deep_recursion_ends(layout: Any) -> None:
+    """Objects that may begin anew at every level; only arrays lead to the end."""
+    schema: Any = {"$ref": "#/$defs/0", "$defs": {}}
+    for number in range(40):
+        further = {"$ref": f"#/$defs/{number + 1}"} if number < 39 else {"type": "null"}
+        further = {"type": "array", "items": further, "minItems": 1}
+        schema["$defs"][str(number)] = {
+            "type": "object",
+            "properties": {"a": {"anyOf": [{"$ref": "#/$defs/0"}, further]}},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
+    check_plan(JsonSchemaStateMachine(schema, whitespace=layout).start)
+
+
+def composition() -> RootStateMachine:
+    number = Structured("number", grammar=RegexStateMachine(r"-?\d{3}"))
+    person = Structured(
+        "person",
+        begin="<tool>",
+        end="}}",
+        grammar=JsonSchemaStateMachine({"type": "object", "required": ["ab"]}),
+    )
+    thoughts = Text("thoughts", begin="<s>", end="]]")
+    return RootStateMachine(
+        Sequence(Maybe(thoughts), Choice(number, Loop(person, least=2))), VOCABULARY
+    )
+
+
+@given(st.data())
+@examples(40)
+def test_plans_of_compositions(data: st.DataObject) -> None:
+    machine = composition()
+    matcher = machine.matcher(VOCABULARY)
+    check_plan(machine.start)
+    for _ in range(20):
+        mask = brute_force_mask(matcher.state, VOCABULARY)
+        mask[list(VOCABULARY.end_token_ids)] = False
+        ids = [i for i, is_in in enumerate(mask.tolist()) if is_in]
+        if not ids:
+            break
+        matcher.advance(data.draw(st.sampled_from(ids)))
+        check_plan(matcher.state)
+
+
+def test_other_words_are_found_where_bytes_are_missing() -> None:
+    forms = [b"a", b"b", b"cd", b"10", b'"', b"{", b"}", b"[", b"]", b":", b",", b"end"]
+    vocabulary = Vocabulary(forms, end_token_ids=[11])
+    check_plan(RegexStateMachine("c(c|d)|bbb").start, vocabulary)
+    check_plan(RegexStateMachine("c{2}|bbb").start, vocabulary)
+    check_plan(JsonSchemaStateMachine({"type": "integer"}).start, vocabulary)
+    check_plan(JsonSchemaStateMachine({"enum": ["x", "ab", 3]}).start, vocabulary)
+    completion = Completion.of(vocabulary)
+    for machine in (RegexStateMachine("c{3}"), JsonSchemaStateMachine({"type": "boolean"})):
+        with pytest.raises(UnwritableTextError):
+            completion.length(machine.start)
+
+
+def test_there_is_one_for_a_vocabulary() -> None:
+    assert Completion.of(VOCABULARY) is COMPLETION

@@ -1,0 +1,205 @@
+"""Outputs within a number of tokens: complete whenever it is enough, refused when it is not."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from guarded_walks import random_walk
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from schema_strategies import crowded_arrays, crowded_objects, examples, object_schemas, schemas
+from small_vocabulary import small_vocabulary
+
+from state_machines import (
+    BudgetTooSmallError,
+    JsonSchemaStateMachine,
+    ProxyError,
+    RegexStateMachine,
+    StateMachine,
+    TokenRejectedError,
+    Vocabulary,
+)
+from state_machines.completion import Completion, Guard, outcomes
+from state_machines.root import Marker, RootStateMachine, Sequence, Structured, Text
+
+VOCABULARY = small_vocabulary()
+COMPLETION = Completion.of(VOCABULARY)
+END = min(VOCABULARY.end_token_ids)
+ANY_SCHEMA = st.one_of(schemas(), object_schemas(), crowded_objects(), crowded_arrays())
+
+
+def ids_of(text: bytes) -> list[int]:
+    """Every byte by itself."""
+    return list(text)
+
+
+def least_tokens(machine: StateMachine) -> int:
+    """Return the least number of tokens that is not refused, as the refusal of none names it."""
+    if machine.start.nullable:
+        return 0
+    with pytest.raises(BudgetTooSmallError) as caught:
+        Guard(machine.matcher(VOCABULARY), 0)
+    assert caught.value.given == 0
+    return caught.value.needed
+
+
+def check_walks(machine: StateMachine, extra: list[int], random: Random) -> None:
+    least = least_tokens(machine)
+    if least:
+        with pytest.raises(BudgetTooSmallError) as caught:
+            Guard(machine.matcher(VOCABULARY), least - 1)
+        assert (caught.value.needed, caught.value.given) == (least, least - 1)
+    for more in extra:
+        guard = Guard(machine.matcher(VOCABULARY), least + more)
+        written = random_walk(guard, random, COMPLETION)
+        assert len(written) <= least + more
+        assert machine.matches(VOCABULARY.decode(written))
+
+
+@given(ANY_SCHEMA, st.data())
+@examples(25)
+def test_texts_are_complete_within_their_tokens(schema: Any, data: st.DataObject) -> None:
+    order = data.draw(st.sampled_from(("schema", "any")))
+    try:
+        machine = JsonSchemaStateMachine(schema, property_order=order)
+    except ProxyError:
+        assume(False)
+    extra = [0, 1, 2, data.draw(st.integers(3, 10)), data.draw(st.integers(11, 50))]
+    check_walks(machine, extra, Random(data.draw(st.integers(0, 1000))))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "string", "minLength": 7, "maxLength": 9},
+        {"type": "string", "pattern": "^(ab|[^a]{3}é)+$"},
+        {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "string"}},
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "ab": {"$ref": "#"}},
+            "required": ["a"],
+        },
+    ],
+)
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_from_the_least_number_on(schema: Any, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether tokens are looked at one by one, or by what they do to a lexeme."""
+    monkeypatch.setattr(outcomes, "FEW", few)
+    machine = JsonSchemaStateMachine(schema)
+    check_walks(machine, list(range(51) if few == 0 else range(0, 51, 10)), Random(1))
+
+
+def test_compositions_are_complete_as_well() -> None:
+    person = JsonSchemaStateMachine({"type": "object", "required": ["ab"]})
+    machine = RootStateMachine(
+        Sequence(
+            Text("thoughts", begin="<s>", end="]]"),
+            Marker("call", "<tool>"),
+            Structured("person", grammar=person, end="}}"),
+        ),
+        VOCABULARY,
+    )
+    check_walks(machine, list(range(30)), Random(2))
+
+
+@given(st.sampled_from([r'"[ab]*"', r'"a{0,9}b"|12', r'\{"(a|é)*":\}', ".*,"]), st.integers(0, 9))
+@examples(40)
+def test_groups_of_tokens_are_what_single_ones_are(pattern: str, more: int) -> None:
+    """All that is narrowed by lexemes is narrowed so one by one."""
+    state = RegexStateMachine(pattern).start
+    string = JsonSchemaStateMachine({"type": "string", "pattern": "^[ab]*é?$"}).start
+    for start in (state, string.after(b'"a'), string):
+        allowed = RegexStateMachine("a").matcher(VOCABULARY)._store.allowed(start)
+        most = COMPLETION.length(start) + more - 3
+        masks = []
+        for few in (0, 10_000):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(outcomes, "FEW", few)
+                masks.append(COMPLETION.within(start, allowed, most))
+        assert (masks[0] == masks[1]).all()
+
+
+def test_far_from_the_limit_a_mask_is_left_alone() -> None:
+    guard = Guard(JsonSchemaStateMachine({}).matcher(VOCABULARY), 500)
+    allowed = guard.matcher.allowed_tokens()
+    assert guard.mask(allowed) is allowed
+    assert not guard.is_tight
+    assert guard.forced() is None
+
+
+def test_what_does_not_fit_is_not_accepted() -> None:
+    schema = {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 300}]}
+    guard = Guard(JsonSchemaStateMachine(schema).matcher(VOCABULARY), 250)
+    allowed = guard.matcher.allowed_tokens()
+    opening = ord("[")
+    assert guard.mask(allowed)[opening]
+    assert not guard.mask(allowed, exact=True)[opening]
+    assert not guard.accepts(opening)
+    with pytest.raises(TokenRejectedError):
+        guard.advance(opening)
+    guard.advance(ord('"'))
+    assert (guard.left, guard.needed) == (249, 1)
+
+
+def test_at_the_limit_the_plan_is_all_there_is() -> None:
+    machine = RegexStateMachine("xyz")
+    guard = Guard(machine.matcher(VOCABULARY), least_tokens(machine))
+    while guard.left:
+        token_id = guard.forced()
+        assert token_id == guard.plan[0]
+        guard.advance(guard.plan[0])
+    assert guard.matcher.is_accepting
+    mask = guard.mask(guard.matcher.allowed_tokens())
+    assert set(np.flatnonzero(mask).tolist()) == VOCABULARY.end_token_ids
+    assert not guard.accepts(ord(" "))
+    guard.advance(END)
+    assert not guard.accepts(END)
+
+
+def test_rejections_leave_everything_as_it_was() -> None:
+    guard = Guard(JsonSchemaStateMachine({"type": "object"}).matcher(VOCABULARY), 30)
+    state = guard.matcher.state
+    for token_id in (ord("["), END, -1, VOCABULARY.size, VOCABULARY.size - 1):
+        assert not guard.accepts(token_id)
+        with pytest.raises(TokenRejectedError):
+            guard.advance(token_id)
+    assert guard.matcher.state is state
+    assert guard.left == 30
+
+
+def test_closeness_names_what_leads_to_the_end() -> None:
+    machine = JsonSchemaStateMachine({"type": "array", "items": {"type": "string"}})
+    guard = Guard(machine.matcher(VOCABULARY), 40)
+    written = 0
+    while not guard.matcher.is_accepting:
+        needed = guard.needed
+        allowed = guard.matcher.allowed_tokens()
+        nearer = guard.closeness(allowed)
+        assert allowed[nearer].all()
+        for token_id in nearer.tolist():
+            state = guard.matcher.state.after(VOCABULARY.token_bytes[token_id] or b"")
+            assert COMPLETION.length(state) < needed or token_id == guard.plan[0]
+        guard.advance(int(nearer[-1]))
+        written += 1
+    assert set(guard.closeness(guard.matcher.allowed_tokens()).tolist()) == VOCABULARY.end_token_ids
+    assert written <= 3
+
+
+def test_a_plan_that_was_searched_for_is_kept_to() -> None:
+    """Where a shortest text takes fewer tokens than the first that comes to mind."""
+    forms: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
+    vocabulary = Vocabulary([*forms, b"bcdefghi", b"end"], end_token_ids=[257])
+    machine = RegexStateMachine("a(xyz|bcdefghij)")
+    completion = Completion.of(vocabulary)
+    found = completion.shortest(machine.start)
+    assert found.is_exact
+    assert len(found.tokens) == 3
+    guard = Guard(machine.matcher(vocabulary), 3)
+    for token_id in found.tokens:
+        assert guard.forced() == token_id
+        guard.advance(token_id)
+    assert guard.matcher.is_accepting

@@ -1,0 +1,67 @@
+"""Texts within a number of tokens, of schemas that nobody here wrote.
+
+``PROXY_ENGINE_TOKENIZERS`` names a folder with ``tokenizer.json`` files at any depth; without it
+the small vocabulary is all.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from guarded_walks import random_walk
+from small_vocabulary import small_vocabulary
+from suites import DATA, maskbench
+from tokenizers import Tokenizer
+from verdicts import Case
+
+from state_machines import (
+    BudgetTooSmallError,
+    JsonSchemaStateMachine,
+    ProxyError,
+    Vocabulary,
+)
+from state_machines.completion import Completion, Guard
+
+FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
+FILES = sorted(Path(FOLDER).rglob("tokenizer.json")) if FOLDER else []
+SAMPLE = 100
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the suites' data is not here")
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    """A sample of the schemas, the same every time."""
+    return Random(0).sample(list(maskbench()), SAMPLE)
+
+
+@pytest.fixture(scope="module", params=["small", *FILES], ids=str)
+def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
+    """The small vocabulary, and those that are there."""
+    if request.param == "small":
+        return small_vocabulary()
+    return Vocabulary.from_tokenizer(Tokenizer.from_file(str(request.param)))
+
+
+def test_texts_of_real_schemas_are_complete(cases: list[Case], vocabulary: Vocabulary) -> None:
+    completion, random = Completion.of(vocabulary), Random(1)
+    tried = 0
+    for case in cases:
+        try:
+            machine = JsonSchemaStateMachine(case.schema)
+        except ProxyError:
+            continue
+        least = completion.length(machine.start)
+        for max_tokens in {least, least + random.randint(1, 50)} if least < 200 else {least}:
+            guard = Guard(machine.matcher(vocabulary), max_tokens)
+            written = random_walk(guard, random, completion)
+            assert machine.matches(vocabulary.decode(written))
+            tried += 1
+        needed = len(completion.shortest(machine.start, at_most=least - 1).tokens)
+        with pytest.raises(BudgetTooSmallError) as caught:
+            Guard(machine.matcher(vocabulary), needed - 1)
+        assert caught.value.needed <= needed
+    assert tried > SAMPLE

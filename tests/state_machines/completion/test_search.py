@@ -1,0 +1,84 @@
+"""The fewest tokens, against all ways to write all words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_vocabulary import small_vocabulary
+
+from state_machines import JsonSchemaStateMachine, RegexStateMachine, StateMachine, Vocabulary
+from state_machines.completion import Completion
+from state_machines.grammar.node import EMPTY, Node
+
+FEW = Vocabulary(
+    [b"a", b"b", b"c", b"ab", b"bc", b"abc", b"cc", b"bcab", b"ca", b"end"], end_token_ids=[9]
+)
+MANY = small_vocabulary()
+
+PATTERNS = [
+    "a",
+    "abc",
+    "(abc|cab){2}",
+    "a*bc{3}",
+    "(ab|ba){3}c",
+    "(a|bb)a|ab*ca",
+    "c{5}|(ab){3}",
+    "(abcab|bca)c",
+]
+SCHEMAS: list[Any] = [
+    {"type": "boolean"},
+    {"type": "array", "minItems": 2, "items": {"enum": ["ab", 10]}},
+    {"type": "object", "required": ["a"], "additionalProperties": {"type": ["null", "integer"]}},
+    {"type": "string", "pattern": "^(ab){3}$"},
+    {"type": "array", "prefixItems": [{"const": "aab"}, {"type": "object"}], "minItems": 2},
+]
+
+
+def by_layers(state: Node, vocabulary: Vocabulary) -> int:
+    """Return the fewest tokens from a state to an end, trying all tokens in all states."""
+    forms = [
+        form
+        for token_id, form in enumerate(vocabulary.token_bytes)
+        if form and token_id not in vocabulary.end_token_ids
+    ]
+    layer, seen, count = {state}, {state}, 0
+    while not any(node.nullable for node in layer):
+        found = {node.after(form) for node in layer for form in forms} - {EMPTY} - seen
+        assert found
+        layer, count = found, count + 1
+        seen |= found
+    return count
+
+
+def check(machine: StateMachine, vocabulary: Vocabulary) -> None:
+    completion = Completion.of(vocabulary)
+    found = completion.shortest(machine.start, steps=10_000_000)
+    assert found.is_exact
+    assert len(found.tokens) == by_layers(machine.start, vocabulary)
+    assert len(found.tokens) <= completion.length(machine.start)
+    assert machine.matches(vocabulary.decode(found.tokens))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_fewest_of_patterns(pattern: str) -> None:
+    check(RegexStateMachine(pattern), FEW)
+    check(RegexStateMachine(pattern), MANY)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_fewest_of_schemas(schema: Any) -> None:
+    check(JsonSchemaStateMachine(schema), MANY)
+
+
+def test_a_search_that_is_cut_short_says_so() -> None:
+    machine = JsonSchemaStateMachine(SCHEMAS[2])
+    completion = Completion.of(MANY)
+    found = completion.shortest(machine.start, steps=10)
+    assert not found.is_exact
+    assert machine.matches(MANY.decode(found.tokens))
+
+
+def test_nothing_is_needed_where_all_is_written() -> None:
+    found = Completion.of(MANY).shortest(RegexStateMachine("a*").start)
+    assert (found.tokens, found.is_exact) == ((), True)
