@@ -49,8 +49,9 @@ def message_boundaries(
             encoded = token_array(encode(other))
         except PromptError:
             continue
-        found.add(common_prefix(ids, encoded))
-    return tuple(sorted(length for length in found if 0 < length < len(ids)))
+        # The last token is run in any case, for its logits.
+        found.add(min(common_prefix(ids, encoded), len(ids) - 1))
+    return tuple(sorted(length for length in found if length > 0))
 
 
 def _other(message: Mapping[str, Any]) -> dict[str, Any]:

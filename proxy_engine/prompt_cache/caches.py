@@ -11,7 +11,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.generate import maybe_quantize_kv_cache
-from mlx_lm.models.cache import QuantizedKVCache, make_prompt_cache
+from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError
 from .files import read_cache, write_cache
@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 
 # A checkpoint of a recurrent state takes the same memory for a few tokens as for thousands.
 _LEAST_CHECKPOINT = 16
+
+# As in mlx-lm: the first tokens of a text, which much attention goes to.
+_KEPT_OF_ROTATING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class PromptCaches:
     def __init__(self, model: Module, options: CacheOptions | None = None) -> None:
         self._model = model
         self._options = options or CacheOptions()
-        _check_model(model, self._options)
+        if self._options.kv_bits is not None:
+            _check_quantization(model, self._options)
         self._store = Store(self._options.max_bytes)
         self._longest_to_cut = longest_to_cut(self._fresh())
 
@@ -206,7 +210,7 @@ class PromptCaches:
         return len(ids)
 
     def _fresh(self) -> list[Any]:
-        return list(make_prompt_cache(self._model, self._options.max_kv_size))
+        return _fresh_layers(self._model, self._options.max_kv_size)
 
     def _keep(self, ids: TokenIds, layers: list[Any]) -> int:
         try:
@@ -230,14 +234,24 @@ class PromptCaches:
         }
 
 
-def _check_model(model: Module, options: CacheOptions) -> None:
-    """Raise for options that mlx-lm would ignore, or fail with in the middle of a request."""
-    if options.max_kv_size is not None and hasattr(model, "make_cache"):
+def _fresh_layers(model: Module, max_kv_size: int | None) -> list[Any]:
+    """Caches that have read nothing.
+
+    Of a model that makes its own, mlx-lm would ignore ``max_kv_size``; where these remember
+    everything, it means the same as for the others. Raises ``InvalidOptionError``.
+    """
+    layers = list(make_prompt_cache(model))
+    if max_kv_size is None:
+        return layers
+    if not all(type(layer) is KVCache for layer in layers):
         raise InvalidOptionError(
             "the model decides itself how much it remembers", option="max_kv_size"
         )
-    if options.kv_bits is None:
-        return
+    return [RotatingKVCache(max_size=max_kv_size, keep=_KEPT_OF_ROTATING) for _ in layers]
+
+
+def _check_quantization(model: Module, options: CacheOptions) -> None:
+    """Raise for what mlx-lm would ignore, or fail with in the middle of a request."""
     layers = list(make_prompt_cache(model))
     token = mx.zeros((1, 1), dtype=mx.int32)
     try:

@@ -20,8 +20,8 @@ class CacheOptions:
     """What is cached of a model's keys and values, and how; the first four as mlx-lm names them.
 
     * ``max_kv_size``: the most tokens that a layer remembers; of a longer text the first four and
-      the latest. ``None``: all. Only for models that leave the choice (those without a sliding
-      window or a recurrent state of their own), and not together with ``kv_bits``.
+      the latest. ``None``: all. Only for models whose layers remember everything otherwise (no
+      sliding window, no recurrent state), and not together with ``kv_bits``.
     * ``kv_bits``: the width of quantized keys and values: 2, 3, 4, 5, 6 or 8. ``None``: they are
       kept as the model computes them.
     * ``kv_group_size``: how many numbers share a scale: 32, 64 or 128.
