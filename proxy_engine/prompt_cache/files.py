@@ -91,13 +91,13 @@ def read_cache(
     with target.open("rb") as file:
         try:
             metadata = _metadata(file)
-            if metadata["format"] != _FORMAT:
-                raise ValueError(f"its format is {metadata['format']!r}")
-            saved = json.loads(metadata["facts"])
-            token_ids = token_array([int(text) for text in metadata["token_ids"].split()])
+            if metadata.get("format") != _FORMAT:
+                raise ValueError(f"its format is not {_FORMAT!r}")
             if _digest(file)[1] != metadata["sha256"]:
                 raise ValueError("it is damaged")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            saved = dict(json.loads(metadata["facts"]))
+            token_ids = token_array([int(text) for text in metadata["token_ids"].split()])
+        except (ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
             raise PromptCacheFileError(
                 f"{target} is no prompt cache: {error}", path=str(target)
             ) from error
@@ -142,8 +142,10 @@ def _header(file: BinaryIO) -> bytes:
 
 
 def _metadata(file: BinaryIO) -> dict[str, str]:
-    header = json.loads(_header(file)[8:])
-    found = header["__metadata__"].items()
+    try:
+        found = dict(json.loads(_header(file)[8:]).get("__metadata__", {})).items()
+    except RecursionError as error:
+        raise ValueError("its header is nested too deeply") from error
     return {key.removeprefix(_PREFIX): value for key, value in found if key.startswith(_PREFIX)}
 
 

@@ -18,6 +18,9 @@ import numpy.typing as npt
 
 from .layers import can_be_cut, nbytes
 
+# So that looking through all of them stays a matter of milliseconds, however small a model is.
+_MOST_ENTRIES = 1000
+
 __all__ = ["Entry", "Store", "TokenIds", "common_prefix", "token_array"]
 
 TokenIds: TypeAlias = npt.NDArray[np.int32]
@@ -48,7 +51,10 @@ class Entry:
 
 
 class Store:
-    """Entries within ``max_bytes``; those go first that have not been used for longest."""
+    """Entries within ``max_bytes``; those go first that have not been used for longest.
+
+    There are at most 1000, too.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -108,7 +114,7 @@ class Store:
             self._drop(other)
         self._entries.append(entry)
         self._nbytes += entry.nbytes
-        while self._nbytes > self._max_bytes:
+        while self._nbytes > self._max_bytes or len(self) > _MOST_ENTRIES:
             self._drop(self._entries[0])
         return True
 

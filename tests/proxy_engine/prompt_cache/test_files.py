@@ -261,6 +261,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         lambda: save_prompt_cache(str(path), caches.begin([1]).cache, {"model": "mine"}),
         lambda: path.write_text(json.dumps({"a": 1}) * 100),
         lambda: path.write_bytes((2).to_bytes(8, "little") + b"[]"),
+        lambda: path.write_bytes((200_000).to_bytes(8, "little") + b"[" * 200_000),
     ):
         write()
         with pytest.raises(PromptCacheFileError, match="is no prompt cache"):

@@ -145,6 +145,16 @@ def test_what_conversations_begin_with_outlives_one_of_them() -> None:
     assert store.covers(token_array([7]))
 
 
+def test_the_number_of_texts_is_bounded() -> None:
+    store = Store(UNBOUNDED)
+    for number in range(1100):
+        store.add(entry([number, 1]))
+    assert len(store) == 1000
+    assert store.nbytes == 1000 * entry([1, 1]).nbytes
+    assert not store.covers(token_array([99, 1]))
+    assert store.covers(token_array([100, 1]))
+
+
 def test_clear() -> None:
     store = Store(UNBOUNDED)
     store.add(entry([1, 2]))
