@@ -137,20 +137,25 @@ class PromptCaches:
         if not self._store.covers(ids):
             self._keep(ids, copied(cache))
 
-    def keep(self, token_ids: Sequence[int], cache: list[Any]) -> int:
-        """Keep the cache of a request that has ended, in whatever way.
+    def keep(self, token_ids: Sequence[int], cache: list[Any], *, run: int | None = None) -> int:
+        """Keep the cache of a request that has ended, or was cancelled at any token.
 
-        ``token_ids`` are the tokens that were *run*, in their order: prompt and answer, without a
-        token that was chosen last and never fed to the model. Most layers count what they read:
-        if they have read less, the rest of ``token_ids`` is left out; if they have read more, or
-        one more than the other, they are shortened, or given up where they cannot be. Recurrent
-        layers do not count, and rely on the caller. The cache is not the caller's any more.
-        Returns how many tokens are kept; 0 also where the bound is too low. Raises nothing.
+        ``token_ids`` are prompt and answer as far as they are known, ``run`` how many tokens were
+        fed to the model: often all but the last, which was only chosen. Where more were fed than
+        are known, or fewer than that by what the layers count, the cache is cut to what is
+        certain; it is given up where that cannot be done. ``None``: as many as the layers count;
+        recurrent layers do not, and are taken to have read all of ``token_ids``. After a forward
+        pass that raised, recurrent layers may be at odds without anyone knowing: do not call it.
+
+        The cache is not the caller's any more. Returns how many tokens are kept; 0 also where they
+        exceed the bound. Raises nothing.
         """
         if not self._options.max_bytes:
             return 0
         ids = token_array(token_ids)
         read = lengths(cache)
+        if run is not None:
+            read.add(run)
         ids = ids[: min(read, default=len(ids))]
         if any(length > len(ids) for length in read):
             if not can_be_cut(cache):

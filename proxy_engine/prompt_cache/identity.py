@@ -86,7 +86,7 @@ def _checksums(model: Module) -> dict[str, Any]:
 
 def _digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _plain(value: Any) -> Any:

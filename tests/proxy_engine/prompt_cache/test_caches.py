@@ -178,6 +178,21 @@ def test_only_what_was_run_is_kept(kind: str) -> None:
     assert is_close(logits, cold(model, [*text(0, 8), *text(1, 3)]))
 
 
+@pytest.mark.parametrize("kind", ["recurrent", "mixed", "listed"])
+def test_recurrent_layers_rely_on_what_was_run(kind: str) -> None:
+    model = model_of(kind)
+    for known, run, kept in ((10, 6, 6), (6, 6, 6), (5, 6, 0), (10, 0, 0)):
+        caches = PromptCaches(model)
+        started = caches.begin(text(0, 10))
+        if run:
+            read(model, text(0, run), started.cache)
+        assert caches.keep(text(0, known), started.cache, run=run) == kept
+        assert len(caches) == (kept > 0)
+        cached, logits, _ = ask(caches, model, text(0, 10))
+        assert cached == kept
+        assert is_close(logits, cold(model, text(0, 10)))
+
+
 def test_what_cannot_be_brought_back_is_given_up() -> None:
     model = model_of("sliding")
     caches = PromptCaches(model)
