@@ -16,13 +16,17 @@
         │   └── ToolSchemaError         its schema is refused: an error of schemas, too
         ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
         ├── OutputValidationError       complete output that its own type refuses; ``text``
+        ├── PromptCacheFileError        a file that holds no prompt cache; ``path``
+        │   └── PromptCacheMismatchError    it is another model's, or other options'; ``differs``
         └── EngineClosedError           a request after ``close()``
 
-All of them but ``ToolArgumentsError`` and the last three are raised before any model time is spent.
+All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError`` and
+``EngineClosedError`` are raised before any model time is spent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from state_machines.errors import ProxyError, SchemaError
@@ -38,6 +42,8 @@ __all__ = [
     "ModelFormatError",
     "ModelNotFoundError",
     "OutputValidationError",
+    "PromptCacheFileError",
+    "PromptCacheMismatchError",
     "PromptError",
     "PromptTooLongError",
     "ToolArgumentsError",
@@ -185,6 +191,27 @@ class OutputValidationError(EngineError):
     def __init__(self, what: str, *, text: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
         self.text = text
+
+
+class PromptCacheFileError(EngineError):
+    """A prompt's cache cannot be saved to a file, or the file holds none. ``path`` names it."""
+
+    def __init__(self, what: str, *, path: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.path = path
+
+
+class PromptCacheMismatchError(PromptCacheFileError):
+    """A saved cache is that of another model, adapter or quantization, or of other options.
+
+    ``differs``: what is not the same, by name, as it was saved and as it is here.
+    """
+
+    def __init__(
+        self, what: str, *, path: str, differs: Mapping[str, tuple[str, str]], hint: str = ""
+    ) -> None:
+        super().__init__(what, path=path, hint=hint)
+        self.differs = dict(differs)
 
 
 class EngineClosedError(EngineError):

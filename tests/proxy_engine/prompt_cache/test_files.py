@@ -1,0 +1,280 @@
+"""Caches on disk, and what keeps those of other models out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from cached_models import KINDS, VOCABULARY, ask, cold, fresh_model, is_close, model_of
+from mlx_lm.models import cache as mlx_caches
+from mlx_lm.models.cache import KVCache, load_prompt_cache, save_prompt_cache
+from mlx_lm.tuner.utils import linear_to_lora_layers
+
+from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
+from proxy_engine.prompt_cache import CacheOptions, ModelIdentity, PromptCaches
+from proxy_engine.prompt_cache import identity as identity_module
+
+LONG = 40
+
+
+def text(seed: int, length: int) -> list[int]:
+    return [int(token) for token in np.random.default_rng(seed).integers(0, VOCABULARY, length)]
+
+
+PROMPT = text(0, LONG)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A file of the plain model."""
+    path = tmp_path / "prompt.safetensors"
+    caches = PromptCaches(model_of("plain"))
+    ask(caches, model_of("plain"), PROMPT)
+    assert caches.save(path, PROMPT) == LONG
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
+    model = model_of(kind)
+    caches = PromptCaches(model)
+    ask(caches, model, PROMPT, count=5, boundaries=[20])
+    # What follows was read, too, so layers that can be cut are.
+    path = tmp_path / "prompt.safetensors"
+    length = caches.save(path, PROMPT[:30])
+    assert length == (30 if kind in ("plain", "default") else 20)
+    other = PromptCaches(model)
+    assert other.load(path) == length
+    assert os.listdir(tmp_path) == ["prompt.safetensors"]
+    whole = [*PROMPT[:length], *text(1, 8)]
+    cached, logits, _ = ask(other, model, whole)
+    assert cached == length
+    assert is_close(logits, cold(model, whole))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        CacheOptions(max_kv_size=12),
+        CacheOptions(kv_bits=4, kv_group_size=32, quantized_kv_start=8),
+        CacheOptions(kv_bits=8, kv_group_size=32),
+    ],
+)
+def test_with_options(options: CacheOptions, tmp_path: Path) -> None:
+    model = model_of("plain")
+    caches = PromptCaches(model, options)
+    ask(caches, model, PROMPT, count=3)
+    path = tmp_path / "prompt.safetensors"
+    length = caches.save(path, PROMPT)
+    other = PromptCaches(model, options)
+    assert other.load(path) == length
+    whole = [*PROMPT, *text(1, 8)]
+    (cached, logits, _), expected = ask(other, model, whole), ask(caches, model, whole)
+    assert cached == expected[0] == length
+    assert is_close(logits, expected[1])
+    with pytest.raises(PromptCacheMismatchError) as caught:
+        PromptCaches(model).load(path)
+    assert set(caught.value.differs) <= {"max_kv_size", "kv"}
+
+
+def test_mlx_lm_reads_the_file(saved: Path) -> None:
+    layers, metadata = load_prompt_cache(str(saved), return_metadata=True)
+    assert [type(layer) for layer in layers] == [KVCache, KVCache]
+    assert layers[0].offset == LONG
+    assert [int(token) for token in metadata["token_ids"].split()] == PROMPT
+
+
+def test_a_file_takes_the_place_of_another(saved: Path) -> None:
+    model = model_of("plain")
+    caches = PromptCaches(model)
+    ask(caches, model, text(3, 9))
+    assert caches.save(saved, text(3, 9)) == 9
+    assert PromptCaches(model).load(saved) == 9
+
+
+def test_what_is_not_kept_cannot_be_saved(tmp_path: Path) -> None:
+    caches = PromptCaches(model_of("plain"))
+    with pytest.raises(PromptCacheFileError, match="nothing of this prompt") as caught:
+        caches.save(tmp_path / "x.safetensors", PROMPT)
+    assert caught.value.path == str(tmp_path / "x.safetensors")
+    assert not os.listdir(tmp_path)
+
+
+def test_names_and_places(saved: Path, tmp_path: Path) -> None:
+    model = model_of("plain")
+    caches = PromptCaches(model)
+    ask(caches, model, PROMPT)
+    with pytest.raises(InvalidOptionError):
+        caches.save(tmp_path / "prompt.bin", PROMPT)
+    with pytest.raises(InvalidOptionError):
+        caches.load(tmp_path / "prompt")
+    with pytest.raises(FileNotFoundError):
+        caches.load(tmp_path / "none.safetensors")
+    with pytest.raises(FileNotFoundError):
+        caches.save(tmp_path / "none" / "x.safetensors", PROMPT)
+    assert os.listdir(tmp_path) == [saved.name]
+
+
+def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved.read_bytes()
+    model = model_of("plain")
+    caches = PromptCaches(model)
+    ask(caches, model, text(3, 9))
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("proxy_engine.prompt_cache.files.save_prompt_cache", full)
+    with pytest.raises(OSError, match="no space"):
+        caches.save(saved, text(3, 9))
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_caches_that_mlx_lm_cannot_load_are_not_saved(tmp_path: Path) -> None:
+    class OwnCache(KVCache):  # type: ignore[misc]
+        """A model's own, as some have."""
+
+    model = model_of("plain")
+    caches = PromptCaches(model)
+    started = caches.begin(PROMPT)
+    for layer in started.cache:
+        layer.__class__ = OwnCache
+    model(mx.array([PROMPT]), cache=started.cache)
+    caches.keep(PROMPT, started.cache)
+    assert not hasattr(mlx_caches, "OwnCache")
+    with pytest.raises(PromptCacheFileError, match="OwnCache"):
+        caches.save(tmp_path / "x.safetensors", PROMPT)
+
+
+def test_other_weights(saved: Path) -> None:
+    with pytest.raises(PromptCacheMismatchError, match="weights") as caught:
+        PromptCaches(fresh_model("plain", seed=1)).load(saved)
+    assert set(caught.value.differs) == {"weights"}
+    assert caught.value.path == str(saved)
+
+
+def test_one_weight_that_moved(saved: Path) -> None:
+    model = fresh_model("plain")
+    assert PromptCaches(model).load(saved) == LONG
+    weight = model.layers[0].mlp.up_proj.weight
+    weight[3, 5], weight[3, 6] = weight[3, 6], weight[3, 5]
+    with pytest.raises(PromptCacheMismatchError):
+        PromptCaches(model).load(saved)
+
+
+def test_another_architecture(saved: Path) -> None:
+    with pytest.raises(PromptCacheMismatchError) as caught:
+        PromptCaches(model_of("default")).load(saved)
+    assert set(caught.value.differs) == {"architecture", "weights"}
+
+
+def test_another_quantization(saved: Path) -> None:
+    model = fresh_model("plain")
+    nn.quantize(model, group_size=64, bits=4)
+    with pytest.raises(PromptCacheMismatchError, match="4 bits in groups of 64") as caught:
+        PromptCaches(model).load(saved)
+    assert {"quantization", "weights"} <= set(caught.value.differs)
+    assert "architecture" not in caught.value.differs
+
+
+def test_an_adapter(saved: Path, tmp_path: Path) -> None:
+    model = fresh_model("plain")
+    config = {"rank": 2, "scale": 2.0, "dropout": 0.0}
+    linear_to_lora_layers(model, 1, config)
+    # It changes nothing yet, but it is another model.
+    with pytest.raises(PromptCacheMismatchError) as caught:
+        PromptCaches(model).load(saved)
+    assert "adapter" in caught.value.differs
+    path = tmp_path / "adapted.safetensors"
+    caches = PromptCaches(model)
+    ask(caches, model, PROMPT)
+    caches.save(path, PROMPT)
+    assert PromptCaches(model).load(path) == LONG
+    for name, module in model.named_modules():
+        if name.endswith("q_proj") and hasattr(module, "scale"):
+            module.scale = 3.0
+    with pytest.raises(PromptCacheMismatchError) as caught:
+        PromptCaches(model).load(path)
+    assert set(caught.value.differs) == {"adapter"}
+
+
+def test_another_version_of_mlx_lm(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity_module.mlx_lm, "__version__", "0.0.1")
+    with pytest.raises(PromptCacheMismatchError, match=r"here 0\.0\.1") as caught:
+        PromptCaches(model_of("plain")).load(saved)
+    assert set(caught.value.differs) == {"mlx_lm"}
+
+
+def test_models_in_memory_are_told_apart_in_every_process() -> None:
+    program = (
+        "from cached_models import model_of\n"
+        "from proxy_engine.prompt_cache import ModelIdentity\n"
+        "print(ModelIdentity.of(model_of('chunked')).to_dict())"
+    )
+    path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "7"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert ran.stdout.strip() == str(ModelIdentity.of(model_of("chunked")).to_dict())
+
+
+def test_a_file_that_exceeds_the_bound(saved: Path) -> None:
+    with pytest.raises(PromptCacheFileError, match="more than may be kept"):
+        PromptCaches(model_of("plain"), CacheOptions(max_bytes=1000)).load(saved)
+
+
+def test_damaged_files_are_refused(saved: Path) -> None:
+    whole = saved.read_bytes()
+    caches = PromptCaches(model_of("plain"))
+    random = np.random.default_rng(0)
+    cases = [b"", whole[:5], whole[:8], whole[:100], whole[:-1], whole[: len(whole) // 2]]
+    cases += [whole + b"x", bytes(8) + whole[8:], b"\xff" * 8 + whole[8:], bytes(len(whole))]
+    places = random.choice(len(whole), 150, replace=False)
+    header = int.from_bytes(whole[:8], "little")
+    for place in (*places, *random.choice(header, 150, replace=False) + 8):
+        cases.append(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for damaged in cases:
+        saved.write_bytes(damaged)
+        with pytest.raises(PromptCacheFileError) as caught:
+            caches.load(saved)
+        assert type(caught.value) is PromptCacheFileError
+    assert len(caches) == 0
+    saved.write_bytes(whole)
+    assert caches.load(saved) == LONG
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    model = model_of("plain")
+    caches = PromptCaches(model)
+    path = tmp_path / "other.safetensors"
+    for write in (
+        lambda: mx.save_safetensors(str(path), {"a": mx.zeros(3)}),
+        lambda: save_prompt_cache(str(path), caches.begin([1]).cache, {"model": "mine"}),
+        lambda: path.write_text(json.dumps({"a": 1}) * 100),
+        lambda: path.write_bytes((2).to_bytes(8, "little") + b"[]"),
+        lambda: path.write_bytes((200_000).to_bytes(8, "little") + b"[" * 200_000),
+    ):
+        write()
+        with pytest.raises(PromptCacheFileError, match="is no prompt cache"):
+            caches.load(path)
+
+
+def test_a_file_that_holds_something_else_is_refused(saved: Path) -> None:
+    """With the right facts and a right digest, but other layers."""
+    model = model_of("plain")
+    own = PromptCaches(model)
+    started = own.begin(PROMPT)
+    model(mx.array([PROMPT]), cache=started.cache)
+    own.keep(PROMPT, started.cache[:1])
+    own.save(saved, PROMPT)
+    with pytest.raises(PromptCacheFileError, match="of such a model"):
+        PromptCaches(model).load(saved)

@@ -1,0 +1,42 @@
+"""What may be asked of the caches."""
+
+from __future__ import annotations
+
+import pytest
+from mlx_lm.generate import DEFAULT_QUANTIZED_KV_START
+
+from proxy_engine import InvalidOptionError
+from proxy_engine.prompt_cache import CacheOptions
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("max_kv_size", 4),
+        ("max_kv_size", True),
+        ("max_kv_size", 8.0),
+        ("kv_bits", 7),
+        ("kv_bits", 0),
+        ("kv_bits", "8"),
+        ("kv_group_size", 48),
+        ("kv_group_size", None),
+        ("quantized_kv_start", -1),
+        ("max_bytes", -1),
+        ("max_bytes", None),
+        ("max_checkpoints", -1),
+    ],
+)
+def test_values_out_of_range_are_refused(option: str, value: object) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        CacheOptions(**{option: value})  # type: ignore[arg-type]
+    assert caught.value.option == option
+
+
+def test_a_rotating_cache_cannot_be_quantized() -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        CacheOptions(max_kv_size=100, kv_bits=8)
+    assert caught.value.option == "kv_bits"
+
+
+def test_quantization_starts_where_mlx_lm_starts_it() -> None:
+    assert CacheOptions().quantized_kv_start == DEFAULT_QUANTIZED_KV_START

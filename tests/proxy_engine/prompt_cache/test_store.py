@@ -1,0 +1,164 @@
+"""Which text serves for which, and which is given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine.prompt_cache.store import Entry, Store, common_prefix, token_array
+
+UNBOUNDED = 1 << 40
+texts = st.lists(st.integers(0, 2), min_size=1, max_size=7)
+
+
+@dataclass
+class Layer:
+    """What the store looks at."""
+
+    nbytes: int = 100
+    offset: int = 0
+    trimmable: bool = True
+
+    def is_trimmable(self) -> bool:
+        return self.trimmable
+
+
+def entry(token_ids: list[int], *, nbytes: int = 100, can_be_cut: bool = True) -> Entry:
+    return Entry.of(token_array(token_ids), [Layer(nbytes, trimmable=can_be_cut)])
+
+
+def shared(left: list[int], right: list[int]) -> int:
+    count = 0
+    while count < min(len(left), len(right)) and left[count] == right[count]:
+        count += 1
+    return count
+
+
+@given(texts, texts)
+def test_common_prefix(left: list[int], right: list[int]) -> None:
+    assert common_prefix(token_array(left), token_array(right)) == shared(left, right)
+
+
+def test_common_prefix_of_nothing() -> None:
+    assert common_prefix(token_array([]), token_array([1])) == 0
+
+
+@given(st.lists(st.tuples(texts, st.booleans()), max_size=6), texts)
+def test_without_a_bound_the_longest_prefix_of_all_is_found(
+    added: list[tuple[list[int], bool]], wanted: list[int]
+) -> None:
+    store = Store(UNBOUNDED)
+    for token_ids, can_be_cut in added:
+        store.add(entry(token_ids, can_be_cut=can_be_cut))
+    longest = max(
+        (
+            shared(ids, wanted)
+            for ids, can_be_cut in added
+            if can_be_cut or shared(ids, wanted) == len(ids)
+        ),
+        default=0,
+    )
+    found = store.find(token_array(wanted))
+    assert (0 if found is None else found[1]) == longest
+    assert store.covers(token_array(wanted)) == (longest == len(wanted))
+    if found is not None:
+        assert shared(found[0].token_ids.tolist(), wanted) == longest
+
+
+@given(
+    st.lists(st.tuples(texts, st.booleans(), st.integers(0, 300)), max_size=12),
+    st.integers(0, 700),
+)
+def test_the_bound_is_kept_and_the_latest_is_there(
+    added: list[tuple[list[int], bool, int]], most: int
+) -> None:
+    store = Store(most)
+    for token_ids, can_be_cut, nbytes in added:
+        own = entry(token_ids, nbytes=nbytes, can_be_cut=can_be_cut)
+        store.add(own)
+        assert store.nbytes <= most
+        assert (store.nbytes == 0) == (len(store) == 0)
+        if own.nbytes <= most:
+            assert store.covers(token_array(token_ids))
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    store = Store(3 * entry([1, 1]).nbytes)
+    for first in (1, 2, 3):
+        store.add(entry([first, 1]))
+    assert store.find(token_array([1, 1, 1])) is not None
+    store.add(entry([4, 1]))
+    assert store.find(token_array([2, 1])) is None
+    assert all(store.find(token_array([first, 1])) for first in (1, 3, 4))
+
+
+def test_looking_whether_it_is_covered_is_no_use() -> None:
+    store = Store(2 * entry([1]).nbytes)
+    store.add(entry([1]))
+    store.add(entry([2]))
+    assert store.covers(token_array([1]))
+    store.add(entry([3]))
+    assert not store.covers(token_array([1]))
+
+
+def test_what_is_too_large_displaces_nothing() -> None:
+    store = Store(1000)
+    store.add(entry([1, 2]))
+    assert not store.add(entry([3, 4], nbytes=1000))
+    assert len(store) == 1
+    assert store.covers(token_array([1, 2]))
+
+
+def test_a_text_that_can_be_cut_takes_the_place_of_its_prefixes() -> None:
+    store = Store(UNBOUNDED)
+    store.add(entry([1]))
+    store.add(entry([1, 2], can_be_cut=False))
+    store.add(entry([1, 2, 3]))
+    assert len(store) == 1
+    assert not store.add(entry([1, 2]))
+    assert len(store) == 1
+    assert store.nbytes == entry([1, 2, 3]).nbytes
+
+
+def test_checkpoints_stay_beside_what_follows_them() -> None:
+    store = Store(UNBOUNDED)
+    for length in (1, 2, 3):
+        assert store.add(entry([1, 2, 3][:length], can_be_cut=False))
+    assert not store.add(entry([1, 2], can_be_cut=False))
+    assert len(store) == 3
+
+
+def test_what_conversations_begin_with_outlives_one_of_them() -> None:
+    size = entry([0] * 5, can_be_cut=False).nbytes
+    store = Store(3 * size)
+    text = [7]
+    store.add(entry(text, can_be_cut=False))
+    for turn in range(8):
+        text.append(turn % 2)
+        found = store.find(token_array(text))
+        assert found is not None
+        assert found[1] == len(text) - 1
+        store.add(entry(text, can_be_cut=False, nbytes=100 - 4 * len(text)))
+    assert store.covers(token_array([7]))
+
+
+def test_the_number_of_texts_is_bounded() -> None:
+    store = Store(UNBOUNDED)
+    for number in range(1100):
+        store.add(entry([number, 1]))
+    assert len(store) == 1000
+    assert store.nbytes == 1000 * entry([1, 1]).nbytes
+    assert not store.covers(token_array([99, 1]))
+    assert store.covers(token_array([100, 1]))
+
+
+def test_clear() -> None:
+    store = Store(UNBOUNDED)
+    store.add(entry([1, 2]))
+    store.clear()
+    assert len(store) == store.nbytes == 0
+    assert store.find(np.array([1, 2], dtype=np.int32)) is None
+    assert not store.add(entry([]))
