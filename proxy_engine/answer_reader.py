@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from state_machines.root import Marker, Part, Piece, SubState, Text
 from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, CallText
 
 from .content import ToolCall
+from .errors import OutputValidationError
 from .events import (
     Event,
     PartialValue,
@@ -44,6 +46,8 @@ class _Call:
     text: list[str] = field(default_factory=list)
     arguments: Arguments | None = None
     written: list[str] = field(default_factory=list)
+    end: str = ""
+    is_whole: bool = False
 
 
 class AnswerReader:
@@ -60,13 +64,16 @@ class AnswerReader:
         self._segments: list[tuple[Part, list[str]]] = []
         self._call: _Call | None = None
         self._value: PartialJson | None = None
-        self._ids: set[str] = set()
         self.calls: list[ToolCall] = []
         self.values: list[tuple[SubState, str]] = []
         """Sub-states other than tool calls, with what they wrote."""
 
     def read(self, pieces: Sequence[Piece], *, is_last: bool = False) -> list[Event]:
-        """Take pieces, and return what is to be told of them."""
+        """Take pieces, and return what is to be told of them.
+
+        Raises ``OutputValidationError`` for a call that is whole and cannot be read, because it is
+        nested more deeply than Python reads.
+        """
         events: list[Event] = []
         for part, written in pieces:
             events += self._read(part, self._decoded(part, written))
@@ -74,7 +81,7 @@ class AnswerReader:
             left = self._decoder.decode(b"", final=True)
             if left and self._segments:
                 events += self._read(self._segments[-1][0], left)
-            events += self._end_call()
+            events += self._end_call(may_be_cut=True)
             events += self._end_value()
         return events
 
@@ -128,8 +135,12 @@ class AnswerReader:
                 call.id_text += text
         elif isinstance(part, Arguments):
             yield from self._arguments(_of(call), part, text)
-        elif isinstance(part, CallText | CallEnd):
+        elif isinstance(part, CallText):
             _of(call).text.append(text)
+        elif isinstance(part, CallEnd):
+            _of(call).text.append(text)
+            _of(call).end += text
+            _of(call).is_whole = _of(call).end == part.text
         elif isinstance(part, Marker):
             yield from self._end_call()
         elif isinstance(part, Text):
@@ -143,11 +154,7 @@ class AnswerReader:
         if call.arguments is None:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
-            call.id = written or self._new_id(call.name, call.index)
-            if call.id in self._ids:
-                # Models count, and miscount.
-                call.id = f"{call.id}-{call.index}"
-            self._ids.add(call.id)
+            call.id = self._unique_id(call, written)
             yield ToolCallStarted(segment=CALL, index=call.index, id=call.id, name=call.name)
         call.text.append(text)
         call.written.append(text)
@@ -155,15 +162,31 @@ class AnswerReader:
         if text and part.notation is JSON:
             yield ToolCallDelta(segment=CALL, index=call.index, id=call.id, arguments=text)
 
-    def _end_call(self) -> Iterator[Event]:
+    def _unique_id(self, call: _Call, written: str | None) -> str:
+        """Return the id that the model has written, unless another call has it."""
+        taken = {other.id for other in self.calls}
+        ids = (self._new_id(call.name, number) for number in itertools.count(call.index))
+        return next(
+            id for id in itertools.chain([written] if written else [], ids) if id not in taken
+        )
+
+    def _end_call(self, *, may_be_cut: bool = False) -> Iterator[Event]:
         call, self._call = self._call, None
         if call is None or call.arguments is None:
             return
-        try:
-            arguments = call.arguments.parse("".join(call.written))
-        except ValueError:
-            # Only where the output was cut off within the arguments.
+        may_be_cut = may_be_cut and not call.is_whole
+        # Of all notations, only JSON tells by itself where it is over.
+        if may_be_cut and call.arguments.notation is not JSON:
             return
+        written = "".join(call.written)
+        try:
+            arguments = call.arguments.parse(written)
+        except ValueError as error:
+            if may_be_cut:
+                return
+            raise OutputValidationError(
+                f"the arguments of the call of {call.name!r} cannot be read: {error}", text=written
+            ) from error
         if call.arguments.notation is not JSON:
             text = json.dumps(arguments, ensure_ascii=False)
             yield ToolCallDelta(segment=CALL, index=call.index, id=call.id, arguments=text)

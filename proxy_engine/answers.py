@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from state_machines import StateMachine, Vocabulary
+from state_machines import SchemaError, StateMachine, Vocabulary
 from state_machines.answer import TEXT, Calls, Reasoning, compose_answer
 from state_machines.root import Part, RootStateMachine, Structured, Text
 from state_machines.tools import Delimiters, ToolFormat, ToolSignature
@@ -16,7 +17,7 @@ from state_machines.tools.tool_format import NO_DELIMITERS
 
 from .options import GenerationOptions, ReasoningOptions
 from .response_format import ResponseFormat
-from .tools import ToolChoice
+from .tools import ToolChoice, tool_schema_errors
 
 __all__ = ["STRUCTURED", "Answer", "AnswerCompiler"]
 
@@ -77,26 +78,34 @@ class AnswerCompiler:
         options: GenerationOptions,
         *,
         has_tools: bool,
-        is_reasoning_open: bool,
+        open_reasoning: Delimiters | None,
     ) -> Answer:
         """Return what may be answered.
 
         ``has_tools``: the prompt names tools, whether they may be called or not.
-        ``is_reasoning_open``: the prompt ends with the marker that begins reasoning.
+        ``open_reasoning``: the prompt ends within reasoning between these.
 
         Raises ``CompositionError``, ``MarkerError``, ``ToolNameError``, ``ToolSchemaError``.
         """
         thinks = self.thinks(response, choice, options)
-        reasoning = self._reasoning_of(options, thinks=thinks, is_open=is_reasoning_open)
+        reasoning = self._reasoning_of(options, thinks=thinks, opened=open_reasoning)
         dialect = self._dialect if has_tools or self._dialect.answer != NO_DELIMITERS else None
-        if reasoning is None and dialect is None and response.part is None:
+        unwanted = self._unwanted(options)
+        is_plain = reasoning is None and dialect is None and response.part is None
+        if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
             part = _FREE if response.machine is None else _structured(response)
             return Answer(response.machine, part, response, self._dialect.new_id)
-        key = self._key(response, choice, options, reasoning, dialect)
+        key = self._key(response, choice, options, reasoning, dialect, unwanted)
         machine = self._machine(
-            key, response, lambda: self._compose(response, choice, options, reasoning, dialect)
+            key,
+            response,
+            lambda: self._compose(response, choice, options, reasoning, dialect, unwanted),
         )
         return Answer(machine, None, response, self._dialect.new_id)
+
+    def delimiters(self, options: GenerationOptions) -> tuple[Delimiters, ...]:
+        """What may delimit reasoning in a prompt: the caller's own markers, the model's."""
+        return tuple(filter(None, (_own_delimiters(options), self._reasoning)))
 
     def _compose(
         self,
@@ -105,6 +114,7 @@ class AnswerCompiler:
         options: GenerationOptions,
         reasoning: Reasoning | None,
         dialect: ToolFormat | None,
+        unwanted: tuple[str, ...],
     ) -> RootStateMachine:
         content = response.part
         if content is None and response.machine is not None:
@@ -119,19 +129,28 @@ class AnswerCompiler:
                 least=0 if choice.may_answer else 1,
                 most=_most_calls(choice, options),
             )
-        part = compose_answer(content, calls=calls, reasoning=reasoning, dialect=dialect)
-        return RootStateMachine(part, self._vocabulary)
+        with _naming_tools(choice):
+            part = compose_answer(
+                content, calls=calls, reasoning=reasoning, dialect=dialect, excluding=unwanted
+            )
+            return RootStateMachine(part, self._vocabulary)
+
+    def _unwanted(self, options: GenerationOptions) -> tuple[str, ...]:
+        """Return the markers that a model that must not reason could begin to do so with."""
+        if options.reasoning is not False or self._reasoning is None:
+            return ()
+        return tuple(filter(None, (self._reasoning.begin, self._reasoning.end)))
 
     def _reasoning_of(
-        self, options: GenerationOptions, *, thinks: bool, is_open: bool
+        self, options: GenerationOptions, *, thinks: bool, opened: Delimiters | None
     ) -> Reasoning | None:
         given = options.reasoning
         own = ReasoningOptions(is_required=given is True)
         if isinstance(given, ReasoningOptions):
             own = given
-        delimiters = self._reasoning
-        if own.begin is not None and own.end is not None:
-            delimiters = Delimiters(own.begin, own.end)
+        # What the prompt has opened can be closed in one way only.
+        delimiters = opened or _own_delimiters(options) or self._reasoning
+        is_open = opened is not None
         if is_open and given is False:
             # The model's template leaves no other way than to close it at once.
             own = ReasoningOptions(most=0)
@@ -156,6 +175,7 @@ class AnswerCompiler:
         options: GenerationOptions,
         reasoning: Reasoning | None,
         dialect: ToolFormat | None,
+        unwanted: tuple[str, ...],
     ) -> Hashable:
         tools = [[tool.name, tool.arguments_schema] for tool in choice.tools]
         return (
@@ -166,6 +186,7 @@ class AnswerCompiler:
             _most_calls(choice, options),
             reasoning,
             None if dialect is None else dialect.name,
+            unwanted,
         )
 
     def _machine(
@@ -186,6 +207,35 @@ def _most_calls(choice: ToolChoice, options: GenerationOptions) -> int:
     # Who names a tool wants that call.
     is_one = choice.mode == "named" or not options.parallel_tool_calls
     return 1 if is_one else options.max_tool_calls
+
+
+def _own_delimiters(options: GenerationOptions) -> Delimiters | None:
+    given = options.reasoning
+    if not isinstance(given, ReasoningOptions) or given.begin is None or given.end is None:
+        return None
+    return Delimiters(given.begin, given.end)
+
+
+def _is_limited(options: GenerationOptions) -> bool:
+    """Whether free text may be ended before the model ends it, which takes a matcher."""
+    state = options.states.get(TEXT)
+    return state is not None and state.max_tokens is not None
+
+
+@contextmanager
+def _naming_tools(choice: ToolChoice) -> Iterator[None]:
+    """Within, an error of a tool's schema becomes a ``ToolSchemaError``."""
+    try:
+        yield
+        return
+    except SchemaError as error:
+        tool = next((tool for tool in choice.tools if tool.name == error.tool), None)
+        if tool is None:
+            raise
+        # The cause says the same of the schema alone.
+        refusal = error.__cause__ if isinstance(error.__cause__, SchemaError) else error
+    with tool_schema_errors(tool):
+        raise refusal
 
 
 def _structured(response: ResponseFormat) -> Structured:

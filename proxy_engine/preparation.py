@@ -48,8 +48,7 @@ class Preparation:
         self._tool_text = tool_text_of(dialect)
         # The model's template speaks of calls in the model's own format.
         self._has_native_tools = dialect == format_of(loaded.tokenizer)
-        self._reasoning = reasoning_of(loaded.tokenizer, dialect)
-        self._answers = AnswerCompiler(vocabulary, dialect, self._reasoning)
+        self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
         self._tokenizer_lock = tokenizer_lock
 
     def request(
@@ -76,11 +75,11 @@ class Preparation:
                 tool_text=self._tool_text,
                 native_tools=self._has_native_tools,
             )
-            is_reasoning = self._reasoning is not None and is_open(
-                tokenizer, prompt_ids, self._reasoning
-            )
+            markers = self._answers.delimiters(options)
+            opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
+            open_reasoning = next(opened, None)
         answer = self._answers.compile(
-            response, choice, options, has_tools=bool(known_tools), is_reasoning_open=is_reasoning
+            response, choice, options, has_tools=bool(known_tools), open_reasoning=open_reasoning
         )
         room = self._room(len(prompt_ids), options.max_tokens)
         if answer.machine is not None:

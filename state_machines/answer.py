@@ -71,16 +71,19 @@ def compose_answer(
     calls: Calls | None = None,
     reasoning: Reasoning | None = None,
     dialect: ToolFormat | None = None,
+    excluding: Several[str] = (),
 ) -> Part:
     """Return the parts of an answer.
 
     ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``least`` of one or more
     leave no room for it. ``dialect`` is the format of the model's family, whether there are calls
     or not: its markers are kept out of free text, and where it has some around answers these are
-    written. Raises :class:`~state_machines.errors.CompositionError`.
+    written. ``excluding`` are more texts that have no place in free text. Raises
+    :class:`~state_machines.errors.CompositionError`.
     """
     dialect = dialect or (calls.format if calls is not None else None)
-    rest = _answer(content, calls, reasoning, dialect)
+    without = dict.fromkeys((*excluding, *_foreign(reasoning, dialect)))
+    rest = _answer(content, calls, dialect, tuple(without))
     if dialect is not None and dialect.finish:
         rest = Sequence(rest, Marker(TEXT, dialect.finish))
     if reasoning is None:
@@ -105,12 +108,13 @@ def compose_answer(
 def _answer(
     content: Part | None,
     calls: Calls | None,
-    reasoning: Reasoning | None,
     dialect: ToolFormat | None,
+    without: tuple[str, ...],
 ) -> Part:
-    without = tuple(dict.fromkeys(_foreign(reasoning, dialect)))
     if content is None:
-        content = Text(TEXT, excluding=without)
+        content = Text(TEXT)
+    if isinstance(content, Text):
+        content = replace(content, excluding=tuple(dict.fromkeys((*content.excluding, *without))))
     answer = _delimited(content, dialect.answer if dialect is not None else NO_DELIMITERS)
     if calls is None:
         return answer
@@ -120,7 +124,8 @@ def _answer(
         return Choice(answer, calls.part(1))
     preamble, joint = calls.format.preamble, calls.format.joint
     if calls.format.answer == NO_DELIMITERS and preamble == NO_DELIMITERS:
-        free = replace(content, excluding=tuple(t for t in without if t != calls.format.start))
+        start = calls.format.start
+        free = replace(content, excluding=tuple(t for t in content.excluding if t != start))
         return Sequence(free, calls.part(0))
     before = [_delimited(content, preamble), *([Marker(TEXT, joint)] if joint else [])]
     return Choice(answer, Sequence(Optional(Sequence(*before)), calls.part(1)))

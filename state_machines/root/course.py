@@ -7,6 +7,7 @@ what follows the same ones (:mod:`state_machines.root.attribution`).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -27,6 +28,9 @@ _SPECIAL_MARK = b"\xff"
 
 MAX_EXPLORED = 2000
 """Places that are looked at before an answer begins."""
+
+# Not by identity: nodes may outlive the course they were made for, and its memory is used again.
+_serial_numbers = itertools.count()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,6 +69,7 @@ class Course:
         self.start = self._places.start
         self._ways: dict[tuple[Place, bool], tuple[Way, ...]] = {}
         self._nodes: dict[tuple[Place, bool], Node] = {}
+        self._number = next(_serial_numbers)
         self._explore()
 
     def ways(self, place: Place, is_after_text: bool = False) -> tuple[Way, ...]:
@@ -88,7 +93,7 @@ class Course:
         if node is None:
             # By reference, since a loop without bound comes back to its places.
             node = self._nodes[place, is_after_text] = reference(
-                ("Place", id(self), id(place), is_after_text),
+                ("Place", self._number, id(place), is_after_text),
                 lambda: self._make_node(place, is_after_text),
                 nullable=self.nothing(place) is not None,
             )

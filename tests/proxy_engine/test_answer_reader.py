@@ -11,6 +11,7 @@ import pytest
 from call_walks import a_word
 
 from proxy_engine.answer_reader import AnswerReader
+from proxy_engine.errors import OutputValidationError
 from proxy_engine.events import (
     Event,
     PartialValue,
@@ -208,6 +209,53 @@ def test_a_call_that_was_cut_off_is_none() -> None:
         ToolCallStarted
     ]
     assert reader.calls == []
+
+
+def test_half_of_the_arguments_is_no_call() -> None:
+    """Tags, and Python's keywords, could be over after each argument."""
+    for name, written in (
+        ("lfm2", '<|tool_call_start|>[get(city="Rome"'),
+        ("glm4_5", "<tool_call>get\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n"),
+    ):
+        entry = FORMATS[name]
+        vocabulary = vocabulary_of(entry)
+        matcher = machine_of(entry, vocabulary, is_structured=False).matcher(vocabulary)
+        reader = AnswerReader(new_id=entry.new_id)
+        form = speller(vocabulary.special_tokens)(written)
+        events = []
+        for token in tokens_of(form, vocabulary, Random(0)):
+            matcher.advance(token)
+            events += reader.read(matcher.take_pieces())
+        events += reader.read(matcher.take_pieces(is_last=True), is_last=True)
+        assert [type(event) for event in events] == [ToolCallStarted]
+        assert reader.calls == []
+
+
+def test_a_call_that_cannot_be_read_is_an_error() -> None:
+    entry = FORMATS["hermes"]
+    lists = {"type": "array", "items": {"$ref": "#/properties/deep"}, "maxItems": 1}
+    tool = ToolSignature("dig", {"type": "object", "properties": {"deep": lists}})
+    part = compose_answer(calls=Calls(format=entry, tools=[tool], least=1))
+    deep = "[" * 2000 + "]" * 2000
+    reader = AnswerReader(new_id=entry.new_id)
+    written = f'<tool_call>\n{{"name": "dig", "arguments": {{"deep": {deep}}}}}\n</tool_call>'
+    pieces = RootStateMachine(part).pieces(written)
+    assert pieces
+    with pytest.raises(OutputValidationError, match="dig") as caught:
+        reader.read(pieces, is_last=True)
+    assert deep in caught.value.text
+
+
+def test_ids_that_a_model_repeats_are_told_apart() -> None:
+    entry = FORMATS["kimi_k2"]
+    part = compose_answer(calls=Calls(format=entry, tools=TOOLS, least=1))
+    call = "<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    reader = AnswerReader(new_id=entry.new_id)
+    events = reader.read(
+        RootStateMachine(part).pieces(f"{entry.start}{call * 3}{entry.end}"), is_last=True
+    )
+    check_calls(reader, events)
+    assert [call.id for call in reader.calls] == [f"functions.now:{n}" for n in range(3)]
 
 
 def test_pieces_of_one_part_are_one_segment() -> None:

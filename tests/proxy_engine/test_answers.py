@@ -27,17 +27,23 @@ from proxy_engine import (
     ToolCallDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolChoice,
+    ToolSchemaError,
 )
+from proxy_engine.answers import AnswerCompiler
+from proxy_engine.response_format import ResponseFormatCompiler
 from samplers import SamplingParameters
 from state_machines import (
     ChoiceStateMachine,
     CompositionError,
+    InvalidSchemaError,
     JsonSchemaStateMachine,
     RegexStateMachine,
     SchemaError,
     StateMachine,
 )
 from state_machines.root import Choice, Marker, Optional, Sequence, Structured, SubState, Text
+from state_machines.tools import FORMATS, Delimiters
 
 CITY = {
     "type": "object",
@@ -389,3 +395,64 @@ def test_refused_schemas_name_tool_and_pointer(roomy_engine: InferenceEngine) ->
     assert "strange" in str(caught.value)
     assert caught.value.tool == "strange"
     assert caught.value.pointer == "/properties/a/pattern"
+
+
+def test_the_refusal_of_a_tools_schema_is_one_of_tools(roomy_engine: InferenceEngine) -> None:
+    with pytest.raises(ToolSchemaError) as caught:
+        roomy_engine.generate("x", tools=[*TOOLS, tool("odd", {"properties": {"a": {"type": 1}}})])
+    assert (caught.value.tool, caught.value.pointer) == ("odd", "/properties/a/type")
+    assert isinstance(caught.value.__cause__, InvalidSchemaError)
+
+
+def test_a_text_that_stands_alone_has_its_limit(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate(
+        "x",
+        states={"text": StateOptions(max_tokens=5)},
+        max_tokens=40,
+        logit_bias=without_end(roomy_engine),
+    )
+    assert result.usage.completion_tokens <= 6
+
+
+def test_what_a_text_excludes_it_excludes_beside_tools(roomy_engine: InferenceEngine) -> None:
+    letters = tuple(set(map(chr, range(ord("!"), 127))) - set("<tool_call>"))
+    result = roomy_engine.generate(
+        "x",
+        response_format=Text("text", least=8, most=8, excluding=letters),
+        tools=TOOLS,
+        temperature=1.0,
+        max_tokens=300,
+        seed=0,
+    )
+    assert not set(result.text) & set(letters)
+
+
+def answer_of(
+    engine: InferenceEngine, *, opened: Delimiters | None = None, **options: Any
+) -> StateMachine | None:
+    """What a model with markers for reasoning may answer in free text."""
+    known = AnswerCompiler(engine.vocabulary, FORMATS["hermes"], Delimiters("<think>", "</think>"))
+    return known.compile(
+        ResponseFormatCompiler().compile(None),
+        ToolChoice.of(None, ()),
+        GenerationOptions(**options),
+        has_tools=False,
+        open_reasoning=opened,
+    ).machine
+
+
+def test_who_must_not_reason_cannot_begin_to(tiny_engine: InferenceEngine) -> None:
+    machine = answer_of(tiny_engine, reasoning=False)
+    assert machine is not None
+    assert machine.matches("two < three")
+    assert not machine.matches("<think>so</think>two")
+    assert not machine.matches("so</think>two")
+
+
+def test_reasoning_ends_as_the_prompt_began_it(tiny_engine: InferenceEngine) -> None:
+    own = ReasoningOptions(begin="[", end="]")
+    for opened in (Delimiters("<think>", "</think>"), Delimiters("[", "]")):
+        machine = answer_of(tiny_engine, opened=opened, reasoning=own)
+        assert machine is not None
+        assert machine.matches(f"so{opened.end}two")
+        assert not machine.matches("so")

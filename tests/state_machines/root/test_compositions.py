@@ -294,3 +294,19 @@ def test_a_bounded_text_does_not_hold_on_to_its_states(vocabulary: Vocabulary) -
         matcher.take_pieces()
     collect()
     assert early() is None
+
+
+def test_an_answer_is_not_mistaken_for_one_that_is_forgotten() -> None:
+    """States outlive their machine where a cache holds them; its memory is used again."""
+
+    def machine_of(word: str) -> RootStateMachine:
+        return RootStateMachine(Loop(regex("word", word, begin="(", end=")")))
+
+    held = []
+    for index in range(200):
+        word = f"w{index % 50}"
+        machine = machine_of(word)
+        assert machine.matches(f"({word})({word})")
+        held.append(machine.start.after(f"({word})({word})(".encode()))
+        del machine
+        collect(0)
