@@ -39,7 +39,7 @@ class Completion:
         trie = MaskStore.of(vocabulary).trie
         self._cutter = Cutter(trie)
         self._least = LeastWords(self._cutter)
-        self._search = Search(trie, self._estimate)
+        self._search = Search(trie, self._estimate, lambda state: self._least.ending(state).flat)
         self._outcomes = Outcomes(vocabulary, trie)
         self._found: RecentWeak[Node, tuple[int, ...]] = RecentWeak(MAX_FOUND)
         self._shortest: RecentWeak[Node, tuple[int, Shortest]] = RecentWeak(MAX_FOUND)

@@ -7,13 +7,15 @@ that leave it by what they write beyond, and only what is left is looked at by i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.errors import GrammarBudgetError
-from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.capture import Captured
+from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.masks.automaton import Automaton, states_at_vertices
@@ -29,8 +31,8 @@ Mask = npt.NDArray[np.bool_]
 FEW = 2048
 """Tokens up to which each is looked at."""
 
-MANY = 4096
-"""Tokens beyond which those that are in no group are left out."""
+MANY = 2048
+"""Tokens beyond which the longest of those that are in no group are left out."""
 
 MAX_WALKS = 12
 """Lexemes whose walks are kept: an int32 a token each."""
@@ -43,7 +45,7 @@ class _Walk:
     """What a lexeme makes of the tokens; int32, shape (vocabulary size,).
 
     ``after`` is the number of the state among ``nodes``; 0: the lexeme is left. ``depth`` is how
-    many bytes of such a token are still the lexeme's; 0: it does not begin with a word of it.
+    many bytes of a token are the longest word of the lexeme that it begins with; 0: there is none.
     """
 
     __slots__ = ("after", "depth", "nodes", "text")
@@ -59,7 +61,7 @@ class _Walk:
         # Where tokens leave the lexeme: the last vertex on their way where it may end.
         ends = np.array([node.nullable for node in self.nodes], np.bool_)
         exits = np.flatnonzero(ends[states])
-        first, last = trie.end[exits], trie.high[exits]
+        first, last = trie.low[exits], trie.high[exits]
         self.depth = np.zeros(size, np.int32)
         # Vertices are numbered by level, so the deepest is entered last.
         self.depth[trie.ids[stretches(first, last)]] = np.repeat(trie.depth[exits], last - first)
@@ -90,8 +92,10 @@ class Outcomes:
                 found = split(way)
                 if found is not None and found.rest is not None:
                     self._by_lexeme(found, found.rest, near, open_ids, result)
-        ids = np.flatnonzero(open_ids & ~result)
-        self._one_by_one(state, ids[:MANY].tolist(), near, result)
+        ids = np.flatnonzero(open_ids & ~result).tolist()
+        if len(ids) > MANY:
+            ids = sorted(ids, key=lambda token_id: len(self._forms[token_id] or b""))[:MANY]
+        self._one_by_one(state, ids, near, result)
         return result
 
     def _one_by_one(self, state: Node, ids: list[int], near: _Near, result: Mask) -> None:
@@ -113,46 +117,53 @@ class Outcomes:
         self, found: Split, rest: Node, near: _Near, open_ids: Mask, result: Mask
     ) -> None:
         """Enter the tokens that stay in a lexeme or leave it, and strike them off the open ones."""
-        walk = self._walk(sequence(found.before, found.text))
-        inside = walk.after > 0
-        margin = 0
-        if found.captures:
-            margin = CAPTURE_MARGIN
-            if any(capture.then.is_unsure for capture in found.captures):
-                return
-            if any(capture.then.needed("") is not None for capture in found.captures):
-                return
-        suits = np.zeros(len(walk.nodes), np.bool_)
-        for number in np.unique(walk.after[open_ids & inside]).tolist():
-            node = walk.nodes[number]
-            # What ends a captured text is looked at with the text known.
-            if number and not (found.captures and node.nullable):
-                suits[number] = near(sequence(node, rest), margin)
-        suited = suits[walk.after] & open_ids
-        result |= suited
-        if found.captures:
-            ends = np.array([node.nullable for node in walk.nodes], np.bool_)
-            open_ids &= ~(inside & ~ends[walk.after])
+        if any(capture.then.is_unsure for capture in found.captures):
             return
-        leaving = np.flatnonzero(open_ids & (walk.depth > 0) & ~inside)
-        known: dict[bytes, tuple[bool, bool]] = {}
+        walk = self._walk(sequence(found.before, found.text))
+        captured = found.captures[-1] if found.captures else None
+        margin = 0 if captured is None else CAPTURE_MARGIN
+        ends = np.array([node.nullable for node in walk.nodes], np.bool_)
+        walked = walk.after > 0
+        if captured is not None:
+            # Where a captured text ends, more has to be looked at.
+            walked &= ~ends[walk.after]
+        suits = np.zeros(len(walk.nodes), np.bool_)
+        for number in np.unique(walk.after[open_ids & walked]).tolist():
+            suits[number] = near(sequence(walk.nodes[number], rest), margin)
+        result |= suits[walk.after] & open_ids & walked
+        leaving = np.flatnonzero(open_ids & (walk.depth > 0) & ~walked)
+        open_ids &= ~walked
+        if captured is not None and (found.before is not EPSILON or len(found.captures) > 1):
+            return
+        live: dict[bytes, Node] = {}
         for token_id in leaving.tolist():
-            beyond = (self._forms[token_id] or b"")[walk.depth[token_id] :]
-            if beyond not in known:
-                after = rest.after(beyond)
-                known[beyond] = after is not EMPTY, after is not EMPTY and near(after)
-            is_live, is_near = known[beyond]
-            if is_near:
-                result[token_id] = True
-            if is_live:
-                open_ids[token_id] = False
-        open_ids &= ~inside
+            form = self._forms[token_id] or b""
+            depth = walk.depth[token_id]
+            beyond = form[depth:]
+            after = live.get(beyond)
+            if after is None:
+                after = live[beyond] = rest.after(beyond)
+            if after is EMPTY or (captured and _is_exceptional(captured, form[:depth], beyond)):
+                continue
+            open_ids[token_id] = False
+            result[token_id] |= near(after, min(margin, 1))
 
     def _walk(self, text: Node) -> _Walk:
         walk = self._walks.get(text)
         if walk is None:
             walk = self._walks.put(text, _Walk(text, self._trie, len(self._forms)))
         return walk
+
+
+def _is_exceptional(captured: Captured, end: bytes, beyond: bytes) -> bool:
+    """Whether what follows a text may be other than what follows any; ``end`` is its last part."""
+    then = captured.then
+    if then.may_end_another(beyond):
+        return True
+    if not then.has_exceptions:
+        return False
+    word: str = json.loads(b'"' + captured.text + end)
+    return any(other == word for other in then.exceptions(word))
 
 
 class _Near:

@@ -34,12 +34,15 @@ class Shortest:
 class Search:
     """Searches from states to their ends, a token a step. Not safe for threads by itself.
 
-    ``length`` gives an upper bound on the tokens from a state: which of two states is looked at
-    first, and from where on one cannot be better than what is known.
+    ``length`` gives an upper bound on the tokens from a state, by which it is chosen what is looked
+    at first; ``word`` a short text that leads to an end.
     """
 
-    def __init__(self, trie: TokenTrie, length: Callable[[Node], int]) -> None:
+    def __init__(
+        self, trie: TokenTrie, length: Callable[[Node], int], word: Callable[[Node], bytes]
+    ) -> None:
         self._trie = trie
+        self._word = word
         self._length = length
         self._longest = max(1, len(trie.levels) - 2)
         self._is_large = trie.size > MANY_VERTICES
@@ -99,12 +102,19 @@ class Search:
         is_whole = True
         while stack:
             node, vertex = stack.pop()
+            # A text that is remembered leads to as many states as there are tokens.
+            ahead = None
+            if self._is_large and node.fleeting is not None:
+                ahead = (*self._word(node)[:1], ord('"'))
             for byte in bytes_in(node.first_bytes & trie.bytes_below(vertex)):
                 target = node.derivative(byte)
                 if target is EMPTY:
                     continue
                 spent += BYTE_STEPS
                 if self._is_large and target is node:
+                    is_whole = False
+                    continue
+                if ahead is not None and byte not in ahead:
                     is_whole = False
                     continue
                 found: list[int] = []
