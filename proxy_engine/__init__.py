@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         VideoContent,
     )
     from .options import GenerationOptions, ReasoningOptions, StateOptions
+    from .prompt_cache import CacheOptions
     from .results import GenerationResult, Segment, Usage
     from .streams import AsyncEventStream, EventStream
     from .tools import Tool, ToolChoice
@@ -99,6 +100,7 @@ _MODULES = {
         "ToolCallFinished",
         "ToolCallStarted",
     ),
+    "prompt_cache": ("CacheOptions",),
     "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
     "results": ("GenerationResult", "Segment", "Usage"),
     "streams": ("AsyncEventStream", "EventStream"),
@@ -109,6 +111,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "AsyncEventStream",
     "AudioContent",
+    "CacheOptions",
     "Content",
     "EngineClosedError",
     "EngineError",

@@ -27,6 +27,7 @@ from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
 from .preparation import Preparation
 from .progress import Report, to_stderr
+from .prompt_cache import CacheOptions, PromptCaches
 from .prompts import Prompt
 from .request import Emit, Request, run_request
 from .results import GenerationResult
@@ -49,7 +50,7 @@ class InferenceEngine:
     ``cache_vocabulary`` keeps the tokenizer's vocabulary in the user's cache directory, so that
     the next engine with the same one is ready sooner; the last few are kept. ``tool_format`` is the
     way in which the model writes tool calls, or names it, where its tokenizer does not tell (see
-    ``docs/tools.md``).
+    ``docs/tools.md``). ``cache`` says what is kept of prompts that were read, and how.
 
     Requests are run one at a time in the order they come, on a thread of the engine's own.
     Whatever is wrong with a request is raised by the call that makes it, before the model runs.
@@ -69,6 +70,7 @@ class InferenceEngine:
         report: Report = to_stderr,
         cache_vocabulary: bool = True,
         tool_format: str | ToolFormat | None = None,
+        cache: CacheOptions | None = None,
     ) -> None:
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(
@@ -89,6 +91,9 @@ class InferenceEngine:
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
             self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
+            self._caches = self._worker.submit(
+                lambda: PromptCaches(self._loaded.model, cache)
+            ).result()
             # Tokenizers are not safe to call from several threads at once.
             lock = threading.Lock()
             self._forced = ForcedTokens(
@@ -376,13 +381,14 @@ class InferenceEngine:
     def _submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         # Only what the run needs: a queued request must not keep the engine from being collected.
         loaded, vocabulary, worker = self._loaded, self._vocabulary, self._worker
-        forced = self._forced
+        forced, caches = self._forced, self._caches
         return worker.submit(
             lambda: run_request(
                 request,
                 loaded,
                 vocabulary,
                 forced=forced,
+                caches=caches,
                 emit=emit,
                 is_closing=lambda: worker.is_closing,
             )

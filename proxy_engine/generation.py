@@ -14,7 +14,7 @@ likely that some follows, the pass waits for the last token to be read, so that 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -75,8 +75,10 @@ class Decoding:
     the logits, which keeps out ids that are no tokens (``None``: all are). ``next_sampler`` is
     asked before each mask for what chooses the token. ``guard`` sees to it that what the matcher
     admits is complete within ``max_tokens``. ``forced`` cuts text that must come next into tokens;
-    ``None``: everything is sampled. ``cache`` is the model's, and is filled. The first
-    of ``end_token_ids`` is written where the end must come.
+    ``None``: everything is sampled. ``cache`` is the model's, and is filled; it has read
+    ``cached_tokens`` of the prompt already, ``max_kv_size`` bounds it as mlx-lm does, and
+    ``quantize`` is called with it after every pass.
+    The first of ``end_token_ids`` is written where the end must come.
     """
 
     model: Module
@@ -89,11 +91,27 @@ class Decoding:
     usable_tokens: npt.NDArray[np.bool_] | None = None
     guard: Guard | None = None
     forced: ForcedTokens | None = None
+    cached_tokens: int = 0
+    max_kv_size: int | None = None
+    quantize: Callable[[list[Any]], None] | None = None
+    checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
+    """What is to be called when so many tokens of the prompt have been read."""
     timings: Timings = field(default_factory=Timings)
     _tokens: list[int] = field(default_factory=list, init=False)
     _count: int = field(default=0, init=False)
     _masks: DeviceMasks = field(default_factory=DeviceMasks, init=False)
     _expects_forced: bool = field(default=False, init=False)
+    _fed: int = field(default=0, init=False)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Prompt and answer so far."""
+        return self._tokens
+
+    @property
+    def fed(self) -> int:
+        """How many tokens the model has read; one more than there are while it reads ahead."""
+        return self._fed
 
     def run(self, prompt_ids: Sequence[int]) -> Iterator[PromptProgress | Token]:
         """Read the prompt, then generate until an end token, or ``max_tokens`` tokens.
@@ -102,7 +120,7 @@ class Decoding:
         """
         started = time.perf_counter()
         self._tokens = list(prompt_ids)
-        yield from self._prefill(prompt_ids[:-1], len(prompt_ids))
+        yield from self._prefill(prompt_ids[:-1], self.cached_tokens, len(prompt_ids))
         # What must come first is read together with the prompt's last token.
         opening: list[int] = []
         if (yield from self._forced_steps(opening)):
@@ -184,12 +202,13 @@ class Decoding:
 
     def _step_back(self) -> None:
         """Let the model forget the token that was run last, and was not taken."""
+        self._fed -= 1
         if can_trim_prompt_cache(self.cache):
             trim_prompt_cache(self.cache, 1)
             return
         # Rare enough to read everything anew.
-        self.cache[:] = make_prompt_cache(self.model)
-        for _ in self._prefill(self._tokens, len(self._tokens)):
+        self.cache[:] = make_prompt_cache(self.model, self.max_kv_size)
+        for _ in self._prefill(self._tokens, 0, len(self._tokens)):
             pass
 
     def _forced_steps(self, following: list[int]) -> Generator[Token, None, bool]:
@@ -238,22 +257,34 @@ class Decoding:
                 return True
         return False
 
-    def _prefill(self, prompt_ids: Sequence[int], total: int) -> Iterator[PromptProgress]:
-        """Fill the cache with ``prompt_ids``, evaluating after every few tokens.
+    def _prefill(
+        self, token_ids: Sequence[int], start: int, total: int
+    ) -> Iterator[PromptProgress]:
+        """Read tokens from a place on, evaluating after every few of them.
 
         The prompt's last token is left to the first step, which needs its logits.
         """
-        yield PromptProgress(processed=0, total=total)
-        for start in range(0, len(prompt_ids), self.prefill_step_size):
-            chunk = mx.array(list(prompt_ids[start : start + self.prefill_step_size]))
-            self.model(chunk[None], cache=self.cache)
+        yield PromptProgress(processed=start, total=total)
+        stops = sorted(length for length in self.checkpoints if start < length <= len(token_ids))
+        while start < len(token_ids):
+            end = min([start + self.prefill_step_size, len(token_ids), *stops[:1]])
+            self.model(mx.array(list(token_ids[start:end]))[None], cache=self.cache)
             mx.eval([layer.state for layer in self.cache])
+            if self.quantize is not None:
+                self.quantize(self.cache)
             mx.clear_cache()
-            yield PromptProgress(processed=start + chunk.size, total=total)
+            start = self._fed = end
+            if stops[:1] == [end]:
+                self.checkpoints[stops.pop(0)]()
+            yield PromptProgress(processed=end, total=total)
+        self._fed = len(token_ids)
 
     def _forward(self, token_ids: mx.array) -> mx.array:
         """Return the logits after the last of ``token_ids``, shape (1, vocabulary), unevaluated."""
         logits: mx.array = self.model(token_ids[None], cache=self.cache)
+        self._fed += token_ids.size
+        if self.quantize is not None:
+            self.quantize(self.cache)
         return logits[:, -1, :]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -13,7 +15,6 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx_lm.generate import wired_limit
-from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Matcher, Vocabulary
 from state_machines.completion import Guard
@@ -27,6 +28,7 @@ from .forcing import ForcedTokens
 from .generation import Decoding, Token
 from .models.loading import LoadedModel
 from .options import GenerationOptions
+from .prompt_cache import PromptCaches
 from .results import FinishReason, GenerationResult, Usage
 from .steering import Steering
 from .tools import Tool
@@ -51,7 +53,8 @@ class Request:
 
     ``max_tokens`` is what the context leaves of ``options.max_tokens``. ``tools`` are those that
     may be called. ``watches_value``: events tell of structured values while they are written.
-    Setting ``cancelled`` makes a running request stop at its next token.
+    ``boundaries`` are lengths of the prompt up to which others may be the same. Setting
+    ``cancelled`` makes a running request stop at its next token.
     """
 
     prompt_ids: list[int]
@@ -60,6 +63,7 @@ class Request:
     max_tokens: int
     tools: Mapping[str, Tool] = field(default_factory=dict)
     watches_value: bool = False
+    boundaries: tuple[int, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -69,12 +73,13 @@ def run_request(
     vocabulary: Vocabulary,
     *,
     forced: ForcedTokens,
+    caches: PromptCaches,
     emit: Emit,
     is_closing: Callable[[], bool],
 ) -> GenerationResult[Any]:
     """Generate, decode and parse. To be called on the thread that owns the model.
 
-    ``forced`` cuts text that must come into tokens; it remembers what it has cut.
+    ``forced`` cuts text that must come into tokens, ``caches`` hold what was read before.
     A request that is cancelled gives what it has come to. Raises ``OutputValidationError``; and
     ``EngineClosedError`` where ``is_closing`` turned true.
     """
@@ -87,9 +92,10 @@ def run_request(
     is_in_text = False
     forced_tokens = 0
     started = time.perf_counter()
+    began = caches.begin(request.prompt_ids)
     decoding = Decoding(
         loaded.model,
-        make_prompt_cache(loaded.model),
+        began.cache,
         matcher,
         Steering(request.options, matcher, answer.part, guard).next_sampler,
         _ends(loaded, vocabulary),
@@ -98,8 +104,12 @@ def run_request(
         usable_tokens=_usable_tokens(vocabulary),
         guard=guard,
         forced=forced if request.options.forced_tokens else None,
+        cached_tokens=began.cached_tokens,
+        max_kv_size=caches.options.max_kv_size,
+        quantize=None if caches.options.kv_bits is None else caches.quantize,
+        checkpoints=_checkpoints(request, caches, began.cache),
     )
-    with wired_limit(loaded.model):
+    with wired_limit(loaded.model), _keeping(decoding, caches):
         for step in decoding.run(request.prompt_ids):
             if is_closing():
                 raise EngineClosedError("the engine was closed")
@@ -131,6 +141,7 @@ def run_request(
         usage=Usage(
             prompt_tokens=len(request.prompt_ids),
             completion_tokens=len(token_ids),
+            cached_tokens=began.cached_tokens,
             forced_tokens=forced_tokens,
             prompt_seconds=timings.prompt,
             completion_seconds=time.perf_counter() - started - timings.prompt,
@@ -143,6 +154,25 @@ def run_request(
         tool_calls=tuple(reader.calls),
         segments=reader.segments,
     )
+
+
+def _checkpoints(
+    request: Request, caches: PromptCaches, cache: list[Any]
+) -> dict[int, Callable[[], None]]:
+    """Where a copy of the cache is to be kept while the prompt is read, and how."""
+    lengths = caches.checkpoints(
+        request.prompt_ids, request.boundaries, max_tokens=request.max_tokens
+    )
+    return {
+        length: partial(caches.checkpoint, request.prompt_ids[:length], cache) for length in lengths
+    }
+
+
+@contextmanager
+def _keeping(decoding: Decoding, caches: PromptCaches) -> Iterator[None]:
+    """Keep what the model has read, unless reading it failed."""
+    yield
+    caches.keep(decoding.tokens[: decoding.fed], decoding.cache, run=decoding.fed)
 
 
 def _pieces(

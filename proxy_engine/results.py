@@ -23,6 +23,7 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
 class Usage:
     """Token counts, and seconds of wall-clock time spent on the model.
 
+    ``cached_tokens`` are those of the prompt that an earlier request had read already.
     ``completion_tokens`` counts end tokens too, and ``forced_tokens`` those among them that were
     the only way to go on, and were not sampled. ``prompt_seconds`` is the time until the first
     sampled token, ``completion_seconds`` the time after it: of that, ``mask_seconds`` for masks and
@@ -33,6 +34,7 @@ class Usage:
     completion_tokens: int
     prompt_seconds: float
     completion_seconds: float
+    cached_tokens: int = 0
     forced_tokens: int = 0
     mask_seconds: float = 0.0
     wait_seconds: float = 0.0
@@ -45,7 +47,8 @@ class Usage:
     @property
     def prompt_tokens_per_second(self) -> float:
         """Speed of reading the prompt; 0 where no time was measured."""
-        return self.prompt_tokens / self.prompt_seconds if self.prompt_seconds else 0.0
+        read = self.prompt_tokens - self.cached_tokens
+        return read / self.prompt_seconds if self.prompt_seconds else 0.0
 
     @property
     def completion_tokens_per_second(self) -> float:

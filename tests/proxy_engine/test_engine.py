@@ -17,8 +17,10 @@ from typing import Any
 import jsonschema
 import pydantic
 import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import (
+    CacheOptions,
     EngineClosedError,
     Finished,
     GenerationOptions,
@@ -153,10 +155,10 @@ def test_output_that_a_validator_refuses_is_an_error(tiny_engine: InferenceEngin
     assert json.loads(caught.value.text)["flag"] in (True, False)
 
 
-def test_stream_agrees_with_generate(tiny_engine: InferenceEngine) -> None:
+def test_stream_agrees_with_generate(engine: InferenceEngine) -> None:
     options: Any = {"response_format": PERSON, "temperature": 1.0, "seed": 2}
-    whole = tiny_engine.generate("x" * 50, **options)
-    events = list(tiny_engine.stream("x" * 50, **options, prefill_step_size=20))
+    events = list(engine.stream("x" * 50, **options, prefill_step_size=20))
+    whole = engine.generate("x" * 50, **options)
     *others, last = events
     assert isinstance(last, Finished)
     assert last.result.text == whole.text
@@ -165,6 +167,35 @@ def test_stream_agrees_with_generate(tiny_engine: InferenceEngine) -> None:
     progress = [event.processed for event in others if isinstance(event, PromptProgress)]
     prompt_tokens = whole.usage.prompt_tokens
     assert progress == [*range(0, prompt_tokens - 1, 20), prompt_tokens - 1]
+
+
+def test_what_was_read_is_not_read_again(engine: InferenceEngine) -> None:
+    start = "a long beginning that two conversations share, word for word. "
+    cold = engine.generate(start + "one", response_format=PERSON)
+    assert cold.usage.cached_tokens == 0
+    again = engine.generate(start + "one", response_format=PERSON)
+    assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
+    assert again.token_ids == cold.token_ids
+    other = engine.generate(start + "two", response_format=PERSON)
+    assert len(start) <= other.usage.cached_tokens < other.usage.prompt_tokens
+
+
+def test_without_a_cache_everything_is_read(
+    tiny_model: Any, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    with InferenceEngine(tiny_model, tiny_tokenizer, cache=CacheOptions(max_bytes=0)) as engine:
+        for _ in range(2):
+            assert engine.generate("x", max_tokens=2).usage.cached_tokens == 0
+
+
+def test_a_cancelled_request_leaves_the_cache_right(engine: InferenceEngine) -> None:
+    prompt = "the same prompt, cancelled and not"
+    expected = engine.generate(prompt + "!", max_tokens=30).text
+    for count in range(1, 6):
+        for stopped, event in enumerate(engine.stream(prompt, max_tokens=30)):
+            if stopped > count and isinstance(event, TextDelta):
+                break
+    assert engine.generate(prompt + "!", max_tokens=30).text == expected
 
 
 def test_prefill_step_size_does_not_change_the_output(tiny_engine: InferenceEngine) -> None:
