@@ -219,7 +219,8 @@ class PromptCaches:
 
     def _keep(self, ids: TokenIds, layers: list[Any]) -> int:
         try:
-            evaluate(layers)
+            # A request's last forward pass may still be running, and its answer is ready.
+            evaluate(layers, wait=False)
             kept = len(ids) > 0 and self._store.add(Entry.of(ids, layers))
         except (RuntimeError, ValueError, MemoryError) as error:
             # A request that failed leaves arrays that fail again when they are computed.

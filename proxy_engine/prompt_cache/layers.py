@@ -42,16 +42,16 @@ def copied(layers: Sequence[Any]) -> list[Any]:
     return copy.deepcopy(list(layers))
 
 
-def evaluate(layers: Sequence[Any]) -> None:
+def evaluate(layers: Sequence[Any], *, wait: bool = True) -> None:
     """Compute what is only described, so that nothing keeps what it was computed from.
 
     A recurrent state may be a part of a larger array; it gets memory of its own, and then takes
-    no more than ``nbytes``.
+    no more than ``nbytes``. ``wait=False`` only starts the work, or leaves it to go on.
     """
     for layer in _flat(layers):
         if isinstance(layer, ArraysCache):
             layer.cache = [None if a is None else mx.contiguous(a) for a in layer.cache]
-    mx.eval([layer.state for layer in layers])
+    (mx.eval if wait else mx.async_eval)([layer.state for layer in layers])
 
 
 def nbytes(layers: Sequence[Any]) -> int:

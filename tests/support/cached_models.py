@@ -207,20 +207,22 @@ def ask(
     *,
     count: int = 0,
     boundaries: Sequence[int] = (),
+    step: int = 1000,
 ) -> tuple[int, npt.NDArray[np.float32], list[int]]:
     """A request as an engine's loop runs it, with ``count`` tokens of answer, greedily chosen.
 
-    Returns how many tokens were cached, the logits after the prompt, and the answer. The last
+    The prompt is read in passes of ``step`` tokens. Returns how many tokens were cached, the logits after the prompt, and the answer. The last
     token of the answer is not fed to the model.
     """
     started = caches.begin(prompt_ids)
     cache, done = started.cache, started.cached_tokens
     stops = caches.checkpoints(prompt_ids, boundaries, max_tokens=count)
     for stop in (*(s for s in stops if s > done), len(prompt_ids) - 1):
-        if stop > done:
-            read(model, prompt_ids[done:stop], cache)
+        while done < stop:
+            chunk = prompt_ids[done : min(done + step, stop)]
+            read(model, chunk, cache)
             caches.quantize(cache)
-            done = stop
+            done += len(chunk)
         if stop in stops:
             caches.checkpoint(prompt_ids[:stop], cache)
     logits = first = read(model, prompt_ids[done:], cache)
@@ -230,5 +232,6 @@ def ask(
         answer.append(int(logits.argmax()))
         if index < count - 1:
             logits = read(model, answer[-1:], cache)
-    caches.keep([*prompt_ids, *answer[:-1]], cache)
+    run = len(prompt_ids) + max(count - 1, 0)
+    caches.keep([*prompt_ids, *answer], cache, run=run)
     return started.cached_tokens, first, answer

@@ -119,14 +119,17 @@ def test_what_was_kept_is_not_changed_by_what_is_done_with_it(kind: str) -> None
         max_size=6,
     ),
     st.sampled_from([0, 20_000, 1 << 30]),
+    st.sampled_from([1, 2, 7, 1000]),
 )
 def test_any_requests_in_any_order(
-    kind: str, requests: list[tuple[list[int], int, list[int]]], max_bytes: int
+    kind: str, requests: list[tuple[list[int], int, list[int]]], max_bytes: int, step: int
 ) -> None:
     model = model_of(kind)
     caches = PromptCaches(model, CacheOptions(max_bytes=max_bytes))
     for prompt, count, boundaries in requests:
-        cached, logits, answer = ask(caches, model, prompt, count=count, boundaries=boundaries)
+        cached, logits, answer = ask(
+            caches, model, prompt, count=count, boundaries=boundaries, step=step
+        )
         assert cached < len(prompt)
         assert is_close(logits, cold(model, prompt))
         assert answer == ask(PromptCaches(model), model, prompt, count=count)[2]
@@ -281,7 +284,7 @@ class PromptCachesView(PromptCaches):
     def __init__(self, caches: PromptCaches) -> None:
         vars(self).update(vars(caches))
 
-    def keep(self, token_ids: object, cache: object) -> int:
+    def keep(self, token_ids: object, cache: object, *, run: object = None) -> int:
         return 0
 
     def checkpoint(self, token_ids: object, cache: object) -> None:

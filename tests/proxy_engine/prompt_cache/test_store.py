@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,14 +146,15 @@ def test_what_conversations_begin_with_outlives_one_of_them() -> None:
     assert store.covers(token_array([7]))
 
 
-def test_the_number_of_texts_is_bounded() -> None:
+def test_the_number_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy_engine.prompt_cache.store._MOST_ENTRIES", 10)
     store = Store(UNBOUNDED)
-    for number in range(1100):
+    for number in range(25):
         store.add(entry([number, 1]))
-    assert len(store) == 1000
-    assert store.nbytes == 1000 * entry([1, 1]).nbytes
-    assert not store.covers(token_array([99, 1]))
-    assert store.covers(token_array([100, 1]))
+    assert len(store) == 10
+    assert store.nbytes == 10 * entry([1, 1]).nbytes
+    assert not store.covers(token_array([14, 1]))
+    assert store.covers(token_array([15, 1]))
 
 
 def test_clear() -> None:
