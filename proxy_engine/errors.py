@@ -20,8 +20,8 @@
         │   └── PromptCacheMismatchError    it is another model's, or other options'; ``differs``
         └── EngineClosedError           a request after ``close()``
 
-All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError`` and
-``EngineClosedError`` are raised before any model time is spent.
+All of them but ``ToolArgumentsError``, ``OutputValidationError`` and ``EngineClosedError`` are
+raised before any model time is spent.
 """
 
 from __future__ import annotations
