@@ -65,8 +65,7 @@ class AnswerReader:
         self._call: _Call | None = None
         self._value: PartialJson | None = None
         self.calls: list[ToolCall] = []
-        self.values: list[tuple[SubState, str]] = []
-        """Sub-states other than tool calls, with what they wrote."""
+        self._values: list[tuple[SubState, list[str]]] = []
 
     def read(self, pieces: Sequence[Piece], *, is_last: bool = False) -> list[Event]:
         """Take pieces, and return what is to be told of them.
@@ -84,6 +83,11 @@ class AnswerReader:
             events += self._end_call(may_be_cut=True)
             events += self._end_value()
         return events
+
+    @property
+    def values(self) -> list[tuple[SubState, str]]:
+        """Sub-states other than tool calls, with what they wrote so far."""
+        return [(part, "".join(texts)) for part, texts in self._values]
 
     @property
     def text(self) -> str:
@@ -197,10 +201,10 @@ class AnswerReader:
 
     def _structured(self, part: SubState, text: str, *, is_new: bool) -> Iterator[Event]:
         if is_new:
-            self.values.append((part, ""))
+            self._values.append((part, []))
             if self._watches_value and isinstance(part.machine(), JsonSchemaStateMachine):
                 self._value = PartialJson()
-        self.values[-1] = (part, self.values[-1][1] + text)
+        self._values[-1][1].append(text)
         if text:
             yield TextDelta(segment=part.identifier, text=text)
         if self._value is not None and self._value.add(text):
@@ -209,7 +213,7 @@ class AnswerReader:
     def _end_value(self) -> Iterator[Event]:
         value, self._value = self._value, None
         if value is not None and value.add("", last=True):
-            yield PartialValue(segment=self.values[-1][0].identifier, value=value.value)
+            yield PartialValue(segment=self._values[-1][0].identifier, value=value.value)
 
 
 def _of(call: _Call | None) -> _Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
@@ -46,9 +47,14 @@ class EventStream(Generic[T]):
         self._cancelled.set()
 
     def close(self) -> None:
-        """End the request, and the stream with it. Idempotent."""
+        """End the request, and the stream with it. Idempotent.
+
+        Where another thread waits for the next event, it gets ``Finished`` as after ``cancel``.
+        """
         self._cancelled.set()
-        self._events.close()
+        # That is how a generator refuses to be closed while it runs.
+        with contextlib.suppress(ValueError):
+            self._events.close()
 
     def __enter__(self) -> Self:
         return self
@@ -96,9 +102,14 @@ class AsyncEventStream(Generic[T]):
         self._cancelled.set()
 
     async def aclose(self) -> None:
-        """End the request, and the stream with it. Idempotent."""
+        """End the request, and the stream with it. Idempotent.
+
+        Where another task waits for the next event, it gets ``Finished`` as after ``cancel``.
+        """
         self._cancelled.set()
-        await self._events.aclose()
+        # That is how a generator refuses to be closed while it runs.
+        with contextlib.suppress(RuntimeError):
+            await self._events.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -456,3 +457,35 @@ def test_reasoning_ends_as_the_prompt_began_it(tiny_engine: InferenceEngine) -> 
         assert machine is not None
         assert machine.matches(f"so{opened.end}two")
         assert not machine.matches("so")
+
+
+def test_a_stream_can_be_closed_while_it_is_read_elsewhere(engine: InferenceEngine) -> None:
+    stream = engine.stream("x", max_tokens=400, logit_bias=without_end(engine))
+    next(stream)
+    read: list[Any] = []
+    reader = threading.Thread(target=lambda: read.extend(stream))
+    reader.start()
+    stream.close()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert all(e.result.finish_reason == "cancelled" for e in read if isinstance(e, Finished))
+
+
+def test_an_async_stream_can_be_closed_while_it_is_read(engine: InferenceEngine) -> None:
+    async def run() -> list[Any]:
+        stream = await engine.astream("x", max_tokens=400, logit_bias=without_end(engine))
+        read: list[Any] = []
+
+        async def follow() -> None:
+            async for event in stream:
+                read.append(event)
+
+        task = asyncio.create_task(follow())
+        while not read:
+            await asyncio.sleep(0)
+        await stream.aclose()
+        await asyncio.wait_for(task, 30)
+        return read
+
+    last = asyncio.run(run())[-1]
+    assert not isinstance(last, Finished) or last.result.finish_reason == "cancelled"
