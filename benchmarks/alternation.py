@@ -30,9 +30,7 @@ class Ratio:
     def as_record(self) -> dict[str, Any]:
         """Return the ratio for a JSON file."""
         rounded = {
-            name: float(f"{value:.4g}")
-            for name, value in vars(self).items()
-            if name != "repeats"
+            name: float(f"{value:.4g}") for name, value in vars(self).items() if name != "repeats"
         }
         return {**rounded, "repeats": self.repeats}
 

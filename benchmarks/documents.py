@@ -45,9 +45,7 @@ class Document:
     text: str
 
 
-def choose(
-    data: Path, admits: Callable[[Document], bool], *, each: int = EACH
-) -> list[Document]:
+def choose(data: Path, admits: Callable[[Document], bool], *, each: int = EACH) -> list[Document]:
     """Return ``each`` documents of each kind by the rule above, as far as there are so many."""
     candidates = sorted(_documents(data), key=lambda d: sha256(d.name.encode()).hexdigest())
     chosen = []

@@ -10,15 +10,15 @@ import dataclasses
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from alternation import ratio_of, rotated, settle
+from document_runs import sentence_of
 from documents import Document
 from jsonschema.validators import validator_for
-from stacks import GREEDY, RefusedRequestError, Request, Sampling, Written
+from stacks import RefusedRequestError, Request, Sampling
 from stacks.ours import OurStack
-from subject import LeftScriptError, Subject
+from subject import Subject
 
 from proxy_engine import IncompleteOutputError, OutputValidationError, Usage
 
@@ -26,14 +26,11 @@ __all__ = [
     "SkippedError",
     "batch",
     "completeness",
-    "extraction",
     "first_tokens",
     "free_strings",
-    "overhead",
     "shared_prefix",
 ]
 
-_PASSES = ("new", "known")
 _TOGETHER = 8
 _STEPS = 50
 
@@ -79,92 +76,6 @@ def free_strings(
     }
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A document written by a stack, in a repeat: the first time there, or once more."""
-
-    stack: str
-    document: Document
-    repeat: int
-    time: str
-    written: Written
-
-
-def extraction(
-    subject: Subject, documents: Sequence[Document], sampling: Sampling, *, repeats: int
-) -> Iterator[dict[str, Any]]:
-    """Wall time of whole requests: each schema new to all stacks, and then once more.
-
-    The figures compare over those documents that both wrote, all of a repeat taken together.
-    """
-    runs, failures = _written(subject, documents, sampling, repeats)
-    for time in _PASSES:
-        for other in subject.stacks:
-            for kind in ("all", "structure", "text"):
-                chosen = [run for run in runs if run.time == time]
-                shared = [
-                    document.name
-                    for document in documents
-                    if kind in ("all", document.kind)
-                    and not failures.keys() & {("ours", document.name), (other, document.name)}
-                ]
-                if other == "ours" or not shared:
-                    continue
-                ours = _sums(chosen, "ours", shared, repeats)
-                yield {
-                    "figure": "extraction",
-                    "sampling": sampling.name,
-                    "schemas": time,
-                    "kind": kind,
-                    "documents": len(shared),
-                    "of": sum(kind in ("all", document.kind) for document in documents),
-                    "against": other,
-                    "unit": "s",
-                    **ratio_of(ours, _sums(chosen, other, shared, repeats)).as_record(),
-                }
-    for (stack, name), reason in failures.items():
-        yield {"failure": "extraction", "stack": stack, "document": name, "reason": reason}
-
-
-def _written(
-    subject: Subject, documents: Sequence[Document], sampling: Sampling, repeats: int
-) -> tuple[list[_Run], dict[tuple[str, str], str]]:
-    runs = []
-    failures: dict[tuple[str, str], str] = {}
-    for repeat in range(repeats):
-        subject.forget()
-        for time in _PASSES:
-            for number, document in enumerate(documents):
-                request, script = subject.about(document, sampling)
-                for stack in rotated(subject.stacks, repeat + number):
-                    if (stack, document.name) in failures:
-                        continue
-                    settle()
-                    try:
-                        written = subject.write(stack, request, script)
-                    except _FAILURES as error:
-                        failures[stack, document.name] = _sentence(error)
-                    else:
-                        runs.append(_Run(stack, document, repeat, time, written))
-    return runs, failures
-
-
-_FAILURES = (RefusedRequestError, LeftScriptError, IncompleteOutputError, OutputValidationError)
-
-
-def _sentence(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}".split("\n")[0]
-    return text if len(text) < 200 else text[:199] + "…"
-
-
-def _sums(runs: Sequence[_Run], stack: str, names: Sequence[str], repeats: int) -> list[float]:
-    sums = [0.0] * repeats
-    for run in runs:
-        if run.stack == stack and run.document.name in names:
-            sums[run.repeat] += run.written.seconds
-    return sums
-
-
 def first_tokens(
     subject: Subject, documents: Sequence[Document], *, repeats: int
 ) -> Iterator[dict[str, Any]]:
@@ -182,7 +93,7 @@ def first_tokens(
                 try:
                     seconds[stack][repeat] += subject.first_token(stack, request, script)
                 except RefusedRequestError as error:
-                    failed[stack] = _sentence(error)
+                    failed[stack] = sentence_of(error)
     for other in seconds:
         if other != "ours" and not failed.keys() & {"ours", other}:
             yield {
@@ -196,9 +107,7 @@ def first_tokens(
         yield {"failure": "first token, new schema", "stack": stack, "reason": reason}
 
 
-def shared_prefix(
-    subject: Subject, *, prompt_words: int, repeats: int
-) -> Iterator[dict[str, Any]]:
+def shared_prefix(subject: Subject, *, prompt_words: int, repeats: int) -> Iterator[dict[str, Any]]:
     """Time to the first token of a prompt that begins, to 80%, like one before it; ours alone."""
     if "cached_tokens" not in {field.name for field in dataclasses.fields(Usage)}:
         raise SkippedError("the engine has no prompt cache yet (usage.cached_tokens)")
@@ -318,72 +227,20 @@ def completeness(
 
 def _fewest(ours: OurStack, request: Request) -> int:
     """Return the smallest ``max_tokens`` that is not refused at once."""
-    if ours.admits(request):
-        raise SkippedError(
-            "the engine does not refuse what cannot be whole within max_tokens yet"
-        )
+    if ours.takes(request):
+        raise SkippedError("the engine does not refuse what cannot be whole within max_tokens yet")
     refused, admitted = 1, 2
-    while not ours.admits(dataclasses.replace(request, max_tokens=admitted)):
+    while not ours.takes(dataclasses.replace(request, max_tokens=admitted)):
         refused, admitted = admitted, 2 * admitted
         if admitted > 4096:
             raise SkippedError(f"the engine refuses a schema altogether: {request.schema}")
     while admitted - refused > 1:
         middle = (refused + admitted) // 2
-        if ours.admits(dataclasses.replace(request, max_tokens=middle)):
+        if ours.takes(dataclasses.replace(request, max_tokens=middle)):
             admitted = middle
         else:
             refused = middle
     return admitted
-
-
-def overhead(
-    subject: Subject, documents: Sequence[Document], *, repeats: int
-) -> Iterator[dict[str, Any]]:
-    """What a constraint adds to the time of a token, by kind of document, in microseconds.
-
-    A value below zero: tokens came for less than the model takes for one.
-    """
-    runs, _ = _written(subject, documents, GREEDY, repeats)
-    others = [name for name in subject.stacks if name != "mlx-lm"]
-    for stack in others:
-        for kind in ("structure", "text"):
-            for time in _PASSES:
-                added, model = _added(runs, stack, kind, time)
-                if added:
-                    yield {
-                        "stack": stack,
-                        "kind": kind,
-                        "schemas": time,
-                        "model_us": _middle(model),
-                        "added_us": _middle(added),
-                        "low_us": _middle(added, 0.25),
-                        "high_us": _middle(added, 0.75),
-                        "runs": len(added),
-                    }
-
-
-def _added(
-    runs: Sequence[_Run], stack: str, kind: str, time: str
-) -> tuple[list[float], list[float]]:
-    """Microseconds a token that a stack takes beyond mlx-lm, and those of mlx-lm."""
-    by_place: dict[tuple[str, int], dict[str, Written]] = {}
-    for run in runs:
-        if run.document.kind == kind and run.time == time:
-            by_place.setdefault((run.document.name, run.repeat), {})[run.stack] = run.written
-    pairs = [
-        (place[stack].token_seconds * 1e6, place["mlx-lm"].token_seconds * 1e6)
-        for place in by_place.values()
-        if stack in place and "mlx-lm" in place
-    ]
-    return [own - model for own, model in pairs], [model for _, model in pairs]
-
-
-def _middle(values: Sequence[float], fraction: float = 0.5) -> float:
-    ordered = sorted(values)
-    place = fraction * (len(ordered) - 1)
-    low = ordered[int(place)]
-    high = ordered[min(int(place) + 1, len(ordered) - 1)]
-    return float(f"{low + (high - low) * (place - int(place)):.4g}")
 
 
 def _ours(subject: Subject) -> OurStack:

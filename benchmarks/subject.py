@@ -20,7 +20,9 @@ from random_models import Size, make_random_model
 from scripted_model import Script, ScriptedModel, script_of
 from stacks import GREEDY, Request, Sampling, Setting, Stack, Written, load_stack
 
+from proxy_engine.models.embedded import embedded_model
 from proxy_engine.models.loading import load_model
+from proxy_engine.progress import silent
 from state_machines import Vocabulary
 
 __all__ = ["LeftScriptError", "Subject", "embedded_subject", "random_subject"]
@@ -80,6 +82,16 @@ class Subject:
         ends = self.vocabulary.end_token_ids & set(self.tokenizer.eos_token_ids)
         return script_of(text.encode(), ids, self.vocabulary.token_bytes, min(ends))
 
+    def can_write(self, document: Document) -> bool:
+        """Whether all stacks can."""
+        try:
+            request, _ = self.about(document)
+        except ValueError:
+            # No tokens of this vocabulary spell it.
+            return False
+        ids = self.tokenizer.encode(document.text, add_special_tokens=False)
+        return all(stack.can_write(request, ids) for stack in self.stacks.values())
+
     def write(self, stack: str, request: Request, script: Script | None) -> Written:
         """Have a stack write a text. Raises :class:`LeftScriptError` where it wrote another."""
         self.model.follow(script, len(request.prompt_ids))
@@ -126,11 +138,12 @@ def embedded_subject(stacks: Sequence[str]) -> Subject:
     return _subject(loaded.name, loaded.model, loaded.tokenizer, stacks)
 
 
-def random_subject(
-    size: Size, tokenizer: NamedTokenizer | None, stacks: Sequence[str]
-) -> Subject:
+def random_subject(size: Size, tokenizer: NamedTokenizer | None, stacks: Sequence[str]) -> Subject:
     """Return a model of random weights. Without a ``tokenizer`` it has the embedded model's."""
-    wrapper = load_model(None).tokenizer if tokenizer is None else _wrapper(tokenizer)
+    if tokenizer is None:
+        wrapper = tokenizer_utils.load(embedded_model(silent))
+    else:
+        wrapper = _wrapper(tokenizer)
     width = Vocabulary.from_tokenizer(wrapper).size
     # To whole blocks, as real models are padded.
     model = make_random_model(size, -(-width // 64) * 64)

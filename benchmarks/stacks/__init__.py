@@ -10,7 +10,15 @@ import importlib
 
 from stacks.base import GREEDY as GREEDY
 from stacks.base import SEEDED as SEEDED
-from stacks.base import RefusedRequestError, Request, Sampling, Setting, Stack, StackFactory, Written
+from stacks.base import (
+    RefusedRequestError,
+    Request,
+    Sampling,
+    Setting,
+    Stack,
+    StackFactory,
+    Written,
+)
 
 __all__ = [
     "GREEDY",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -97,6 +97,12 @@ class Stack(Protocol):
 
     def first_token(self, request: Request) -> float:
         """Seconds from the call to when a caller has the first token. Generates no more."""
+
+    def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
+        """Whether the schema allows a text of these tokens. The model does not run.
+
+        A stack that would take long to say so says yes.
+        """
 
     def forget(self) -> None:
         """Drop all schemas, and what was computed for them."""

@@ -26,7 +26,7 @@ from stacks.base import (
     checked_prompt,
     parsed_schema,
 )
-from state_machines import ProxyError
+from state_machines import JsonSchemaStateMachine, ProxyError
 
 __all__ = ["OurStack", "make_stack"]
 
@@ -91,7 +91,22 @@ class OurStack:
         self._engine.generate(".", max_tokens=1)
         return seconds
 
-    def admits(self, request: Request) -> bool:
+    def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
+        """Whether the schema is taken and allows a text of these tokens; see ``Stack``."""
+        try:
+            matcher = JsonSchemaStateMachine(parsed_schema(request)).matcher(
+                self._engine.vocabulary
+            )
+        except ProxyError:
+            return False
+        matcher = machine.matcher(self._engine.vocabulary)
+        for token_id in token_ids:
+            if not matcher.allowed_tokens()[token_id]:
+                return False
+            matcher.advance(token_id)
+        return matcher.is_accepting
+
+    def takes(self, request: Request) -> bool:
         """Whether the request is not refused at once. The model does not run."""
         try:
             self._engine.stream(

@@ -1,7 +1,8 @@
-"""mlx-lm with llguidance's mask as a logits processor, as llguidance's own module for MLX has it."""
+"""mlx-lm with llguidance's mask as a logits processor, which is how it is used with MLX."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from time import perf_counter
 
@@ -24,9 +25,7 @@ class _LLGuidance:
         self._setting = setting
         inner = setting.tokenizer._tokenizer
         ends = sorted(setting.tokenizer.eos_token_ids)
-        self._tokenizer = from_tokenizer(
-            inner, eos_token=ends, slices=LLTokenizer.json_slices()
-        )
+        self._tokenizer = from_tokenizer(inner, eos_token=ends, slices=LLTokenizer.json_slices())
         self._bits = allocate_token_bitmask(1, self._tokenizer.vocab_size)
         self._apply = apply_token_bitmask if mx.metal.is_available() else apply_bits
         self._compiled: dict[str, LLMatcher] = {}
@@ -40,6 +39,16 @@ class _LLGuidance:
     def first_token(self, request: Request) -> float:
         started = perf_counter()
         return first_of(responses(self._setting, request, self._processor(request)), started)
+
+    def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
+        try:
+            matcher = self._matcher(request)
+        except RefusedRequestError:
+            return False
+        if matcher.validate_tokens(list(token_ids)) < len(token_ids):
+            return False
+        matcher.consume_tokens(list(token_ids))
+        return bool(matcher.is_accepting())
 
     def forget(self) -> None:
         self._compiled.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from time import perf_counter
 from typing import Any
@@ -44,6 +44,10 @@ class _Outlines:
     def first_token(self, request: Request) -> float:
         started = perf_counter()
         return first_of(self._stream(request), started)
+
+    def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
+        # To find out takes as long as the measurement; what it cannot write is told there.
+        return True
 
     def forget(self) -> None:
         self._generators.clear()

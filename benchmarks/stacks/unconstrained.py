@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from time import perf_counter
 
@@ -23,6 +24,9 @@ class _Unconstrained:
     def first_token(self, request: Request) -> float:
         started = perf_counter()
         return first_of(responses(self._setting, request), started)
+
+    def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
+        return True
 
     def forget(self) -> None:
         """There is nothing to forget."""
