@@ -9,7 +9,9 @@ model and its stacks), ``end_to_end_measures`` and ``document_runs`` (the figure
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -54,18 +56,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         print(f"a stack is not installed: {error}", file=sys.stderr)
         return 1
-    documents = choose(options.data, subject.can_write, each=options.documents)
-    run.begin(subject, documents)
+    with _frozen():
+        documents = choose(options.data, subject.can_write, each=options.documents)
+        run.begin(subject, documents)
+        _measure(run, subject, documents, options)
+    subject.close()
+    for chosen in options.sizes if "overhead" in options.figures else ():
+        other = _subject(chosen, options)
+        with _frozen():
+            _measure_overhead(run, other, documents, options)
+        other.close()
+    print(render(run.report))
+    return 0
+
+
+@contextlib.contextmanager
+def _frozen() -> Iterator[None]:
+    """Leave alone what is there already, so that collecting garbage between runs takes no time."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _measure(
+    run: _Run, subject: Subject, documents: Sequence[Document], options: argparse.Namespace
+) -> None:
     for name, measure in _measures(subject, documents, options).items():
         if name in options.figures:
             run.add(subject, name, "figures", measure)
     if options.trace:
         run.trace(subject, documents[0], options.trace)
-    subject.close()
-    for chosen in options.sizes if "overhead" in options.figures else ():
-        _measure_overhead(run, chosen, documents, options)
-    print(render(run.report))
-    return 0
 
 
 def _measures(
@@ -93,17 +116,15 @@ def _measures(
 
 
 def _measure_overhead(
-    run: _Run, chosen: str, documents: Sequence[Document], options: argparse.Namespace
+    run: _Run, subject: Subject, documents: Sequence[Document], options: argparse.Namespace
 ) -> None:
-    """Measure a size with the first document of each kind that its tokenizer can spell."""
-    subject = _subject(chosen, options)
+    """Measure a model with the first document of each kind that its tokenizer can spell."""
     kinds = {document.kind: document for document in reversed(documents)}
     spelled = [document for document in kinds.values() if subject.can_write(document)]
     run.report["models"].append(subject.facts())
     run.add(
         subject, "overhead", "overhead", lambda: overhead(subject, spelled, repeats=options.repeats)
     )
-    subject.close()
 
 
 class _Run:

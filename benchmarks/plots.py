@@ -1,7 +1,7 @@
 """Draw the plots of ``docs/performance.md``, and fill in its tables, from the files of figures.
 
-Reads ``maskbench.json``, ``memory.json``, ``growth.json`` and ``end_to_end.json`` in ``docs/plots``,
-as far as they are there. The same figures give the same files.
+Reads ``maskbench.json``, ``memory.json``, ``growth.json`` and ``end_to_end.json`` in
+``docs/plots``, as far as they are there. The same figures give the same files.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from typing import cast
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -56,8 +57,9 @@ def make_random_model(shape: Size, vocabulary_size: int, context: int = 4096) ->
     on_cpu = mx.default_device().type == mx.DeviceType.cpu
     kind = mx.float32 if on_cpu else mx.float16
     key = mx.random.key(0)
+    leaves = cast("list[tuple[str, mx.array]]", tree_flatten(model.parameters()))
     weights = []
-    for name, weight in tree_flatten(model.parameters()):
+    for name, weight in leaves:
         key, own = mx.random.split(key)
         weights.append((name, (mx.random.normal(weight.shape, key=own) * 0.05).astype(kind)))
     model.load_weights(weights)

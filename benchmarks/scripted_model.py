@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
@@ -68,7 +67,7 @@ def _longest(text: bytes, at: int, by_form: Mapping[bytes, int]) -> int:
     raise ValueError(f"no token spells byte {at} of the text")
 
 
-class ScriptedModel(nn.Module):
+class ScriptedModel(Module):
     """``inner``, with a script or without.
 
     ``token_lengths``: how many bytes each token writes; 0 for tokens that are no text.

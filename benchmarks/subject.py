@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 from arguments import NamedTokenizer
@@ -48,7 +48,8 @@ class Subject:
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader needs to know of the model."""
-        weights = [leaf for _, leaf in tree_flatten(self.model.parameters())]
+        leaves = cast("list[tuple[str, mx.array]]", tree_flatten(self.model.parameters()))
+        weights = [leaf for _, leaf in leaves]
         return {
             "model": self.name,
             "parameters": sum(weight.size for weight in weights),

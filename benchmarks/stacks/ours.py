@@ -94,9 +94,7 @@ class OurStack:
     def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
         """Whether the schema is taken and allows a text of these tokens; see ``Stack``."""
         try:
-            matcher = JsonSchemaStateMachine(parsed_schema(request)).matcher(
-                self._engine.vocabulary
-            )
+            machine = JsonSchemaStateMachine(parsed_schema(request))
         except ProxyError:
             return False
         matcher = machine.matcher(self._engine.vocabulary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from time import perf_counter
+from typing import cast
 
 import mlx.core as mx
 from llguidance import LLMatcher, LLTokenizer
@@ -65,7 +66,7 @@ class _LLGuidance:
             if is_first:
                 is_first = False
             elif not matcher.is_stopped():
-                matcher.consume_token(tokens[-1].item())
+                matcher.consume_token(cast(int, tokens[-1].item()))
             fill_next_token_bitmask(matcher, self._bits)
             return self._apply(logits, self._bits)
 
