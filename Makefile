@@ -19,10 +19,11 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 MEMORY_ARGS ?=
 GROWTH_ARGS ?=
+E2E_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench memory growth plots fuzz ledgers soak model clean
+.PHONY: help demo test lint bench memory growth bench-e2e plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo    a real model turns a text into JSON that matches a schema"
@@ -31,6 +32,7 @@ help:
 	@echo "make bench   MaskBench            (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
 	@echo "make memory  memory by schemas and texts met (MEMORY_ARGS='--data ... --tokenizer FILE')"
 	@echo "make growth  costs by size    (GROWTH_ARGS='--tokenizer FILE')"
+	@echo "make bench-e2e whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
 	@echo "make plots   plots and tables of docs/performance.md, from the figures in docs/plots"
 	@echo "make fuzz    search for schemas that go wrong (FUZZ_ARGS='--minutes N --seed S --data FILE')"
 	@echo "make ledgers what the official suite and MaskBench say, written anew (needs their data)"
@@ -59,6 +61,9 @@ memory: $(BENCH_INSTALLED)
 
 growth: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/growth.py $(GROWTH_ARGS)
+
+bench-e2e: $(BENCH_INSTALLED) model
+	$(FAST) $(BIN)/python benchmarks/end_to_end.py $(E2E_ARGS)
 
 plots: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/plots.py

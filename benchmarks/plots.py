@@ -1,7 +1,7 @@
 """Draw the plots of ``docs/performance.md``, and fill in its tables, from the files of figures.
 
-Reads ``maskbench.json``, ``memory.json`` and ``growth.json`` in ``docs/plots``, as far as they are
-there. The same figures give the same files.
+Reads ``maskbench.json``, ``memory.json``, ``growth.json`` and ``end_to_end.json`` in
+``docs/plots``, as far as they are there. The same figures give the same files.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from write_up import TABLES, filled, slug
 
-__all__ = ["draw_between_masks", "draw_growth", "draw_memory", "main", "save"]
+__all__ = ["draw_between_masks", "draw_growth", "draw_memory", "draw_overhead", "main", "save"]
 
 _DOCS = Path(__file__).parents[1] / "docs"
 
-_COLOURS = {"ours": "#0b6e4f", "llguidance": "#c1440e", "xgrammar": "#3a5a9b"}
+_COLOURS = {
+    "ours": "#0b6e4f",
+    "llguidance": "#c1440e",
+    "xgrammar": "#3a5a9b",
+    "outlines": "#8a6d00",
+}
 _COSTS = {
     "compile": "#777777",
     "first_mask": "#3a5a9b",
@@ -72,11 +77,11 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
             f"between-masks-{slug(part['tokenizer'])}.svg": draw_between_masks(part)
             for part in report["tokenizers"]
         }
-    return (
-        {"memory.svg": draw_memory(report)}
-        if name == "memory"
-        else {"growth.svg": draw_growth(report)}
-    )
+    if name == "memory":
+        return {"memory.svg": draw_memory(report)}
+    if name == "growth":
+        return {"growth.svg": draw_growth(report)}
+    return {"end-to-end.svg": draw_overhead(report)} if report["overhead"] else {}
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -182,6 +187,52 @@ def draw_memory(report: dict[str, Any]) -> Figure:
             if axes.get_legend_handles_labels()[0]:
                 axes.legend(fontsize=8)
         return figure
+
+
+def draw_overhead(report: dict[str, Any]) -> Figure:
+    """Draw what a constraint adds to the time of a token, by the time that the model takes."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
+        for axes, kind in zip(
+            figure.subplots(1, 2, sharey=True), ("structure", "text"), strict=True
+        ):
+            points = [point for point in report["overhead"] if point["kind"] == kind]
+            for stack in dict.fromkeys(point["stack"] for point in points):
+                for schemas, line in (("new", "-"), ("known", "--")):
+                    _draw_added(axes, points, stack, schemas, line)
+            axes.axhline(0, color="#777777", linewidth=0.8)
+            axes.set_xscale("log")
+            axes.set_xlabel("the model alone, ms a token")
+            axes.set_title(f"{kind}-heavy documents")
+            axes.legend(fontsize=8)
+        figure.axes[0].set_ylabel("added by the constraint, ms a token")
+        return figure
+
+
+def _draw_added(
+    axes: Axes, points: Sequence[dict[str, Any]], stack: str, schemas: str, line: str
+) -> None:
+    chosen = sorted(
+        (p for p in points if p["stack"] == stack and p["schemas"] == schemas),
+        key=lambda point: point["model_us"],
+    )
+    middle, low, high = (
+        [point[name] / 1000 for point in chosen] for name in ("added_us", "low_us", "high_us")
+    )
+    axes.errorbar(
+        [point["model_us"] / 1000 for point in chosen],
+        middle,
+        yerr=[
+            [value - end for value, end in zip(middle, low, strict=True)],
+            [end - value for value, end in zip(middle, high, strict=True)],
+        ],
+        color=_COLOURS.get(stack, "#000000"),
+        linestyle=line,
+        marker="o",
+        markersize=3,
+        elinewidth=0.7,
+        label=f"{stack}, {schemas} schema",
+    )
 
 
 if __name__ == "__main__":

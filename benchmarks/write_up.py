@@ -10,14 +10,23 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from end_to_end_tables import figure_rows, left_out, overhead_rows
 from growth import findings, growth_rows, set_up_rows
 from memory import point_after
 from report import notes
 from tables import duration, markdown
 
-__all__ = ["TABLES", "filled", "growth_table", "maskbench_tables", "memory_table", "slug"]
+__all__ = [
+    "TABLES",
+    "end_to_end_tables",
+    "filled",
+    "growth_table",
+    "maskbench_tables",
+    "memory_table",
+    "slug",
+]
 
-_PLACE = re.compile(r"(<!-- figures: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PLACE = re.compile(r"(<!-- figures: ([a-z_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(document: str, tables: dict[str, str]) -> str:
@@ -137,6 +146,28 @@ def growth_table(report: dict[str, Any]) -> str:
     return "\n\n".join([*blocks, "![Growth](plots/growth.svg)"])
 
 
+def end_to_end_tables(report: dict[str, Any]) -> str:
+    """Return the ratios with their targets, and what is added to the time of a token."""
+    environment = report["environment"]
+    stacks = ", ".join(f"{name} {version}" for name, version in report["stacks"].items())
+    blas = ", OpenBLAS" if environment["fast_blas"] else ""
+    sentence = f"{stacks}; MLX {environment['mlx']} on {environment['device']}{blas}."
+    models = [
+        f"- {model['model']}: {model['parameters'] / 1e6:,.1f} million weights, "
+        f"{model['weight_bytes'] / 2**20:,.0f} MiB, {model['vocabulary_size']:,} tokens"
+        for model in report["models"]
+    ]
+    blocks = [_machine(report), sentence, "\n".join(models)]
+    if report["figures"]:
+        blocks.append(markdown(figure_rows(report["figures"]), texts=3))
+    if report["overhead"]:
+        blocks.append(markdown(overhead_rows(report["overhead"]), texts=4))
+    blocks += left_out(report)
+    if report["overhead"]:
+        blocks.append("![What a constraint adds to a token](plots/end-to-end.svg)")
+    return "\n\n".join(blocks)
+
+
 def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
@@ -153,5 +184,6 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "maskbench": maskbench_tables,
     "memory": memory_table,
     "growth": growth_table,
+    "end_to_end": end_to_end_tables,
 }
 """How the table of each file of figures is made."""

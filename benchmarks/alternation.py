@@ -1,0 +1,60 @@
+"""The same work done by several in turn, and what a comparison of their times is worth.
+
+On a machine that others use, too, absolute times say little; what was measured side by side can
+be compared.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Ratio", "ratio_of", "rotated", "settle"]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of medians, and the quartiles of the ratios of each repeat."""
+
+    value: float
+    low: float
+    high: float
+    ours: float
+    theirs: float
+    repeats: int
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the ratio for a JSON file."""
+        rounded = {
+            name: float(f"{value:.4g}") for name, value in vars(self).items() if name != "repeats"
+        }
+        return {**rounded, "repeats": self.repeats}
+
+
+def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
+    """Compare values that were measured side by side: ``ours[i]`` in the same repeat as theirs.
+
+    Raises ``ValueError`` for lists of different lengths, or empty ones.
+    """
+    if len(ours) != len(theirs) or not ours:
+        raise ValueError(f"{len(ours)} values of ours beside {len(theirs)} of theirs")
+    pairs = np.array(ours) / np.array(theirs)
+    middle, other = float(np.median(ours)), float(np.median(theirs))
+    low, high = (float(np.percentile(pairs, percentile)) for percentile in (25, 75))
+    return Ratio(middle / other, low, high, middle, other, len(ours))
+
+
+def rotated(stacks: Mapping[str, Any], turn: int) -> list[str]:
+    """Return the names in an order that begins with another one each turn."""
+    names = list(stacks)
+    turn %= len(names)
+    return names[turn:] + names[:turn]
+
+
+def settle() -> None:
+    """Collect garbage now, so that what one has left is not collected in another's time."""
+    gc.collect()

@@ -1,0 +1,89 @@
+"""Ten of MaskBench's schemas, each with a document, chosen by a rule.
+
+The rule: a document is the first valid instance of a schema that has ``CHARACTERS`` as
+``json.dumps`` writes it. *Text-heavy* are those of whose characters at least ``TEXT_HEAVY`` are in
+string values, *structure-heavy* those with at most ``STRUCTURE_HEAVY``; names count as structure.
+Of each kind, in the order of the SHA-256 of the schemas' names, the first ``EACH`` are taken that
+``admits`` agrees with, which asks the engines whether they can write the document at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "CHARACTERS",
+    "EACH",
+    "STRUCTURE_HEAVY",
+    "TEXT_HEAVY",
+    "Document",
+    "choose",
+    "text_share",
+]
+
+EACH = 5
+CHARACTERS = range(150, 601)
+TEXT_HEAVY = 0.6
+STRUCTURE_HEAVY = 0.25
+
+_KINDS = ("structure", "text")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A schema and a text that it allows. ``kind`` is ``"structure"`` or ``"text"``."""
+
+    name: str
+    kind: str
+    schema: Any
+    text: str
+
+
+def choose(data: Path, admits: Callable[[Document], bool], *, each: int = EACH) -> list[Document]:
+    """Return ``each`` documents of each kind by the rule above, as far as there are so many."""
+    candidates = sorted(_documents(data), key=lambda d: sha256(d.name.encode()).hexdigest())
+    chosen = []
+    for kind in _KINDS:
+        found = (d for d in candidates if d.kind == kind and admits(d))
+        chosen += [document for document, _ in zip(found, range(each), strict=False)]
+    return chosen
+
+
+def text_share(value: Any) -> float:
+    """Return which part of a value's JSON text is characters of string values."""
+    return _text_characters(value) / len(json.dumps(value, ensure_ascii=False))
+
+
+def _text_characters(value: Any) -> int:
+    if isinstance(value, str):
+        return len(json.dumps(value, ensure_ascii=False)) - 2
+    if isinstance(value, dict):
+        return sum(map(_text_characters, value.values()))
+    if isinstance(value, list):
+        return sum(map(_text_characters, value))
+    return 0
+
+
+def _documents(data: Path) -> Iterator[Document]:
+    with gzip.open(data, "rt", encoding="utf-8") as file:
+        for line in file:
+            record = json.loads(line)
+            for test in record["tests"]:
+                text = json.dumps(test["data"], ensure_ascii=False)
+                if test["valid"] and len(text) in CHARACTERS:
+                    kind = _kind(text_share(test["data"]))
+                    if kind:
+                        yield Document(record["name"], kind, record["schema"], text)
+                    break
+
+
+def _kind(share: float) -> str:
+    if share >= TEXT_HEAVY:
+        return "text"
+    return "structure" if share <= STRUCTURE_HEAVY else ""

@@ -1,0 +1,288 @@
+"""Measure whole requests with a model, beside mlx-lm alone and with other engines' masks.
+
+See ``README.md`` beside this file. Code in reading order: ``stacks`` (one adapter each),
+``scripted_model`` (so that all write the same), ``documents`` (what is written), ``subject`` (a
+model and its stacks), ``end_to_end_measures`` and ``document_runs`` (the figures),
+``end_to_end_tables`` (what is printed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import gc
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from arguments import environment, named_tokenizer, positive
+from document_runs import extraction, overhead
+from documents import EACH, Document, choose
+from end_to_end_measures import (
+    SkippedError,
+    batch,
+    completeness,
+    first_tokens,
+    free_strings,
+    shared_prefix,
+)
+from end_to_end_tables import render
+from random_models import size
+from records import write_record
+from stacks import GREEDY, SEEDED, STACKS, Sampling
+from stacks.ours import OurStack
+from subject import Subject, embedded_subject, random_subject
+
+from proxy_engine.models.dense import has_fast_blas
+
+__all__ = ["FIGURES", "main"]
+
+FIGURES = ("strings", "extraction", "first", "prefix", "batch", "whole", "overhead")
+
+_SAMPLINGS = {sampling.name: sampling for sampling in (GREEDY, SEEDED)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns its exit status."""
+    options = _parser().parse_args(arguments)
+    run = _Run(options)
+    try:
+        subject = _subject(options.model, options)
+    except ImportError as error:
+        print(f"a stack is not installed: {error}", file=sys.stderr)
+        return 1
+    with _frozen():
+        documents = choose(options.data, subject.can_write, each=options.documents)
+        run.begin(subject, documents)
+        _measure(run, subject, documents, options)
+    subject.close()
+    for chosen in options.sizes if "overhead" in options.figures else ():
+        other = _subject(chosen, options)
+        with _frozen():
+            _measure_overhead(run, other, documents, options)
+        other.close()
+    print(render(run.report))
+    return 0
+
+
+@contextlib.contextmanager
+def _frozen() -> Iterator[None]:
+    """Leave alone what is there already, so that collecting garbage between runs takes no time."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _measure(
+    run: _Run, subject: Subject, documents: Sequence[Document], options: argparse.Namespace
+) -> None:
+    for name, measure in _measures(subject, documents, options).items():
+        if name in options.figures:
+            run.add(subject, name, "figures", measure)
+    if options.trace:
+        run.trace(subject, documents[0], options.trace)
+
+
+def _measures(
+    subject: Subject, documents: Sequence[Document], options: argparse.Namespace
+) -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
+    repeats = options.repeats
+    samplings: list[Sampling] = options.samplings
+
+    def strings() -> Iterator[dict[str, Any]]:
+        for sampling in samplings:
+            yield from free_strings(subject, sampling, tokens=options.tokens, repeats=repeats)
+
+    def documents_written() -> Iterator[dict[str, Any]]:
+        for sampling in samplings:
+            yield from extraction(subject, documents, sampling, repeats=repeats)
+
+    return {
+        "strings": strings,
+        "extraction": documents_written,
+        "first": lambda: first_tokens(subject, documents, repeats=repeats),
+        "prefix": lambda: shared_prefix(subject, prompt_words=options.tokens, repeats=repeats),
+        "batch": lambda: batch(subject, tokens=options.tokens // 4, repeats=repeats),
+        "whole": lambda: completeness(subject, documents, samplings),
+    }
+
+
+def _measure_overhead(
+    run: _Run, subject: Subject, documents: Sequence[Document], options: argparse.Namespace
+) -> None:
+    """Measure a model with the first document of each kind that its tokenizer can spell."""
+    kinds = {document.kind: document for document in reversed(documents)}
+    spelled = [document for document in kinds.values() if subject.can_write(document)]
+    run.report["models"].append(subject.facts())
+    run.add(
+        subject, "overhead", "overhead", lambda: overhead(subject, spelled, repeats=options.repeats)
+    )
+
+
+class _Run:
+    """The report as it grows; written after each figure, so that an interrupted run leaves some."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._file: Path | None = options.json
+        self.report: dict[str, Any] = {
+            "environment": {
+                **environment(),
+                "device": str(mx.default_device()),
+                "fast_blas": has_fast_blas(),
+                "mlx": version("mlx"),
+                "data": options.data.name,
+            },
+            "stacks": {},
+            "models": [],
+            "documents": [],
+            "figures": [],
+            "overhead": [],
+            "failures": [],
+            "skipped": [],
+        }
+
+    def begin(self, subject: Subject, documents: Sequence[Document]) -> None:
+        """Say what is measured with what."""
+        self.report["stacks"] = {name: stack.version for name, stack in subject.stacks.items()}
+        self.report["models"].append(subject.facts())
+        self.report["documents"] = [
+            {
+                "name": document.name,
+                "kind": document.kind,
+                "characters": len(document.text),
+                "tokens": subject.script(document.text).tokens,
+            }
+            for document in documents
+        ]
+
+    def add(
+        self,
+        subject: Subject,
+        name: str,
+        place: str,
+        measure: Callable[[], Iterator[dict[str, Any]]],
+    ) -> None:
+        """Measure a figure, and keep what came of it."""
+        print(f"{subject.name}: {name}", file=sys.stderr, flush=True)
+        try:
+            for figure in measure():
+                where = "failures" if "failure" in figure else place
+                self.report[where].append({"model": subject.name, **figure})
+        except SkippedError as error:
+            skipped = {"model": subject.name, "figure": name, "reason": str(error)}
+            self.report["skipped"].append(skipped)
+        if self._file:
+            write_record(self._file, self.report)
+
+    def trace(self, subject: Subject, document: Document, file: Path) -> None:
+        """Write what the engine tells of the times within one request, as far as it does."""
+        ours = subject.stacks["ours"]
+        request, script = subject.about(document)
+        subject.model.follow(script, len(request.prompt_ids))
+        result = ours.generate(request) if isinstance(ours, OurStack) else None
+        subject.model.follow(None)
+        for name in ("trace", "timings"):
+            times = getattr(result, name, None)
+            if times is not None:
+                file.write_text(json.dumps(times, default=_as_value), encoding="utf-8")
+                return
+        reason = "the engine does not tell of the times within a request yet"
+        self.report["skipped"].append({"model": subject.name, "figure": "trace", "reason": reason})
+
+
+def _as_value(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return str(value)
+
+
+def _subject(name: str, options: argparse.Namespace) -> Subject:
+    if name == "embedded":
+        return embedded_subject(options.stacks)
+    return random_subject(size(name), options.tokenizer, options.stacks)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="end_to_end.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="MaskBench cases (.jsonl.gz)")
+    parser.add_argument(
+        "--model",
+        type=_model,
+        default="embedded",
+        help="of the figures with targets: embedded, or LAYERSxWIDTH of random weights (embedded)",
+    )
+    parser.add_argument(
+        "--sizes",
+        type=_sizes,
+        default=_sizes("2x32,2x64,4x64,4x128,4x256,8x256"),
+        metavar="LAYERSxWIDTH,...",
+        help="models whose overhead per token is measured (2x32,2x64,4x64,4x128,4x256,8x256)",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        type=named_tokenizer,
+        metavar="[NAME=]FILE",
+        help="a tokenizer.json for random models (the embedded model's)",
+    )
+    parser.add_argument(
+        "--stacks",
+        type=_names(STACKS),
+        default=["ours", "mlx-lm", "llguidance"],
+        help=f"comma-separated, of {', '.join(STACKS)} (all but outlines)",
+    )
+    parser.add_argument(
+        "--figures", type=_names(FIGURES), default=FIGURES, help=f"of {', '.join(FIGURES)} (all)"
+    )
+    parser.add_argument(
+        "--samplings",
+        type=_samplings,
+        default=[GREEDY],
+        help=f"comma-separated, of {', '.join(_SAMPLINGS)} (greedy)",
+    )
+    parser.add_argument("--repeats", type=positive, default=5, help="(%(default)s)")
+    parser.add_argument(
+        "--documents", type=positive, default=EACH, help="of each kind (%(default)s)"
+    )
+    parser.add_argument(
+        "--tokens", type=positive, default=256, help="in strings and prompts (%(default)s)"
+    )
+    parser.add_argument("--json", type=Path, help="write all figures here")
+    parser.add_argument("--trace", type=Path, help="write the times within one request here")
+    return parser
+
+
+def _model(text: str) -> str:
+    if text != "embedded":
+        size(text)
+    return text
+
+
+def _sizes(text: str) -> list[str]:
+    return [str(size(part)) for part in text.split(",") if part]
+
+
+def _names(known: Sequence[str] | dict[str, Any]) -> Callable[[str], list[str]]:
+    def read(text: str) -> list[str]:
+        names = text.split(",")
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"no {name!r} (of {', '.join(known)})")
+        return names
+
+    return read
+
+
+def _samplings(text: str) -> list[Sampling]:
+    return [_SAMPLINGS[name] for name in _names(_SAMPLINGS)(text)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

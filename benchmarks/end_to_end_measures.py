@@ -1,0 +1,250 @@
+"""The figures of the end-to-end benchmark, each measured by a function of its own.
+
+A figure is a dict for a JSON file. What cannot be measured raises :class:`SkippedError`, whose
+sentence says why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from alternation import ratio_of, rotated, settle
+from document_runs import sentence_of
+from documents import Document
+from jsonschema.validators import validator_for
+from stacks import RefusedRequestError, Request, Sampling
+from stacks.ours import OurStack
+from subject import Subject
+
+from proxy_engine import IncompleteOutputError, OutputValidationError, Usage
+
+__all__ = [
+    "SkippedError",
+    "batch",
+    "completeness",
+    "first_tokens",
+    "free_strings",
+    "shared_prefix",
+]
+
+_TOGETHER = 8
+_STEPS = 50
+
+_PASSAGE = (
+    "The ferry left the harbour a little after six, while the lamps along the quay were still lit. "
+    "Nobody on deck spoke much. A woman in a green coat counted the crates again, wrote a number "
+    "in her notebook, and crossed it out; two boys leaned over the rail to watch the water turn "
+    "from black to grey. Behind the breakwater the wind was stronger than anyone had expected, and "
+    "the captain, who had promised his brother to be back by noon, took the longer way around the "
+    "island, past the old lighthouse and the fields of kelp. "
+)
+
+
+class SkippedError(Exception):
+    """A figure that cannot be measured here, or not yet."""
+
+
+def free_strings(
+    subject: Subject, sampling: Sampling, *, tokens: int, repeats: int
+) -> Iterator[dict[str, Any]]:
+    """Tokens a second inside a string that may be any text, ours beside mlx-lm's free text."""
+    text = (_PASSAGE * (tokens // 20 + 1)).encode()
+    ids = subject.tokenizer.encode(text.decode(), add_special_tokens=False)[:tokens]
+    string = subject.tokenizer.decode(ids).strip()
+    script = subject.script(json.dumps(string))
+    speeds: dict[str, list[float]] = {"ours": [], "mlx-lm": []}
+    for turn in range(repeats + 1):
+        prompt = subject.prompt("Tell a story, as a JSON string.\n")
+        request = subject.request(prompt, {"type": "string"}, script.tokens + 64, sampling)
+        for name in rotated(speeds, turn):
+            settle()
+            written = subject.write(name, request, script)
+            # The first turn meets what a server has met before.
+            if turn:
+                speeds[name].append(1 / written.token_seconds)
+    yield {
+        "figure": "free strings",
+        "sampling": sampling.name,
+        "tokens": script.tokens,
+        "against": "mlx-lm",
+        "unit": "tokens/s",
+        **ratio_of(speeds["ours"], speeds["mlx-lm"]).as_record(),
+    }
+
+
+def first_tokens(
+    subject: Subject, documents: Sequence[Document], *, repeats: int
+) -> Iterator[dict[str, Any]]:
+    """Time until a caller has the first token of a schema that is new, summed over schemas."""
+    seconds = {name: [0.0] * repeats for name in subject.stacks}
+    failed: dict[str, str] = {}
+    for repeat in range(repeats):
+        subject.forget()
+        for number, document in enumerate(documents):
+            request, script = subject.about(document)
+            for stack in rotated(subject.stacks, repeat + number):
+                if stack in failed:
+                    continue
+                settle()
+                try:
+                    seconds[stack][repeat] += subject.first_token(stack, request, script)
+                except RefusedRequestError as error:
+                    failed[stack] = sentence_of(error)
+    for other in seconds:
+        if other != "ours" and not failed.keys() & {"ours", other}:
+            yield {
+                "figure": "first token, new schema",
+                "documents": len(documents),
+                "against": other,
+                "unit": "s",
+                **ratio_of(seconds["ours"], seconds[other]).as_record(),
+            }
+    for stack, reason in failed.items():
+        yield {"failure": "first token, new schema", "stack": stack, "reason": reason}
+
+
+def shared_prefix(subject: Subject, *, prompt_words: int, repeats: int) -> Iterator[dict[str, Any]]:
+    """Time to the first token of a prompt that begins, to 80%, like one before it; ours alone."""
+    if "cached_tokens" not in {field.name for field in dataclasses.fields(Usage)}:
+        raise SkippedError("the engine has no prompt cache yet (usage.cached_tokens)")
+    ours = _ours(subject)
+    words = (_PASSAGE * (prompt_words // 80 + 1)).split()[:prompt_words]
+    shared = " ".join(words[: round(0.8 * len(words))])
+    cold: list[float] = []
+    warm: list[float] = []
+    parts = []
+    for _ in range(repeats):
+        begin = subject.prompt(shared)
+        for seconds, end in ((cold, words[-len(words) // 5 :]), (warm, words[: len(words) // 5])):
+            request = subject.request(f"{begin} {' '.join(end)}", None, 1)
+            settle()
+            result = ours.generate(request)
+            seconds.append(result.usage.prompt_seconds)
+        parts.append(getattr(result.usage, "cached_tokens", 0) / result.usage.prompt_tokens)
+    if not any(parts):
+        raise SkippedError("the engine reused nothing of a prompt that was shared to 80%")
+    yield {
+        "figure": "first token, 80% shared prefix",
+        "prompt_tokens": result.usage.prompt_tokens,
+        "cached": round(sum(parts) / len(parts), 3),
+        "against": "ours, cold",
+        "unit": "s",
+        **ratio_of(warm, cold).as_record(),
+    }
+
+
+def batch(subject: Subject, *, tokens: int, repeats: int) -> Iterator[dict[str, Any]]:
+    """Wall time of eight requests together, beside the same one after the other; ours alone."""
+    ours = _ours(subject)
+    if not hasattr(ours.engine, "generate_batch"):
+        raise SkippedError("the engine has no generate_batch yet")
+    schema = {
+        "type": "object",
+        "properties": {"story": {"type": "string", "minLength": tokens, "maxLength": tokens + 8}},
+        "required": ["story"],
+        "additionalProperties": False,
+    }
+    together: list[float] = []
+    alone: list[float] = []
+    equal = 0
+    for _ in range(repeats):
+        prompts = [subject.prompt(f"Tell story number {n}.\n") for n in range(_TOGETHER)]
+        requests = [subject.request(prompt, schema, 8 * tokens) for prompt in prompts]
+        # Anew, so that nothing of the prompts is known already.
+        for is_batch in (True, False):
+            subject.stacks["ours"].forget()
+            ours.generate(subject.request("Begin.", schema, 8 * tokens))
+            settle()
+            if is_batch:
+                try:
+                    texts, seconds = ours.write_together(requests)
+                except TypeError as error:
+                    raise SkippedError(f"generate_batch takes other arguments: {error}") from error
+                together.append(seconds)
+            else:
+                written = [ours.write(request) for request in requests]
+                alone.append(sum(one.seconds for one in written))
+                equal += sum(a == b.text for a, b in zip(texts, written, strict=True))
+    yield {
+        "figure": f"{_TOGETHER} requests together",
+        "equal_texts": equal,
+        "of": repeats * _TOGETHER,
+        "against": f"ours, {_TOGETHER} x single",
+        "unit": "s",
+        **ratio_of(together, alone).as_record(),
+    }
+
+
+def completeness(
+    subject: Subject, documents: Sequence[Document], samplings: Sequence[Sampling]
+) -> Iterator[dict[str, Any]]:
+    """How many outputs are whole and valid with the fewest tokens there can be, and some more.
+
+    The model writes what it likes. Besides the fewest and each number up to 50 more, as many
+    numbers again are drawn from the next 500.
+    """
+    ours = _ours(subject)
+    prompt = subject.prompt("Write some JSON.\n")
+    outcomes = {"whole": 0, "cut": 0, "refused": 0, "invalid": 0}
+    least = {}
+    for document in documents:
+        is_valid = validator_for(document.schema)(document.schema).is_valid
+        fewest = _fewest(ours, subject.request(prompt, document.schema, 1))
+        least[document.name] = fewest
+        draw = random.Random(document.name)
+        budgets = [fewest + step for step in range(_STEPS + 1)]
+        budgets += [fewest + draw.randrange(_STEPS, 10 * _STEPS) for _ in budgets]
+        for number, budget in enumerate(budgets):
+            sampling = samplings[number % len(samplings)]
+            request = subject.request(prompt, document.schema, budget, sampling)
+            try:
+                result = ours.generate(request)
+            except IncompleteOutputError:
+                outcomes["cut"] += 1
+            except RefusedRequestError:
+                outcomes["refused"] += 1
+            except OutputValidationError:
+                outcomes["invalid"] += 1
+            else:
+                fits = result.usage.completion_tokens <= budget
+                good = fits and is_valid(json.loads(result.text))
+                outcomes["whole" if good else "invalid"] += 1
+    total = sum(outcomes.values())
+    yield {
+        "figure": "whole within max_tokens",
+        "against": "",
+        "unit": "",
+        "value": outcomes["whole"] / total,
+        "of": total,
+        "fewest_tokens": least,
+        **outcomes,
+    }
+
+
+def _fewest(ours: OurStack, request: Request) -> int:
+    """Return the smallest ``max_tokens`` that is not refused at once."""
+    if ours.takes(request):
+        raise SkippedError("the engine does not refuse what cannot be whole within max_tokens yet")
+    refused, admitted = 1, 2
+    while not ours.takes(dataclasses.replace(request, max_tokens=admitted)):
+        refused, admitted = admitted, 2 * admitted
+        if admitted > 4096:
+            raise SkippedError(f"the engine refuses a schema altogether: {request.schema}")
+    while admitted - refused > 1:
+        middle = (refused + admitted) // 2
+        if ours.takes(dataclasses.replace(request, max_tokens=middle)):
+            admitted = middle
+        else:
+            refused = middle
+    return admitted
+
+
+def _ours(subject: Subject) -> OurStack:
+    stack = subject.stacks["ours"]
+    if not isinstance(stack, OurStack):
+        raise TypeError("the stack called ours is another one")
+    return stack

@@ -1,0 +1,104 @@
+"""Tables of the end-to-end figures, with the targets that some of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tables import aligned, duration
+
+__all__ = ["figure_rows", "left_out", "overhead_rows", "render"]
+
+_TARGETS = {
+    ("free strings", "mlx-lm"): ">= 0.97",
+    ("extraction", "llguidance"): "<= 0.7",
+    ("extraction", "outlines"): "<= 0.6",
+    ("first token, new schema", "mlx-lm"): "<= 1.05",
+    ("first token, 80% shared prefix", "ours, cold"): "<= 0.35",
+    ("8 requests together", "ours, 8 x single"): "<= 0.5",
+    ("whole within max_tokens", ""): "= 1",
+}
+
+
+def figure_rows(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return a row for each figure: ratio, the quartiles of its repeats, both values, target."""
+    rows = [["figure", "model", "ours beside", "ratio", "quartiles", "ours", "theirs", "target"]]
+    for figure in figures:
+        target = _TARGETS.get((figure["figure"], figure["against"]), "")
+        has_target = figure.get("kind", "all") == "all" and figure.get("schemas", "new") == "new"
+        quartiles = f"{figure['low']:.2f} to {figure['high']:.2f}" if "low" in figure else "–"
+        rows.append(
+            [
+                _title(figure),
+                figure["model"],
+                figure["against"] or "–",
+                f"{figure['value']:.3f}",
+                quartiles,
+                _value(figure, "ours"),
+                _value(figure, "theirs"),
+                target if has_target else "",
+            ]
+        )
+    return rows
+
+
+def overhead_rows(overhead: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return a row for each model, stack, kind and pass: what is added to the time of a token."""
+    rows = [["model", "stack", "documents", "schemas", "model a token", "added", "quartiles"]]
+    for point in overhead:
+        quartiles = [_signed(point[name]) for name in ("low_us", "high_us")]
+        rows.append(
+            [
+                point["model"],
+                point["stack"],
+                f"{point['kind']}-heavy",
+                point["schemas"],
+                duration(point["model_us"]),
+                _signed(point["added_us"]),
+                " to ".join(quartiles),
+            ]
+        )
+    return rows
+
+
+def left_out(report: dict[str, Any]) -> list[str]:
+    """Say which figures there are none of, and which documents a stack did not write."""
+    sentences = [f"Not measured: {skip['figure']}, {skip['reason']}." for skip in report["skipped"]]
+    for failure in report["failures"]:
+        what = failure.get("document", failure["failure"])
+        sentences.append(f"{failure['stack']} did not write {what} ({failure['model']}).")
+    return list(dict.fromkeys(sentences))
+
+
+def render(report: dict[str, Any]) -> str:
+    """Return all of it for a terminal."""
+    blocks = []
+    if report["figures"]:
+        blocks.append(aligned(figure_rows(report["figures"]), texts=3))
+    if report["overhead"]:
+        blocks.append(aligned(overhead_rows(report["overhead"]), texts=4))
+    reasons = [
+        f"  {failure['stack']}, {failure.get('document', '')}: {failure['reason']}"
+        for failure in report["failures"]
+    ]
+    return "\n\n".join([*blocks, "\n".join([*left_out(report), *reasons])])
+
+
+def _title(figure: dict[str, Any]) -> str:
+    title = str(figure["figure"])
+    if "schemas" in figure:
+        kind = "" if figure["kind"] == "all" else f" {figure['kind']}-heavy"
+        title += f", {figure['documents']} of {figure['of']}{kind} schemas, {figure['schemas']}"
+    return title + (f", {figure['sampling']}" if "sampling" in figure else "")
+
+
+def _value(figure: dict[str, Any], name: str) -> str:
+    if name not in figure:
+        return "–"
+    if figure["unit"] == "s":
+        return duration(figure[name] * 1e6)
+    return f"{figure[name]:.4g} {figure['unit']}"
+
+
+def _signed(microseconds: float) -> str:
+    return ("-" if microseconds < 0 else "") + duration(abs(microseconds))

@@ -1,0 +1,49 @@
+"""Ways to generate on mlx-lm, one module each.
+
+Modules are imported when they are asked for: a peer that is not installed is only missed by the
+one who wants to measure it.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from stacks.base import GREEDY as GREEDY
+from stacks.base import SEEDED as SEEDED
+from stacks.base import (
+    RefusedRequestError,
+    Request,
+    Sampling,
+    Setting,
+    Stack,
+    StackFactory,
+    Written,
+)
+
+__all__ = [
+    "GREEDY",
+    "SEEDED",
+    "STACKS",
+    "RefusedRequestError",
+    "Request",
+    "Sampling",
+    "Setting",
+    "Stack",
+    "StackFactory",
+    "Written",
+    "load_stack",
+]
+
+STACKS = {
+    "ours": "stacks.ours",
+    "mlx-lm": "stacks.unconstrained",
+    "llguidance": "stacks.peer_llguidance",
+    "outlines": "stacks.peer_outlines",
+}
+"""``mlx-lm`` has no constraint at all: it is what the others are compared with."""
+
+
+def load_stack(name: str, setting: Setting) -> Stack:
+    """Import and set up a stack. Raises ``ImportError`` where it is not installed."""
+    factory: StackFactory = importlib.import_module(STACKS[name]).make_stack
+    return factory(setting)

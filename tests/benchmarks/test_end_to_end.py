@@ -1,0 +1,211 @@
+"""End to end: everyone writes the same, documents follow the rule, and figures say what was done."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from alternation import ratio_of, rotated
+from arguments import NamedTokenizer
+from documents import choose, text_share
+from end_to_end import main
+from end_to_end_tables import figure_rows, left_out, overhead_rows
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from random_models import Size, make_random_model
+from scripted_model import ScriptedModel, script_of
+from stacks import SEEDED
+from subject import LeftScriptError, Subject, random_subject
+
+SENTENCE = "the quick brown fox jumps over the lazy dog and goes home"
+STRUCTURE = {"numbers": [[n, n + 1] for n in range(18)], "ok": True}
+TEXT = {"story": " ".join([SENTENCE] * 3)}
+SCHEMAS: dict[str, Any] = {
+    "structure": {
+        "type": "object",
+        "properties": {
+            "numbers": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+            "ok": {"type": "boolean"},
+        },
+        "required": ["numbers", "ok"],
+        "additionalProperties": False,
+    },
+    "text": {
+        "type": "object",
+        "properties": {"story": {"type": "string"}},
+        "required": ["story"],
+        "additionalProperties": False,
+    },
+}
+STACKS = ["ours", "mlx-lm"] + (["llguidance"] if find_spec("llguidance") else [])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    records = [
+        {"name": "short", "schema": {}, "tests": [{"valid": True, "data": [1]}]},
+        {
+            "name": "numbers",
+            "schema": SCHEMAS["structure"],
+            "tests": [{"valid": False, "data": TEXT}, {"valid": True, "data": STRUCTURE}],
+        },
+        {"name": "story", "schema": SCHEMAS["text"], "tests": [{"valid": True, "data": TEXT}]},
+    ]
+    file = tmp_path_factory.mktemp("cases") / "cases.jsonl.gz"
+    file.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
+    return file
+
+
+@pytest.fixture(scope="module")
+def tokenizer(
+    tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: TokenizerWrapper
+) -> NamedTokenizer:
+    file = tmp_path_factory.mktemp("tiny") / "tokenizer.json"
+    tiny_tokenizer._tokenizer.backend_tokenizer.save(str(file))
+    return NamedTokenizer("tiny", file)
+
+
+@pytest.fixture(scope="module")
+def subject(tokenizer: NamedTokenizer) -> Any:
+    one = random_subject(Size(1, 32), tokenizer, STACKS)
+    yield one
+    one.close()
+
+
+def test_documents_follow_the_rule(data: Path) -> None:
+    assert text_share(STRUCTURE) == 0
+    assert text_share(TEXT) > 0.9
+    chosen = choose(data, lambda document: True)
+    assert [(document.name, document.kind) for document in chosen] == [
+        ("numbers", "structure"),
+        ("story", "text"),
+    ]
+    assert json.loads(chosen[0].text) == STRUCTURE
+    assert [d.name for d in choose(data, lambda d: d.kind == "text")] == ["story"]
+
+
+def test_a_script_goes_on_wherever_a_text_was_cut() -> None:
+    forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
+    script = script_of(b"abab", [2, 2], forms, 5)
+    assert script.next_ids.tolist() == [2, 3, 2, 1, 5]
+    assert script.tokens == 3
+    for tokens in ([2], [3, 3], [2, 2, 0]):
+        with pytest.raises(ValueError, match="byte"):
+            script_of(b"abab", tokens, forms, 5)
+    with pytest.raises(ValueError, match="no token spells byte 1"):
+        script_of(b"ac", [0], forms, 5)
+
+
+def test_a_scripted_model_writes_its_text_whatever_it_is_fed() -> None:
+    forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
+    model = ScriptedModel(make_random_model(Size(1, 32), 64), [1, 1, 2, 2, 0, 0] + [0] * 58)
+
+    def next_id(*tokens: int) -> int:
+        logits = model(mx.array([list(tokens)]), cache=cache)
+        assert logits.shape == (1, len(tokens), 64)
+        return int(mx.argmax(logits[0, -1]).item())
+
+    model.follow(script_of(b"abab", [2, 2], forms, 5), prompt_tokens=3)
+    cache = model.make_cache()
+    model(mx.array([[9, 9]]), cache=cache)
+    assert next_id(9) == 2
+    assert next_id(0) == 3
+    # Two tokens at once; then one of them is taken back.
+    assert next_id(1, 2) == 5
+    for layer in cache:
+        layer.trim(1)
+    assert next_id(0) == 1
+    # Without a script, what the model itself says.
+    free = make_random_model(Size(1, 32), 64)
+    model.follow(None)
+    tokens = mx.array([[1, 2, 3]])
+    assert mx.array_equal(model(tokens), free(tokens)).item()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_stack_writes_the_document(subject: Subject, data: Path, stack: str) -> None:
+    for document in choose(data, subject.can_write):
+        for sampling in (None, SEEDED):
+            request, script = subject.about(document, *([sampling] if sampling else []))
+            written = subject.write(stack, request, script)
+            assert written.text == document.text
+            assert written.tokens <= script.tokens + 1
+            assert 0 < written.first_seconds < written.seconds
+    request, script = subject.about(document)
+    assert subject.first_token(stack, request, script) > 0
+
+
+def test_another_text_is_noticed(subject: Subject) -> None:
+    script = subject.script('["a"]')
+    request = subject.request(subject.prompt("Write."), {"const": [1]}, 64)
+    with pytest.raises(LeftScriptError, match=r"\[1\]"):
+        subject.write("ours", request, script)
+
+
+def test_no_two_prompts_begin_alike(subject: Subject) -> None:
+    assert subject.prompt("a") != subject.prompt("a")
+
+
+def test_what_cannot_be_written_is_not_asked_for(subject: Subject, data: Path) -> None:
+    document = choose(data, lambda d: d.kind == "text")[0]
+    assert subject.can_write(document)
+    assert not subject.can_write(type(document)("", "text", {"type": "null"}, document.text))
+    assert not subject.can_write(type(document)("", "text", {"type": "what"}, document.text))
+
+
+def test_ratios_are_of_medians_with_the_quartiles_of_each_repeat() -> None:
+    ratio = ratio_of([1, 2, 30], [2, 2, 10])
+    assert (ratio.value, ratio.ours, ratio.theirs, ratio.repeats) == (1, 2, 2, 3)
+    assert (ratio.low, ratio.high) == (0.75, 2)
+    for wrong in ([], [1.0]):
+        with pytest.raises(ValueError, match="values of ours"):
+            ratio_of(wrong, [])
+
+
+def test_everyone_begins_once() -> None:
+    stacks = dict.fromkeys("abc")
+    assert [rotated(stacks, turn) for turn in range(4)] == [
+        ["a", "b", "c"],
+        ["b", "c", "a"],
+        ["c", "a", "b"],
+        ["a", "b", "c"],
+    ]
+
+
+def test_the_command_measures_all_there_is(
+    data: Path, tokenizer: NamedTokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+    arguments = {
+        "--data": str(data),
+        "--model": "1x32",
+        "--sizes": "2x32",
+        "--tokenizer": f"tiny={tokenizer.path}",
+        "--stacks": "ours,mlx-lm",
+        "--repeats": "1",
+        "--tokens": "32",
+        "--json": str(file),
+        "--trace": str(tmp_path / "trace.json"),
+    }
+    assert main([part for pair in arguments.items() for part in pair]) == 0
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert report["failures"] == []
+    assert [model["model"] for model in report["models"]] == ["1x32", "2x32"]
+    done = {figure["figure"] for figure in report["figures"]}
+    assert {"free strings", "extraction", "first token, new schema"} <= done
+    assert len(done) + len({s["figure"] for s in report["skipped"]} - {"trace"}) == 6
+    against = {f["against"] for f in report["figures"] if f["figure"] == "extraction"}
+    assert against == {"mlx-lm"}
+    points = report["overhead"]
+    assert {(point["model"], point["stack"]) for point in points} == {("2x32", "ours")}
+    assert {(point["kind"], point["schemas"]) for point in points} == {
+        (kind, schemas) for kind in ("structure", "text") for schemas in ("new", "known")
+    }
+    printed = capsys.readouterr().out
+    for row in [*figure_rows(report["figures"])[1:], *overhead_rows(points)[1:]]:
+        assert row[0] in printed
+    assert all(sentence in printed for sentence in left_out(report))
