@@ -277,11 +277,11 @@ class NameChoice(Fan):
         """Yield names with what follows them; the first that is missing, where that is enough."""
         plan, below = self.plan, self.candidates & self.vertex.below
         missing = below & self.state.missing
-        if not plan.steps.is_bounded:
-            below = missing & -missing or below
-        # Those that are missing first.
-        listed = (*numbers(missing), *numbers(below & ~missing))
-        for index in listed[: MANY_WAYS if plan.steps.is_bounded else FEW_WAYS]:
+        if plan.steps.is_bounded:
+            listed = [*numbers(missing), *numbers(below & ~missing)][:MANY_WAYS]
+        else:
+            listed = [*numbers(missing & -missing or below)][:FEW_WAYS]
+        for index in listed:
             vertex = self.vertex
             while vertex.only is None:
                 children = vertex.children.values()
