@@ -12,14 +12,14 @@ from documents import Document
 from stacks import GREEDY, RefusedRequestError, Sampling, Written
 from subject import LeftScriptError, Subject
 
-from proxy_engine import IncompleteOutputError, OutputValidationError
+from proxy_engine import OutputValidationError
 
 __all__ = ["PASSES", "Run", "extraction", "overhead", "sentence_of", "write_documents"]
 
 PASSES = ("new", "known")
 """A schema is met for the first time, and then once more."""
 
-_FAILURES = (RefusedRequestError, LeftScriptError, IncompleteOutputError, OutputValidationError)
+_FAILURES = (RefusedRequestError, LeftScriptError, OutputValidationError)
 
 
 @dataclass(frozen=True)

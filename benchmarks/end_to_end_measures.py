@@ -20,7 +20,7 @@ from stacks import RefusedRequestError, Request, Sampling
 from stacks.ours import OurStack
 from subject import Subject
 
-from proxy_engine import IncompleteOutputError, OutputValidationError, Usage
+from proxy_engine import OutputValidationError, Usage
 
 __all__ = [
     "SkippedError",
@@ -189,7 +189,7 @@ def completeness(
     """
     ours = _ours(subject)
     prompt = subject.prompt("Write some JSON.\n")
-    outcomes = {"whole": 0, "cut": 0, "refused": 0, "invalid": 0}
+    outcomes = {"whole": 0, "refused": 0, "invalid": 0}
     least = {}
     for document in documents:
         is_valid = validator_for(document.schema)(document.schema).is_valid
@@ -203,8 +203,6 @@ def completeness(
             request = subject.request(prompt, document.schema, budget, sampling)
             try:
                 result = ours.generate(request)
-            except IncompleteOutputError:
-                outcomes["cut"] += 1
             except RefusedRequestError:
                 outcomes["refused"] += 1
             except OutputValidationError:

@@ -11,7 +11,6 @@ import mlx.core as mx
 
 from proxy_engine import (
     GenerationResult,
-    IncompleteOutputError,
     InferenceEngine,
     OutputValidationError,
     PromptProgress,
@@ -69,7 +68,7 @@ class OurStack:
                 max_tokens=request.max_tokens,
                 **sampling_options(request.sampling),
             )
-        except (IncompleteOutputError, OutputValidationError):
+        except OutputValidationError:
             raise
         except ProxyError as error:
             raise RefusedRequestError(str(error)) from error
