@@ -131,7 +131,12 @@ class AnswerCompiler:
             )
         with _naming_tools(choice):
             part = compose_answer(
-                content, calls=calls, reasoning=reasoning, dialect=dialect, excluding=unwanted
+                content,
+                calls=calls,
+                reasoning=reasoning,
+                dialect=dialect,
+                excluding=unwanted,
+                stop=options.stop,
             )
             return RootStateMachine(part, self._vocabulary)
 
@@ -187,6 +192,7 @@ class AnswerCompiler:
             reasoning,
             None if dialect is None else dialect.name,
             unwanted,
+            options.stop,
         )
 
     def _machine(
@@ -219,7 +225,7 @@ def _own_delimiters(options: GenerationOptions) -> Delimiters | None:
 def _is_limited(options: GenerationOptions) -> bool:
     """Whether free text may be ended before the model ends it, which takes a matcher."""
     state = options.states.get(TEXT)
-    return state is not None and state.max_tokens is not None
+    return bool(options.stop) or (state is not None and state.max_tokens is not None)
 
 
 @contextmanager

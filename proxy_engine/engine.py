@@ -100,7 +100,12 @@ class InferenceEngine:
                 text_encoder(self._loaded.tokenizer, lock), self._vocabulary
             )
             self._preparation = Preparation(
-                self._loaded, self._vocabulary, options or GenerationOptions(), tool_format, lock
+                self._loaded,
+                self._vocabulary,
+                options or GenerationOptions(),
+                tool_format,
+                lock,
+                self._caches,
             )
         except BaseException:
             self._finalizer()

@@ -71,7 +71,8 @@ class Timings:
 class Decoding:
     """What is decoded, and how. Everything runs on the calling thread's default stream.
 
-    Without a ``matcher`` the text is free, but for ``usable_tokens``: a bool array of the width of
+    No end token is chosen before ``min_tokens`` tokens, if others may come. Without a ``matcher``
+    the text is free, but for ``usable_tokens``: a bool array of the width of
     the logits, which keeps out ids that are no tokens (``None``: all are). ``next_sampler`` is
     asked before each mask for what chooses the token. ``guard`` sees to it that what the matcher
     admits is complete within ``max_tokens``. ``forced`` cuts text that must come next into tokens;
@@ -88,6 +89,7 @@ class Decoding:
     end_token_ids: Sequence[int]
     max_tokens: int
     prefill_step_size: int
+    min_tokens: int = 0
     usable_tokens: npt.NDArray[np.bool_] | None = None
     guard: Guard | None = None
     forced: ForcedTokens | None = None
@@ -174,10 +176,20 @@ class Decoding:
             self._expects_forced = self._may_force(allowed)
             if self.guard is not None:
                 allowed = self.guard.mask(allowed, exact=exact)
+        if self._count < self.min_tokens:
+            allowed = self._without_ends(allowed, logits.shape[-1])
         if allowed is not None:
             logits = apply_mask(logits, self._masks.on_device(allowed))
         self.timings.mask += time.perf_counter() - started
         return sampler(logits, self._tokens).reshape(1)
+
+    def _without_ends(
+        self, allowed: npt.NDArray[np.bool_] | None, size: int
+    ) -> npt.NDArray[np.bool_]:
+        """Return what may come if the text is not to end yet; all of it, if it must."""
+        others = np.ones(size, np.bool_) if allowed is None else allowed.copy()
+        others[list(self.end_token_ids)] = False
+        return others if allowed is None or others.any() else allowed
 
     def _read(self, chosen: mx.array, started: float) -> int:
         """Wait for a token."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypedDict
@@ -66,6 +66,8 @@ class GenerationOptions:
 
     * ``max_tokens``: the most tokens to generate, at least 1; never more than the context has room
       for.
+    * ``min_tokens``: the least tokens to generate, where the answer allows that many.
+    * ``stop``: strings that end free text, and are no part of it, however they are cut into tokens.
     * ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request can
       be cancelled. ``None`` leaves the choice to the engine.
     * ``sampling``: temperature, top-p and the like.
@@ -80,6 +82,8 @@ class GenerationOptions:
     """
 
     max_tokens: int = 2048
+    min_tokens: int = 0
+    stop: tuple[str, ...] = ()
     prefill_step_size: int | None = None
     sampling: SamplingParameters = field(default_factory=SamplingParameters)
     states: Mapping[str, StateOptions] = field(default_factory=dict, hash=False)
@@ -93,6 +97,19 @@ class GenerationOptions:
             value = getattr(self, name)
             if value is not None or name != "prefill_step_size":
                 _check_count(name, value, 1)
+        _check_count("min_tokens", self.min_tokens, 0)
+        if self.min_tokens > self.max_tokens:
+            raise InvalidOptionError(
+                f"min_tokens, {self.min_tokens}, is more than max_tokens, {self.max_tokens}",
+                option="min_tokens",
+            )
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        if not all(isinstance(text, str) and text for text in stop):
+            raise InvalidOptionError(
+                f"stop must be a string or several, none of them empty, not {self.stop!r}",
+                option="stop",
+            )
+        object.__setattr__(self, "stop", stop)
         if self.sampling is None:
             raise InvalidOptionError("sampling must be SamplingParameters", option="sampling")
         _check_sampling(self.sampling)
@@ -143,6 +160,8 @@ class OptionOverrides(TypedDict, total=False):
     """
 
     max_tokens: int
+    min_tokens: int
+    stop: str | Sequence[str] | None
     prefill_step_size: int | None
     sampling: SamplingParameters
     states: Mapping[str, StateOptions]

@@ -14,7 +14,8 @@ from .answers import AnswerCompiler
 from .errors import InvalidOptionError, PromptTooLongError
 from .models.loading import LoadedModel
 from .options import GenerationOptions, OptionOverrides
-from .prompts import Prompt, encode_prompt
+from .prompt_cache import PromptCaches, message_boundaries
+from .prompts import Prompt, encode_prompt, to_messages
 from .request import Request
 from .response_format import ResponseFormatCompiler
 from .tool_formats import format_of, is_open, reasoning_of
@@ -28,8 +29,9 @@ class Preparation:
     """Checks and compiles requests for one model: all that can be wrong with one is found here.
 
     ``options`` are those of requests that do not say otherwise. ``tool_format`` is a format of tool
-    calls or names one; ``None``: as the tokenizer tells. ``tokenizer_lock`` is
-    held while the tokenizer is used. Safe to use from several threads.
+    calls or names one; ``None``: as the tokenizer tells. ``tokenizer_lock`` is held while the
+    tokenizer is used; ``caches`` tell what has to be known of a prompt for them. Safe to use from
+    several threads.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Preparation:
         options: GenerationOptions,
         tool_format: str | ToolFormat | None,
         tokenizer_lock: threading.Lock,
+        caches: PromptCaches,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
@@ -50,6 +53,7 @@ class Preparation:
         self._has_native_tools = dialect == format_of(loaded.tokenizer)
         self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
         self._tokenizer_lock = tokenizer_lock
+        self._caches = caches
 
     def request(
         self,
@@ -66,8 +70,9 @@ class Preparation:
         known_tools = resolve_tools(tools)
         choice = ToolChoice.of(tool_choice, known_tools)
         tokenizer = self._loaded.tokenizer
-        with self._tokenizer_lock:
-            prompt_ids = encode_prompt(
+
+        def encode(prompt: Prompt) -> list[int]:
+            return encode_prompt(
                 prompt,
                 tokenizer,
                 thinking=self._answers.thinks(response, choice, options),
@@ -75,6 +80,12 @@ class Preparation:
                 tool_text=self._tool_text,
                 native_tools=self._has_native_tools,
             )
+
+        with self._tokenizer_lock:
+            prompt_ids = encode(prompt)
+            boundaries: tuple[int, ...] = ()
+            if self._caches.cannot_be_cut_at(len(prompt_ids) + options.max_tokens):
+                boundaries = message_boundaries(to_messages(prompt), prompt_ids, encode)
             markers = self._answers.delimiters(options)
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
             open_reasoning = next(opened, None)
@@ -91,6 +102,7 @@ class Preparation:
             options,
             room,
             tools={tool.name: tool for tool in choice.tools},
+            boundaries=boundaries,
         )
 
     def _room(self, prompt_tokens: int, max_tokens: int) -> int:

@@ -101,6 +101,7 @@ def run_request(
         _ends(loaded, vocabulary),
         request.max_tokens,
         request.options.prefill_step_size or _prefill_step_size(),
+        min_tokens=request.options.min_tokens,
         usable_tokens=_usable_tokens(vocabulary),
         guard=guard,
         forced=forced if request.options.forced_tokens else None,

@@ -72,18 +72,20 @@ def compose_answer(
     reasoning: Reasoning | None = None,
     dialect: ToolFormat | None = None,
     excluding: Several[str] = (),
+    stop: Several[str] = (),
 ) -> Part:
     """Return the parts of an answer.
 
     ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``least`` of one or more
     leave no room for it. ``dialect`` is the format of the model's family, whether there are calls
     or not: its markers are kept out of free text, and where it has some around answers these are
-    written. ``excluding`` are more texts that have no place in free text. Raises
+    written. ``excluding`` are more texts that have no place in free text, ``stop`` those that end
+    it, and the answer. Raises
     :class:`~state_machines.errors.CompositionError`.
     """
     dialect = dialect or (calls.format if calls is not None else None)
     without = dict.fromkeys((*excluding, *_foreign(reasoning, dialect)))
-    rest = _answer(content, calls, dialect, tuple(without))
+    rest = _answer(content, calls, dialect, tuple(without), tuple(stop))
     if dialect is not None and dialect.finish:
         rest = Sequence(rest, Marker(TEXT, dialect.finish))
     if reasoning is None:
@@ -110,9 +112,10 @@ def _answer(
     calls: Calls | None,
     dialect: ToolFormat | None,
     without: tuple[str, ...],
+    stop: tuple[str, ...],
 ) -> Part:
     if content is None:
-        content = Text(TEXT)
+        content = Text(TEXT, stop=stop)
     if isinstance(content, Text):
         content = replace(content, excluding=tuple(dict.fromkeys((*content.excluding, *without))))
     answer = _delimited(content, dialect.answer if dialect is not None else NO_DELIMITERS)
@@ -126,7 +129,10 @@ def _answer(
     if calls.format.answer == NO_DELIMITERS and preamble == NO_DELIMITERS:
         start = calls.format.start
         free = replace(content, excluding=tuple(t for t in content.excluding if t != start))
-        return Sequence(free, calls.part(0))
+        if not stop:
+            return Sequence(free, calls.part(0))
+        stops = (Marker(TEXT, text) for text in stop)
+        return Sequence(replace(free, stop=()), Optional(Choice(*stops, calls.part(1))))
     before = [_delimited(content, preamble), *([Marker(TEXT, joint)] if joint else [])]
     return Choice(answer, Sequence(Optional(Sequence(*before)), calls.part(1)))
 

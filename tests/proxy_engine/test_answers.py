@@ -300,6 +300,36 @@ def test_default_options_hold_states_too(tiny_model: Any, tiny_tokenizer: Any) -
     assert result.usage.completion_tokens <= 5
 
 
+@pytest.mark.parametrize("tools", [None, [tool("a", ANSWER)]], ids=["text", "tools"])
+def test_stop_strings_end_free_text(roomy_engine: InferenceEngine, tools: Any) -> None:
+    stopped = 0
+    for seed in range(8):
+        result = roomy_engine.generate(
+            "x",
+            tools=tools,
+            max_tokens=60,
+            temperature=1.0,
+            seed=seed,
+            stop=["b", "never written", "ab"],
+            logit_bias=without_end(roomy_engine),
+        )
+        assert "b" not in result.text
+        if result.finish_reason == "stop":
+            stopped += 1
+            assert result.segments[-1].is_marker
+            assert result.segments[-1].text in ("b", "ab")
+    assert stopped
+
+
+def test_a_least_number_of_tokens(roomy_engine: InferenceEngine) -> None:
+    ends = dict.fromkeys(roomy_engine.vocabulary.end_token_ids, 1000.0)
+    result = roomy_engine.generate("x", min_tokens=5, max_tokens=9, logit_bias=ends)
+    assert result.usage.completion_tokens == 6
+    # Where nothing else can come, the end does.
+    short = roomy_engine.generate("x", min_tokens=5, response_format={"const": 1})
+    assert short.parsed == 1
+
+
 @dataclass(frozen=True, eq=False)
 class Price(SubState):
     """Some money: a sub-state that a user wrote."""
@@ -370,6 +400,8 @@ def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
         ({"states": {"text": 1}}, InvalidOptionError, "states"),
         ({"parallel_tool_calls": 3}, InvalidOptionError, "parallel_tool_calls"),
         ({"max_tool_calls": 0}, InvalidOptionError, "max_tool_calls"),
+        ({"min_tokens": 9, "max_tokens": 8}, InvalidOptionError, "min_tokens"),
+        ({"stop": ["a", ""]}, InvalidOptionError, "stop"),
         ({"tools": "get"}, EngineError, "list"),
     ],
 )
