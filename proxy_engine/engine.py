@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -19,7 +18,6 @@ from state_machines import Vocabulary
 from state_machines.tools import ToolFormat
 
 from .errors import InvalidOptionError
-from .events import Event
 from .forcing import ForcedTokens, text_encoder
 from .interaction import Interaction
 from .models.loading import LoadedModel, load_model
@@ -31,7 +29,7 @@ from .prompt_cache import CacheOptions, PromptCaches
 from .prompts import Prompt
 from .request import Emit, Request, run_request
 from .results import GenerationResult
-from .streams import AsyncEventStream, EventStream, Submit
+from .streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
 from .tool_loop import ToolRun, arun_tools, run_tools
 from .tools import resolve_tools
 from .worker import Worker
@@ -177,8 +175,8 @@ class InferenceEngine:
         ``OutputValidationError`` where a type's own validators refuse it.
         """
         request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
-        future = self._submit(request, _ignore)
-        with _cancelling(request):
+        future = self._submit(request, ignore)
+        with cancelling(request.cancelled):
             return future.result()
 
     @overload
@@ -252,8 +250,8 @@ class InferenceEngine:
         request = await asyncio.to_thread(
             self._preparation.request, prompt, response_format, tools, tool_choice, options
         )
-        with _cancelling(request):
-            return await asyncio.wrap_future(self._submit(request, _ignore))
+        with cancelling(request.cancelled):
+            return await asyncio.wrap_future(self._submit(request, ignore))
 
     @overload
     async def astream(
@@ -398,16 +396,3 @@ class InferenceEngine:
                 is_closing=lambda: worker.is_closing,
             )
         )
-
-
-@contextlib.contextmanager
-def _cancelling(request: Request) -> Iterator[None]:
-    """However the caller stops waiting, nobody listens to the request any more."""
-    try:
-        yield
-    finally:
-        request.cancelled.set()
-
-
-def _ignore(event: Event) -> None:
-    """Nobody wants to hear of this request before it is finished."""

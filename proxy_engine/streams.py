@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 from .events import Event, Finished, StreamEvent
 from .results import GenerationResult
 
-__all__ = ["AsyncEventStream", "EventStream", "Submit"]
+__all__ = ["AsyncEventStream", "EventStream", "Submit", "cancelling", "ignore"]
 
 T = TypeVar("T")
 
@@ -144,3 +145,16 @@ async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenera
         yield Finished(result=future.result())
     finally:
         cancelled.set()
+
+
+@contextmanager
+def cancelling(cancelled: threading.Event) -> Iterator[None]:
+    """However the caller stops waiting, nobody listens to the request any more."""
+    try:
+        yield
+    finally:
+        cancelled.set()
+
+
+def ignore(event: Event) -> None:
+    """Nobody wants to hear of the request before it is finished."""
