@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
 from collections.abc import Iterable
 from typing import Any
 
 from state_machines import Vocabulary
+from state_machines.answer import REASONING, TEXT
 from state_machines.completion import Guard
+from state_machines.root import identifiers_in
 from state_machines.tools import ToolFormat
+from state_machines.tools.call import CALL
 
-from .answers import AnswerCompiler
+from .answers import STRUCTURED, AnswerCompiler
 from .errors import InvalidOptionError, PromptTooLongError
 from .models.loading import LoadedModel
 from .options import GenerationOptions, OptionOverrides
 from .prompt_cache import PromptCaches, message_boundaries
 from .prompts import Prompt, encode_prompt, to_messages
 from .request import Request
-from .response_format import ResponseFormatCompiler
+from .response_format import ResponseFormat, ResponseFormatCompiler
 from .tool_formats import format_of, is_open, reasoning_of
 from .tools import ToolChoice, resolve_tools
 from .tools.format_text import tool_text_of
@@ -67,6 +71,7 @@ class Preparation:
         options = self._options.override(overrides)
         self._check_tokens(options)
         response = self._formats.compile(response_format)
+        _check_states(overrides.get("states") or {}, response)
         known_tools = resolve_tools(tools)
         choice = ToolChoice.of(tool_choice, known_tools)
         tokenizer = self._loaded.tokenizer
@@ -129,3 +134,17 @@ class Preparation:
                         f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
                         option="logit_bias",
                     )
+
+
+def _check_states(given: Iterable[str], response: ResponseFormat) -> None:
+    """Raise for options of a sub-state that no answer to this request has."""
+    own = () if response.part is None else identifiers_in(response.part)
+    known = list(dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *own)))
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            raise InvalidOptionError(
+                f"states names {name!r}, which is no sub-state of the answer",
+                option="states",
+                hint=f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}.",
+            )

@@ -12,6 +12,7 @@ from state_machines.root.parts import (
     Structured,
     SubState,
     Text,
+    identifiers_in,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "Structured",
     "SubState",
     "Text",
+    "identifiers_in",
 ]

@@ -12,7 +12,7 @@ is over.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
@@ -31,6 +31,7 @@ __all__ = [
     "Structured",
     "SubState",
     "Text",
+    "identifiers_in",
 ]
 
 Spell: TypeAlias = Callable[[str], bytes]
@@ -198,3 +199,19 @@ class Loop(Part):
             raise CompositionError(
                 f"{self.least} to {self.most} times cannot be", part="loop", hint=_BOUNDS
             )
+
+
+def identifiers_in(part: Part) -> Iterator[str]:
+    """Yield the identifiers of all that a part is made of; some of them more than once."""
+    match part:
+        case Sequence(parts=inner) | Choice(options=inner):
+            for each in inner:
+                yield from identifiers_in(each)
+        case Optional():
+            yield from identifiers_in(part.part)
+        case Loop():
+            yield from identifiers_in(part.part)
+            if part.between is not None:
+                yield from identifiers_in(part.between)
+        case Marker() | SubState() | Text():
+            yield part.identifier

@@ -43,7 +43,16 @@ from state_machines import (
     SchemaError,
     StateMachine,
 )
-from state_machines.root import Choice, Marker, Optional, Sequence, Structured, SubState, Text
+from state_machines.root import (
+    Choice,
+    Loop,
+    Marker,
+    Optional,
+    Sequence,
+    Structured,
+    SubState,
+    Text,
+)
 from state_machines.tools import FORMATS, Delimiters
 
 CITY = {
@@ -292,6 +301,16 @@ def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> 
     assert result.parsed == "yyy"
 
 
+def test_sub_states_of_ones_own_have_options(roomy_engine: InferenceEngine) -> None:
+    answer = Loop(Choice(Sequence(Marker("sign", "-"), Price())), least=1, most=1)
+    one = roomy_engine.vocabulary.token_bytes.index(b"1")
+    states = {"price": StateOptions(sampling=SamplingParameters(logit_bias={one: 1000.0}))}
+    result = roomy_engine.generate("x", response_format=answer, states=states)
+    assert str(result.parsed).startswith("111")
+    with pytest.raises(InvalidOptionError, match="price"):
+        roomy_engine.generate("x", states=states)
+
+
 def test_default_options_hold_states_too(tiny_model: Any, tiny_tokenizer: Any) -> None:
     options = GenerationOptions(states={"text": StateOptions(max_tokens=3)}, max_tokens=20)
     with InferenceEngine(tiny_model, tiny_tokenizer, options=options) as engine:
@@ -398,6 +417,7 @@ def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
         ({"response_format": Sequence(Optional(Price()), "x")}, CompositionError, "x"),
         ({"reasoning": "yes"}, InvalidOptionError, "reasoning"),
         ({"states": {"text": 1}}, InvalidOptionError, "states"),
+        ({"states": {"tool_calls": StateOptions()}}, InvalidOptionError, "'tool_call'"),
         ({"parallel_tool_calls": 3}, InvalidOptionError, "parallel_tool_calls"),
         ({"max_tool_calls": 0}, InvalidOptionError, "max_tool_calls"),
         ({"min_tokens": 9, "max_tokens": 8}, InvalidOptionError, "min_tokens"),
