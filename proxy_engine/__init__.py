@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ToolSchemaError,
     )
     from .events import (
+        Event,
         Finished,
         PartialValue,
         PromptProgress,
@@ -51,10 +52,12 @@ if TYPE_CHECKING:
         ToolCall,
         VideoContent,
     )
+    from .openai_messages import from_openai_message, to_openai_message
     from .options import GenerationOptions, ReasoningOptions, StateOptions
     from .prompt_cache import CacheOptions
     from .results import GenerationResult, Segment, Usage
     from .streams import AsyncEventStream, EventStream
+    from .tool_loop import ToolRun
     from .tools import Tool, ToolChoice
 
 _MODULES = {
@@ -90,6 +93,7 @@ _MODULES = {
         "VideoContent",
     ),
     "events": (
+        "Event",
         "Finished",
         "PartialValue",
         "PromptProgress",
@@ -101,9 +105,11 @@ _MODULES = {
         "ToolCallStarted",
     ),
     "prompt_cache": ("CacheOptions",),
+    "openai_messages": ("from_openai_message", "to_openai_message"),
     "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
     "results": ("GenerationResult", "Segment", "Usage"),
     "streams": ("AsyncEventStream", "EventStream"),
+    "tool_loop": ("ToolRun",),
     "tools": ("Tool", "ToolChoice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -115,6 +121,7 @@ __all__ = [
     "Content",
     "EngineClosedError",
     "EngineError",
+    "Event",
     "EventStream",
     "FileContent",
     "Finished",
@@ -153,9 +160,12 @@ __all__ = [
     "ToolCallFinished",
     "ToolCallStarted",
     "ToolChoice",
+    "ToolRun",
     "ToolSchemaError",
     "Usage",
     "VideoContent",
+    "from_openai_message",
+    "to_openai_message",
 ]
 
 

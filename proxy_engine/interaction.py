@@ -204,6 +204,11 @@ class Interaction:
             created_at=time,
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only view of a dict can be neither pickled nor copied deeply.
+        more = {name: getattr(self, name) for name in _KEYS - {"role", "content", "metadata"}}
+        return _revived, (self.role, self.content, dict(self.metadata), more)
+
     def _check_role(self) -> None:
         for name, owner in _OWNERS.items():
             value = getattr(self, name)
@@ -226,6 +231,12 @@ _KEYS = {
     "name",
 }
 _OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
+
+
+def _revived(
+    role: Role, content: tuple[Content, ...], metadata: dict[str, Any], more: dict[str, Any]
+) -> Interaction:
+    return Interaction(role, content, metadata=metadata, **more)
 
 
 def _role(role: Role | str) -> Role:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from datetime import UTC, datetime
 from typing import Any
 
@@ -311,3 +313,17 @@ def test_malformed_parts_are_refused() -> None:
         Interaction("user", "x", created_at=datetime(2026, 1, 1))
     with pytest.raises(PromptError):
         ToolCall("1", "f", {"x": {1}})
+
+
+def test_interactions_can_be_pickled_and_copied() -> None:
+    turn = Interaction(
+        "assistant",
+        "Wait",
+        tool_calls=[ToolCall("c1", "f", {"a": [1]})],
+        reasoning="So",
+        metadata={"seen": [1, 2]},
+    )
+    for again in (pickle.loads(pickle.dumps(turn)), copy.deepcopy(turn), copy.copy(turn)):
+        assert again == turn
+        assert again.to_dict() == turn.to_dict()
+    assert copy.deepcopy(turn).metadata["seen"] is not turn.metadata["seen"]
