@@ -16,7 +16,7 @@ from state_machines.vocabulary.tokenizer_reader import read_tokenizer
 
 __all__ = ["LAYOUT", "Vocabulary"]
 
-LAYOUT = 1
+LAYOUT = 2
 """The number of what is saved: another one wherever the same arrays would mean something else."""
 
 _TOKENS = "tokens"
@@ -31,7 +31,8 @@ class Vocabulary:
 
     ``token_bytes``
         Length ``size``, indexed by token id. ``None``: the id is never allowed (padding, unused).
-        Special and end tokens have the form ``b"\xff" + name``, which no UTF-8 text contains.
+        Special and end tokens have the form ``b"\xff" + name``, which no UTF-8 text contains;
+        other tokens with that byte are never allowed, either.
         Several ids may have the same bytes, and a token may end inside a UTF-8 character.
     ``end_token_ids``
         Any of these ends the output. They are at least one, and never count as text.
@@ -80,6 +81,8 @@ class Vocabulary:
         for token_id in sorted(ends - named):
             form = forms[token_id] or b""
             names[form.removeprefix(_SPECIAL_MARK).decode(errors="backslashreplace")] = token_id
+        # No text has that byte, but the form of a special token could be begun with it.
+        forms = [None if form is not None and _SPECIAL_MARK in form else form for form in forms]
         for name, token_id in names.items():
             forms[token_id] = _SPECIAL_MARK + name.encode()
         self._set(tuple(forms), ends, names, strips_first_space, Tables())

@@ -115,7 +115,7 @@ def written(
     # Chance alone would hardly ever write a marker into free text.
     spell = speller(vocabulary.special_tokens)
     own = entry.reasoning or THINK
-    for text in (own.begin, "so", own.end, entry.joint, "Hi", entry.start):
+    for text in (own.begin, "so", own.end, entry.joint, entry.answer.begin, "Hi", entry.start):
         form = spell(text)
         if form and random.random() < 0.7 and matcher.state.after(form) is not EMPTY:
             for token in tokens_of(form, vocabulary, random):

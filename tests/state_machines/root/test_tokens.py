@@ -226,3 +226,20 @@ def test_an_ended_text_has_as_many_characters_as_it_must(vocabulary: Vocabulary)
     assert matcher.state.matches(b"bc")
     assert not matcher.state.matches(b"b")
     assert not matcher.state.matches(b"bcd")
+
+
+def test_a_special_token_is_not_spelled_by_others() -> None:
+    """Byte-level vocabularies have a token for every byte, that of the mark too."""
+    forms = [bytes([byte]) for byte in range(256)]
+    vocabulary = Vocabulary(
+        [*forms, b"<call>", b"<end>"],
+        end_token_ids=[257],
+        special_tokens={"<call>": 256, "<end>": 257},
+    )
+    matcher = RootStateMachine(Marker("call", "<call>"), vocabulary).matcher(vocabulary)
+    assert np.flatnonzero(matcher.allowed_tokens()).tolist() == [256]
+    matcher = RootStateMachine(Sequence(Text(), Marker("call", "<call>")), vocabulary).matcher(
+        vocabulary
+    )
+    assert matcher.allowed_tokens()[256]
+    assert not matcher.allowed_tokens()[0xFF]
