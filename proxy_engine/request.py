@@ -18,7 +18,7 @@ from mlx_lm.generate import wired_limit
 
 from state_machines import Matcher, Vocabulary
 from state_machines.completion import Guard
-from state_machines.root import Part, Piece, RootMatcher, Text
+from state_machines.root import Part, Piece, RootMatcher, Text, repeated_identifiers
 
 from .answer_reader import AnswerReader
 from .answers import Answer
@@ -114,10 +114,10 @@ def run_request(
         for step in decoding.run(request.prompt_ids):
             if is_closing():
                 raise EngineClosedError("the engine was closed")
-            if request.cancelled.is_set():
-                break
             if not isinstance(step, Token):
                 emit(step)
+                if request.cancelled.is_set():
+                    break
                 continue
             token_ids.append(step.token_id)
             forced_tokens += step.is_forced
@@ -130,9 +130,12 @@ def run_request(
                 finish_reason = "length"
             elif is_last:
                 finish_reason = "tool_calls" if reader.calls else "stop"
+            elif request.cancelled.is_set():
+                break
     if finish_reason == "cancelled":
         pieces = matcher.take_pieces(is_last=True) if isinstance(matcher, RootMatcher) else []
-        reader.read(pieces, is_last=True)
+        for event in reader.read(pieces, is_last=True):
+            emit(event)
     _check_calls(reader, request.tools)
     timings = decoding.timings
     return GenerationResult(
@@ -201,17 +204,26 @@ def _is_in_text(answer: Answer, matcher: Matcher | None) -> bool:
 
 
 def _parsed(reader: AnswerReader, answer: Answer) -> Any:
-    values = reader.values
-    if answer.response.part is None:
-        return answer.response.parse(values[0][1]) if values else None
-    parsed = {}
+    """What the answer's values are: of a composition by identifier, or the only one."""
+    response, values = answer.response, reader.values
+    if response.part is None:
+        if response.is_free or reader.calls:
+            return None
+        return response.parse(values[0][1] if values else "")
+    parsed: dict[str, Any] = {}
+    repeated = repeated_identifiers(response.part)
     for part, text in values:
         try:
-            parsed[part.identifier] = part.parse(text)
-        except ValueError as error:
+            value = part.parse(text)
+        except Exception as error:
+            # Whatever a reader of the caller's own may raise.
             raise OutputValidationError(
                 f"the text of {part.identifier!r} cannot be read: {error}", text=text
             ) from error
+        if part.identifier in repeated:
+            parsed.setdefault(part.identifier, []).append(value)
+        else:
+            parsed[part.identifier] = value
     return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
 
 
@@ -232,7 +244,11 @@ def _prefill_step_size() -> int:
 
 
 def _usable_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
-    usable = np.array([token is not None for token in vocabulary.token_bytes])
+    """Return what free text may be written with: text, and what ends it."""
+    usable = np.array(
+        [form is not None and not form.startswith(_SPECIAL_MARK) for form in vocabulary.token_bytes]
+    )
+    usable[list(vocabulary.end_token_ids)] = True
     return None if usable.all() else usable
 
 

@@ -13,6 +13,7 @@ from state_machines.root.parts import (
     SubState,
     Text,
     identifiers_in,
+    repeated_identifiers,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "SubState",
     "Text",
     "identifiers_in",
+    "repeated_identifiers",
 ]

@@ -206,6 +206,18 @@ class Course:
                     hint="Put a marker between them, or let the later text be empty (least=0)",
                 )
 
+    def _check_rounds(self, way: Way) -> None:
+        """Look for a sub-state that follows itself, and nothing tells where one of them ends."""
+        part = way.part
+        if isinstance(part, SubState):
+            following = self._places.entries(way.after, False)
+            if any(entry.part is part and not entry.before for entry in following):
+                raise CompositionError(
+                    f"nothing tells where one {part.identifier!r} ends and the next begins",
+                    part=part.identifier,
+                    hint="Put a marker between them: Loop(…, between=Marker(…))",
+                )
+
     def _explore(self) -> None:
         """Look at the places there are, so that what cannot be written is found at once."""
         seen = {(self.start, False)}
@@ -221,6 +233,7 @@ class Course:
                     "with a marker that may stand in its place",
                 )
             for way in ways:
+                self._check_rounds(way)
                 if (step := (way.after, way.is_free)) not in seen:
                     seen.add(step)
                     queue.append(step)

@@ -12,6 +12,7 @@ is over.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
@@ -32,6 +33,7 @@ __all__ = [
     "SubState",
     "Text",
     "identifiers_in",
+    "repeated_identifiers",
 ]
 
 Spell: TypeAlias = Callable[[str], bytes]
@@ -215,3 +217,30 @@ def identifiers_in(part: Part) -> Iterator[str]:
                 yield from identifiers_in(part.between)
         case Marker() | SubState() | Text():
             yield part.identifier
+
+
+def repeated_identifiers(part: Part) -> frozenset[str]:
+    """Return the identifiers of sub-states of which an answer may hold more than one."""
+    return frozenset(name for name, count in _counted(part).items() if count > 1)
+
+
+def _counted(part: Part) -> Counter[str]:
+    """Return how many sub-states of an identifier there may be; two stands for many."""
+    counted: Counter[str] = Counter()
+    match part:
+        case Sequence():
+            for each in part.parts:
+                counted.update(_counted(each))
+        case Choice():
+            for each in part.options:
+                counted |= _counted(each)
+        case Optional():
+            counted = _counted(part.part)
+        case Loop():
+            rounds = 1 if part.most == 1 else 2
+            parts = [part.part, *([part.between] if part.between is not None else [])]
+            for each in parts * rounds:
+                counted.update(_counted(each))
+        case SubState():
+            counted[part.identifier] = 1
+    return counted
