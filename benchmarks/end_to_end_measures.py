@@ -184,8 +184,8 @@ def completeness(
 ) -> Iterator[dict[str, Any]]:
     """How many outputs are whole and valid with the fewest tokens there can be, and some more.
 
-    The model writes what it likes. Besides the fewest and each number up to 50 more, as many
-    numbers again are drawn from the next 500.
+    The model writes what it likes. Besides the fewest and each number up to 50 more, ten numbers
+    are drawn from the next 200.
     """
     ours = _ours(subject)
     prompt = subject.prompt("Write some JSON.\n")
@@ -197,7 +197,7 @@ def completeness(
         least[document.name] = fewest
         draw = random.Random(document.name)
         budgets = [fewest + step for step in range(_STEPS + 1)]
-        budgets += [fewest + draw.randrange(_STEPS, 10 * _STEPS) for _ in budgets]
+        budgets += [fewest + draw.randrange(_STEPS, 5 * _STEPS) for _ in range(10)]
         for number, budget in enumerate(budgets):
             sampling = samplings[number % len(samplings)]
             request = subject.request(prompt, document.schema, budget, sampling)
