@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run.begin(subject, documents)
         _measure(run, subject, documents, options)
     subject.close()
-    for chosen in options.sizes if "overhead" in options.figures else ():
+    for number, chosen in enumerate(options.sizes):
         other = _subject(chosen, options)
         with _frozen():
-            _measure_overhead(run, other, documents, options)
+            _measure_size(run, other, documents, options, is_first=number == 0)
         other.close()
     print(render(run.report))
     return 0
@@ -87,6 +87,8 @@ def _measure(
     for name, measure in _measures(subject, documents, options).items():
         if name in options.figures:
             run.add(subject, name, "figures", measure)
+    if not options.sizes:
+        _measure_whole(run, subject, documents, options)
     if options.trace:
         run.trace(subject, documents[0], options.trace)
 
@@ -111,20 +113,42 @@ def _measures(
         "first": lambda: first_tokens(subject, documents, repeats=repeats),
         "prefix": lambda: shared_prefix(subject, prompt_words=options.tokens, repeats=repeats),
         "batch": lambda: batch(subject, tokens=options.tokens // 4, repeats=repeats),
-        "whole": lambda: completeness(subject, documents, samplings),
     }
 
 
-def _measure_overhead(
-    run: _Run, subject: Subject, documents: Sequence[Document], options: argparse.Namespace
+def _measure_size(
+    run: _Run,
+    subject: Subject,
+    documents: Sequence[Document],
+    options: argparse.Namespace,
+    *,
+    is_first: bool,
 ) -> None:
     """Measure a model with the first document of each kind that its tokenizer can spell."""
-    kinds = {document.kind: document for document in reversed(documents)}
-    spelled = [document for document in kinds.values() if subject.can_write(document)]
     run.report["models"].append(subject.facts())
-    run.add(
-        subject, "overhead", "overhead", lambda: overhead(subject, spelled, repeats=options.repeats)
-    )
+    spelled = [document for document in documents if subject.can_write(document)]
+    if is_first:
+        _measure_whole(run, subject, spelled, options)
+    if "overhead" in options.figures:
+        firsts = list({document.kind: document for document in reversed(spelled)}.values())
+        run.add(
+            subject,
+            "overhead",
+            "overhead",
+            lambda: overhead(subject, firsts, repeats=options.repeats),
+        )
+
+
+def _measure_whole(
+    run: _Run, subject: Subject, documents: Sequence[Document], options: argparse.Namespace
+) -> None:
+    if "whole" in options.figures:
+        run.add(
+            subject,
+            "whole",
+            "figures",
+            lambda: completeness(subject, documents, options.samplings),
+        )
 
 
 class _Run:
@@ -222,9 +246,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sizes",
         type=_sizes,
-        default=_sizes("2x32,2x64,4x64,4x128,4x256,8x256"),
+        default="2x32,2x64,4x64,4x128,4x256,8x256",
         metavar="LAYERSxWIDTH,...",
-        help="models whose overhead per token is measured (2x32,2x64,4x64,4x128,4x256,8x256)",
+        help="random models whose overhead per token is measured (%(default)s)",
     )
     parser.add_argument(
         "--tokenizer",
@@ -244,8 +268,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--samplings",
         type=_samplings,
-        default=[GREEDY],
-        help=f"comma-separated, of {', '.join(_SAMPLINGS)} (greedy)",
+        default=GREEDY.name,
+        help=f"comma-separated, of {', '.join(_SAMPLINGS)} (%(default)s)",
     )
     parser.add_argument("--repeats", type=positive, default=5, help="(%(default)s)")
     parser.add_argument(

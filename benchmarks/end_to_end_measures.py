@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from alternation import ratio_of, rotated, settle
 from document_runs import sentence_of
 from documents import Document
@@ -79,32 +80,52 @@ def free_strings(
 def first_tokens(
     subject: Subject, documents: Sequence[Document], *, repeats: int
 ) -> Iterator[dict[str, Any]]:
-    """Time until a caller has the first token of a schema that is new, summed over schemas."""
-    seconds = {name: [0.0] * repeats for name in subject.stacks}
-    failed: dict[str, str] = {}
-    for repeat in range(repeats):
-        subject.forget()
-        for number, document in enumerate(documents):
-            request, script = subject.about(document)
-            for stack in rotated(subject.stacks, repeat + number):
-                if stack in failed:
-                    continue
-                settle()
-                try:
-                    seconds[stack][repeat] += subject.first_token(stack, request, script)
-                except RefusedRequestError as error:
-                    failed[stack] = sentence_of(error)
-    for other in seconds:
-        if other != "ours" and not failed.keys() & {"ours", other}:
-            yield {
-                "figure": "first token, new schema",
-                "documents": len(documents),
-                "against": other,
-                "unit": "s",
-                **ratio_of(seconds["ours"], seconds[other]).as_record(),
-            }
-    for stack, reason in failed.items():
-        yield {"failure": "first token, new schema", "stack": stack, "reason": reason}
+    """Time until a caller has the first token, summed over documents: schemas are new, or none.
+
+    Without a schema there is what else a first token takes, the prompt above all.
+    """
+    for figure in ("first token, new schema", "first token, no schema"):
+        seconds: dict[tuple[str, str], list[float]] = {}
+        failures: dict[tuple[str, str], str] = {}
+        has_schema = figure.endswith("new schema")
+        stacks = subject.stacks if has_schema else dict.fromkeys(("ours", "mlx-lm"))
+        for repeat in range(repeats):
+            subject.forget()
+            for number, document in enumerate(documents):
+                request, script = subject.about(document)
+                if not has_schema:
+                    request = dataclasses.replace(request, schema=None)
+                for stack in rotated(stacks, repeat + number):
+                    place = (stack, document.name)
+                    if place in failures:
+                        continue
+                    settle()
+                    try:
+                        taken = subject.first_token(stack, request, script)
+                    except RefusedRequestError as error:
+                        failures[place] = sentence_of(error)
+                    else:
+                        seconds.setdefault(place, []).append(taken)
+        for other in stacks:
+            shared = [
+                document.name
+                for document in documents
+                if not failures.keys() & {("ours", document.name), (other, document.name)}
+            ]
+            if shared and other != "ours":
+                ours, theirs = (
+                    np.sum([seconds[stack, name] for name in shared], axis=0).tolist()
+                    for stack in ("ours", other)
+                )
+                yield {
+                    "figure": figure,
+                    "documents": len(shared),
+                    "against": other,
+                    "unit": "s",
+                    **ratio_of(ours, theirs).as_record(),
+                }
+        for (stack, name), reason in failures.items():
+            yield {"failure": figure, "stack": stack, "document": name, "reason": reason}
 
 
 def shared_prefix(subject: Subject, *, prompt_words: int, repeats: int) -> Iterator[dict[str, Any]]:
@@ -184,8 +205,8 @@ def completeness(
 ) -> Iterator[dict[str, Any]]:
     """How many outputs are whole and valid with the fewest tokens there can be, and some more.
 
-    The model writes what it likes. Besides the fewest and each number up to 50 more, as many
-    numbers again are drawn from the next 500.
+    The model writes what it likes. Besides the fewest and each number up to 50 more, ten numbers
+    are drawn from the next 200.
     """
     ours = _ours(subject)
     prompt = subject.prompt("Write some JSON.\n")
@@ -197,7 +218,7 @@ def completeness(
         least[document.name] = fewest
         draw = random.Random(document.name)
         budgets = [fewest + step for step in range(_STEPS + 1)]
-        budgets += [fewest + draw.randrange(_STEPS, 10 * _STEPS) for _ in budgets]
+        budgets += [fewest + draw.randrange(_STEPS, 5 * _STEPS) for _ in range(10)]
         for number, budget in enumerate(budgets):
             sampling = samplings[number % len(samplings)]
             request = subject.request(prompt, document.schema, budget, sampling)

@@ -64,9 +64,9 @@ def overhead_rows(overhead: Sequence[dict[str, Any]]) -> list[list[str]]:
 def left_out(report: dict[str, Any]) -> list[str]:
     """Say which figures there are none of, and which documents a stack did not write."""
     sentences = [f"Not measured: {skip['figure']}, {skip['reason']}." for skip in report["skipped"]]
-    for failure in report["failures"]:
-        what = failure.get("document", failure["failure"])
-        sentences.append(f"{failure['stack']} did not write {what} ({failure['model']}).")
+    for stack in dict.fromkeys(failure["stack"] for failure in report["failures"]):
+        names = {f["document"]: None for f in report["failures"] if f["stack"] == stack}
+        sentences.append(f"Refused or written otherwise by {stack}: {', '.join(names)}.")
     return list(dict.fromkeys(sentences))
 
 
@@ -78,7 +78,7 @@ def render(report: dict[str, Any]) -> str:
     if report["overhead"]:
         blocks.append(aligned(overhead_rows(report["overhead"]), texts=4))
     reasons = [
-        f"  {failure['stack']}, {failure.get('document', '')}: {failure['reason']}"
+        f"  {failure['stack']}, {failure['failure']}, {failure['document']}: {failure['reason']}"
         for failure in report["failures"]
     ]
     return "\n\n".join([*blocks, "\n".join([*left_out(report), *reasons])])

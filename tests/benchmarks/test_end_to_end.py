@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from importlib.util import find_spec
@@ -14,12 +15,16 @@ from alternation import ratio_of, rotated
 from arguments import NamedTokenizer
 from documents import choose, text_share
 from end_to_end import main
+from end_to_end_measures import batch, completeness
 from end_to_end_tables import figure_rows, left_out, overhead_rows
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from random_models import Size, make_random_model
 from scripted_model import ScriptedModel, script_of
-from stacks import SEEDED
+from stacks import GREEDY, SEEDED, Request, Setting
+from stacks.ours import OurStack
 from subject import LeftScriptError, Subject, random_subject
+
+from proxy_engine import GenerationResult, IncompleteOutputError, InferenceEngine, Usage
 
 SENTENCE = "the quick brown fox jumps over the lazy dog and goes home"
 STRUCTURE = {"numbers": [[n, n + 1] for n in range(18)], "ok": True}
@@ -176,6 +181,44 @@ def test_everyone_begins_once() -> None:
     ]
 
 
+class Refusing(OurStack):
+    """An engine that refuses what has less than seven tokens, and cuts what has eight or nine."""
+
+    def takes(self, request: Request) -> bool:
+        return request.max_tokens >= 7
+
+    def generate(self, request: Request) -> Any:
+        if request.max_tokens in (8, 9):
+            raise IncompleteOutputError("cut", text="[", tokens=request.max_tokens)
+        usage = Usage(1, request.max_tokens, 0.0, 0.0)
+        text = "[1]" if request.max_tokens == 10 else json.dumps(STRUCTURE)
+        return GenerationResult(text, None, "stop", usage, (), "model")
+
+
+def test_completeness_begins_with_the_fewest_tokens(subject: Subject, data: Path) -> None:
+    documents = choose(data, lambda document: document.kind == "structure")
+    refusing = Refusing(Setting(subject.model, subject.tokenizer))
+    try:
+        other = dataclasses.replace(subject, stacks={"ours": refusing})
+        (figure,) = completeness(other, documents, [GREEDY, SEEDED])
+    finally:
+        refusing.close()
+    assert figure["fewest_tokens"] == {"numbers": 7}
+    assert (figure["of"], figure["cut"], figure["invalid"]) == (61, 2, 1)
+    assert figure["value"] == 58 / 61
+
+
+def test_batches_are_compared_with_the_same_requests_alone(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def generate_batch(self: InferenceEngine, prompts: list[str], **options: Any) -> Any:
+        return [self.generate(prompt, **options) for prompt in prompts]
+
+    monkeypatch.setattr(InferenceEngine, "generate_batch", generate_batch, raising=False)
+    (figure,) = batch(subject, tokens=4, repeats=1)
+    assert (figure["equal_texts"], figure["of"]) == (8, 8)
+
+
 def test_the_command_measures_all_there_is(
     data: Path, tokenizer: NamedTokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +231,8 @@ def test_the_command_measures_all_there_is(
         "--stacks": "ours,mlx-lm",
         "--repeats": "1",
         "--tokens": "32",
+        # All but what is whole, which takes many requests.
+        "--figures": "strings,extraction,first,prefix,batch,overhead",
         "--json": str(file),
         "--trace": str(tmp_path / "trace.json"),
     }
@@ -197,7 +242,7 @@ def test_the_command_measures_all_there_is(
     assert [model["model"] for model in report["models"]] == ["1x32", "2x32"]
     done = {figure["figure"] for figure in report["figures"]}
     assert {"free strings", "extraction", "first token, new schema"} <= done
-    assert len(done) + len({s["figure"] for s in report["skipped"]} - {"trace"}) == 6
+    assert len(done) + len({s["figure"] for s in report["skipped"]} - {"trace"}) == 5
     against = {f["against"] for f in report["figures"] if f["figure"] == "extraction"}
     assert against == {"mlx-lm"}
     points = report["overhead"]
