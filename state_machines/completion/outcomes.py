@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.effort import bounded_effort
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -33,6 +34,9 @@ FEW = 2048
 
 MANY = 2048
 """Tokens beyond which the longest of those that are in no group are left out."""
+
+STEPS = 60_000
+"""Steps after which no more tokens are looked at: some tenths of a second."""
 
 MAX_WALKS = 12
 """Lexemes whose walks are kept: an int32 a token each."""
@@ -87,6 +91,15 @@ class Outcomes:
         open_ids = allowed.copy()
         open_ids[self._ends] = False
         near = _Near(length, most)
+        try:
+            with bounded_effort(STEPS):
+                self._enter(state, near, open_ids, result)
+        except GrammarBudgetError:
+            # What was not looked at is left out.
+            pass
+        return result
+
+    def _enter(self, state: Node, near: _Near, open_ids: Mask, result: Mask) -> None:
         if np.count_nonzero(open_ids) > FEW:
             for way in alternatives(state):
                 found = split(way)
@@ -96,7 +109,6 @@ class Outcomes:
         if len(ids) > MANY:
             ids = sorted(ids, key=lambda token_id: len(self._forms[token_id] or b""))[:MANY]
         self._one_by_one(state, ids, near, result)
-        return result
 
     def _one_by_one(self, state: Node, ids: list[int], near: _Near, result: Mask) -> None:
         """Enter tokens after each of which an end is near enough."""
@@ -181,9 +193,6 @@ class _Near:
             return False
         known = self._known.get((node, margin))
         if known is None:
-            try:
-                known = self._length(node) + margin <= self._most
-            except GrammarBudgetError:
-                known = False
+            known = self._length(node) + margin <= self._most
             self._known[node, margin] = known
         return known

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
+from state_machines.effort import bounded_effort
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
@@ -55,7 +56,19 @@ class Search:
         ``known`` are tokens that lead there, if there are any; with no more than ``at_most`` the
         search is over. It takes about ``steps`` steps of a microsecond or a few.
         """
-        best = known
+        found = [known]
+        try:
+            with bounded_effort(steps):
+                is_exact = self._improve(start, found, at_most, steps)
+        except GrammarBudgetError:
+            is_exact = False
+        return found[-1], is_exact
+
+    def _improve(
+        self, start: Node, found: list[tuple[int, ...] | None], at_most: int, steps: int
+    ) -> bool:
+        """Add shorter and shorter ways to what was found; whether the last is the shortest."""
+        known = found[-1]
         fewest = len(known) if known is not None else 1 << 40
         order = count()
         taken: dict[Node, int] = {start: 0}
@@ -68,7 +81,7 @@ class Search:
             if at + _least(state, self._longest) >= fewest:
                 continue
             if steps <= 0:
-                return best, False
+                return False
             targets, spent, is_whole = self._targets(state, steps)
             steps -= spent
             is_exact = is_exact and is_whole
@@ -79,13 +92,13 @@ class Search:
                 came_from[target] = (state, token_id)
                 if target.nullable:
                     if at + 1 < fewest:
-                        best = _path(target, came_from)
-                        fewest = len(best)
+                        found.append(_path(target, came_from))
+                        fewest = len(found[-1] or ())
                     continue
                 if at + 1 + _least(target, self._longest) < fewest:
                     steps -= HOPE_STEPS
                     heappush(queue, (at + 1 + self._hope(target), next(order), target))
-        return best, is_exact and fewest > at_most
+        return is_exact and fewest > at_most
 
     def _hope(self, state: Node) -> int:
         try:
