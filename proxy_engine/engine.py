@@ -135,8 +135,8 @@ class InferenceEngine:
         prompt: Prompt,
         *,
         response_format: type[T],
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
+        tools: None = None,
+        tool_choice: None = None,
         **options: Unpack[OptionOverrides],
     ) -> GenerationResult[T]: ...
     @overload
@@ -185,8 +185,8 @@ class InferenceEngine:
         prompt: Prompt,
         *,
         response_format: type[T],
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
+        tools: None = None,
+        tool_choice: None = None,
         **options: Unpack[OptionOverrides],
     ) -> EventStream[T]: ...
     @overload
@@ -222,8 +222,8 @@ class InferenceEngine:
         prompt: Prompt,
         *,
         response_format: type[T],
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
+        tools: None = None,
+        tool_choice: None = None,
         **options: Unpack[OptionOverrides],
     ) -> GenerationResult[T]: ...
     @overload
@@ -259,8 +259,8 @@ class InferenceEngine:
         prompt: Prompt,
         *,
         response_format: type[T],
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
+        tools: None = None,
+        tool_choice: None = None,
         **options: Unpack[OptionOverrides],
     ) -> AsyncEventStream[T]: ...
     @overload

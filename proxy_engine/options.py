@@ -23,7 +23,8 @@ class ReasoningOptions:
     ``is_required``: it must; otherwise it may, where its chat template leaves that open. At least
     ``least`` and at most ``most`` characters (``None``: no bound). ``begin`` and ``end`` are the
     markers around it; ``None``: the model's own, or ``<think>`` and ``</think>`` where it has none.
-    Raises ``InvalidOptionError``.
+    Where the prompt has begun reasoning already, the marker that ends that holds. Raises
+    ``InvalidOptionError``.
     """
 
     is_required: bool = True
@@ -132,6 +133,11 @@ class GenerationOptions:
                     f"{name} must be true or false, not {getattr(self, name)!r}", option=name
                 )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only mapping can be neither pickled nor copied.
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return _options_of, ({**values, "states": dict(self.states)},)
+
     def override(self, overrides: OptionOverrides) -> GenerationOptions:
         """These options with some of them changed; the sampling ones are named directly.
 
@@ -151,6 +157,10 @@ class GenerationOptions:
             except InvalidSamplingParameterError as error:
                 raise InvalidOptionError(str(error), option=error.parameter) from error
         return dataclasses.replace(self, sampling=sampling, **own)
+
+
+def _options_of(values: dict[str, Any]) -> GenerationOptions:
+    return GenerationOptions(**values)
 
 
 class OptionOverrides(TypedDict, total=False):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 from typing import Any
 
 import pytest
 
-from proxy_engine import GenerationOptions, InvalidOptionError
+from proxy_engine import GenerationOptions, InvalidOptionError, StateOptions
 from proxy_engine.options import OptionOverrides
 from samplers import SamplingParameters
 
@@ -52,3 +54,9 @@ def test_errors_name_the_option(overrides: Any, option: str, message: str) -> No
     with pytest.raises(InvalidOptionError, match=message) as caught:
         GenerationOptions().override(overrides)
     assert caught.value.option == option
+
+
+def test_options_can_be_copied_and_pickled() -> None:
+    options = GenerationOptions(states={"text": StateOptions(max_tokens=3)}, stop="x")
+    assert copy.deepcopy(options) == options
+    assert pickle.loads(pickle.dumps(options)) == options
