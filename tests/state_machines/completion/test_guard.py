@@ -60,7 +60,7 @@ def check_walks(machine: StateMachine, extra: list[int], random: Random) -> None
 
 
 @given(ANY_SCHEMA, st.data())
-@examples(10)
+@examples(40)
 def test_texts_are_complete_within_their_tokens(schema: Any, data: st.DataObject) -> None:
     order = data.draw(st.sampled_from(("schema", "any")))
     try:
