@@ -20,11 +20,11 @@ from end_to_end_tables import figure_rows, left_out, overhead_rows
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from random_models import Size, make_random_model
 from scripted_model import ScriptedModel, script_of
-from stacks import GREEDY, SEEDED, Request, Setting
+from stacks import GREEDY, SEEDED, RefusedRequestError, Request, Setting
 from stacks.ours import OurStack
 from subject import LeftScriptError, Subject, random_subject
 
-from proxy_engine import GenerationResult, IncompleteOutputError, InferenceEngine, Usage
+from proxy_engine import GenerationResult, InferenceEngine, Usage
 
 SENTENCE = "the quick brown fox jumps over the lazy dog and goes home"
 STRUCTURE = {"numbers": [[n, n + 1] for n in range(18)], "ok": True}
@@ -182,14 +182,14 @@ def test_everyone_begins_once() -> None:
 
 
 class Refusing(OurStack):
-    """An engine that refuses what has less than seven tokens, and cuts what has eight or nine."""
+    """An engine that refuses what has less than seven tokens, and is wrong with eight and ten."""
 
     def takes(self, request: Request) -> bool:
         return request.max_tokens >= 7
 
     def generate(self, request: Request) -> Any:
-        if request.max_tokens in (8, 9):
-            raise IncompleteOutputError("cut", text="[", tokens=request.max_tokens)
+        if request.max_tokens == 8:
+            raise RefusedRequestError("after all")
         usage = Usage(1, request.max_tokens, 0.0, 0.0)
         text = "[1]" if request.max_tokens == 10 else json.dumps(STRUCTURE)
         return GenerationResult(text, None, "stop", usage, (), "model")
@@ -204,8 +204,8 @@ def test_completeness_begins_with_the_fewest_tokens(subject: Subject, data: Path
     finally:
         refusing.close()
     assert figure["fewest_tokens"] == {"numbers": 7}
-    assert (figure["of"], figure["cut"], figure["invalid"]) == (61, 2, 1)
-    assert figure["value"] == 58 / 61
+    assert (figure["of"], figure["refused"], figure["invalid"]) == (61, 1, 1)
+    assert figure["value"] == 59 / 61
 
 
 def test_batches_are_compared_with_the_same_requests_alone(
@@ -242,7 +242,7 @@ def test_the_command_measures_all_there_is(
     assert [model["model"] for model in report["models"]] == ["1x32", "2x32"]
     done = {figure["figure"] for figure in report["figures"]}
     assert {"free strings", "extraction", "first token, new schema"} <= done
-    assert len(done) + len({s["figure"] for s in report["skipped"]} - {"trace"}) == 5
+    assert len(done) + len({s["figure"] for s in report["skipped"]} - {"trace"}) == 6
     against = {f["against"] for f in report["figures"] if f["figure"] == "extraction"}
     assert against == {"mlx-lm"}
     points = report["overhead"]
