@@ -94,7 +94,8 @@ def _title(figure: dict[str, Any]) -> str:
 
 def _value(figure: dict[str, Any], name: str) -> str:
     if name not in figure:
-        return "–"
+        counted = name == "ours" and "whole" in figure
+        return f"{figure['whole']:,} of {figure['of']:,}" if counted else "–"
     if figure["unit"] == "s":
         return duration(figure[name] * 1e6)
     return f"{figure[name]:.4g} {figure['unit']}"

@@ -36,6 +36,7 @@ _COSTS = {
     "slowest_mask": "#c1440e",
 }
 _SUBJECTS = {"strings": "-", "unlisted names": "--", "unique items": ":"}
+_MILLISECONDS = [1, 2, 5, 10, 20, 50]
 _STYLE: Any = {
     # Nothing of a drawing's file depends on when or how often it is drawn.
     "svg.hashsalt": "proxy-engine",
@@ -202,6 +203,8 @@ def draw_overhead(report: dict[str, Any]) -> Figure:
                     _draw_added(axes, points, stack, schemas, line)
             axes.axhline(0, color="#777777", linewidth=0.8)
             axes.set_xscale("log")
+            axes.minorticks_off()
+            axes.set_xticks(_MILLISECONDS, [f"{tick:g}" for tick in _MILLISECONDS])
             axes.set_xlabel("the model alone, ms a token")
             axes.set_title(f"{kind}-heavy documents")
             axes.legend(fontsize=8)
