@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .errors import (
         EngineClosedError,
         EngineError,
+        IncompleteOutputError,
         InvalidOptionError,
         InvalidResponseFormatError,
         InvalidToolError,
@@ -65,6 +66,7 @@ _MODULES = {
     "errors": (
         "EngineClosedError",
         "EngineError",
+        "IncompleteOutputError",
         "InvalidOptionError",
         "InvalidResponseFormatError",
         "InvalidToolError",
@@ -128,6 +130,7 @@ __all__ = [
     "GenerationOptions",
     "GenerationResult",
     "ImageContent",
+    "IncompleteOutputError",
     "InferenceEngine",
     "Interaction",
     "InvalidOptionError",

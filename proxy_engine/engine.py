@@ -27,7 +27,7 @@ from .preparation import Preparation
 from .progress import Report, to_stderr
 from .prompt_cache import CacheOptions, PromptCaches
 from .prompts import Prompt
-from .request import Emit, Request, run_request
+from .request import Emit, Request, run_request, usable_tokens
 from .results import GenerationResult
 from .streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
 from .tool_loop import ToolRun, arun_tools, run_tools
@@ -89,6 +89,7 @@ class InferenceEngine:
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
             self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
+            self._usable = usable_tokens(self._vocabulary)
             self._caches = self._worker.submit(
                 lambda: PromptCaches(self._loaded.model, cache)
             ).result()
@@ -172,7 +173,8 @@ class InferenceEngine:
         ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,
         ``CompositionError``, ``EngineClosedError``; and ``BudgetTooSmallError`` where even the
         shortest output is longer than ``max_tokens``. What is returned is always complete. After:
-        ``OutputValidationError`` where a type's own validators refuse it.
+        ``OutputValidationError`` where a type's own validators refuse it; and
+        ``IncompleteOutputError``, for grammars too involved to plan their end.
         """
         request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
         future = self._submit(request, ignore)
@@ -384,7 +386,7 @@ class InferenceEngine:
     def _submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         # Only what the run needs: a queued request must not keep the engine from being collected.
         loaded, vocabulary, worker = self._loaded, self._vocabulary, self._worker
-        forced, caches = self._forced, self._caches
+        forced, caches, usable = self._forced, self._caches, self._usable
         return worker.submit(
             lambda: run_request(
                 request,
@@ -392,6 +394,7 @@ class InferenceEngine:
                 vocabulary,
                 forced=forced,
                 caches=caches,
+                usable=usable,
                 emit=emit,
                 is_closing=lambda: worker.is_closing,
             )

@@ -15,13 +15,14 @@
         ├── InvalidToolError            ``tool``, ``index``: what is no tool, or not with the others
         │   └── ToolSchemaError         its schema is refused: an error of schemas, too
         ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
+        ├── IncompleteOutputError       structured output cut off; ``text``, ``tokens``
         ├── OutputValidationError       complete output that its own type refuses; ``text``
         ├── PromptCacheFileError        a file that holds no prompt cache; ``path``
         │   └── PromptCacheMismatchError    it is another model's, or other options'; ``differs``
         └── EngineClosedError           a request after ``close()``
 
-All of them but ``ToolArgumentsError``, ``OutputValidationError`` and ``EngineClosedError`` are
-raised before any model time is spent.
+All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError`` and
+``EngineClosedError`` are raised before any model time is spent.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from state_machines.errors import ProxyError, SchemaError
 __all__ = [
     "EngineClosedError",
     "EngineError",
+    "IncompleteOutputError",
     "InvalidOptionError",
     "InvalidResponseFormatError",
     "InvalidToolError",
@@ -179,6 +181,20 @@ class ToolArgumentsError(EngineError):
         super().__init__(what, hint=hint)
         self.tool = tool
         self.arguments = arguments
+
+
+class IncompleteOutputError(EngineError):
+    """Structured output was cut off before it was whole.
+
+    Only for grammars so involved that no way to their end is found in time; see
+    ``state_machines.completion.Guard``. ``text`` is what was written so far, ``tokens`` how many
+    tokens that took.
+    """
+
+    def __init__(self, what: str, *, text: str, tokens: int, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.text = text
+        self.tokens = tokens
 
 
 class OutputValidationError(EngineError):

@@ -22,7 +22,7 @@ from state_machines.root import Part, Piece, RootMatcher, Text, repeated_identif
 
 from .answer_reader import AnswerReader
 from .answers import Answer
-from .errors import EngineClosedError, OutputValidationError
+from .errors import EngineClosedError, IncompleteOutputError, OutputValidationError
 from .events import Event
 from .forcing import ForcedTokens
 from .generation import Decoding, Token
@@ -34,7 +34,7 @@ from .steering import Steering
 from .tools import Tool
 from .validation import json_validator
 
-__all__ = ["Emit", "Request", "run_request"]
+__all__ = ["Emit", "Request", "run_request", "usable_tokens"]
 
 Emit: TypeAlias = Callable[[Event], None]
 """Told of each event while a request runs, on the thread that runs it."""
@@ -74,14 +74,16 @@ def run_request(
     *,
     forced: ForcedTokens,
     caches: PromptCaches,
+    usable: npt.NDArray[np.bool_] | None,
     emit: Emit,
     is_closing: Callable[[], bool],
 ) -> GenerationResult[Any]:
     """Generate, decode and parse. To be called on the thread that owns the model.
 
     ``forced`` cuts text that must come into tokens, ``caches`` hold what was read before.
-    A request that is cancelled gives what it has come to. Raises ``OutputValidationError``; and
-    ``EngineClosedError`` where ``is_closing`` turned true.
+    ``usable`` are the tokens of free text, see :func:`usable_tokens`.
+    A request that is cancelled gives what it has come to. Raises ``OutputValidationError``,
+    ``IncompleteOutputError``; and ``EngineClosedError`` where ``is_closing`` turned true.
     """
     answer = request.answer
     matcher = None if answer.machine is None else answer.machine.matcher(vocabulary)
@@ -102,7 +104,7 @@ def run_request(
         request.max_tokens,
         request.options.prefill_step_size or _prefill_step_size(),
         min_tokens=request.options.min_tokens,
-        usable_tokens=_usable_tokens(vocabulary),
+        usable_tokens=usable if matcher is None else None,
         guard=guard,
         forced=forced if request.options.forced_tokens else None,
         cached_tokens=began.cached_tokens,
@@ -136,6 +138,13 @@ def run_request(
         pieces = matcher.take_pieces(is_last=True) if isinstance(matcher, RootMatcher) else []
         for event in reader.read(pieces, is_last=True):
             emit(event)
+    elif token_ids and not is_in_text and matcher is not None and not matcher.is_accepting:
+        raise IncompleteOutputError(
+            f"the output was not whole after {len(token_ids)} tokens",
+            text="".join(segment.text for segment in reader.segments),
+            tokens=len(token_ids),
+            hint="Raise max_tokens; the grammar is too involved to plan its end.",
+        )
     _check_calls(reader, request.tools)
     timings = decoding.timings
     return GenerationResult(
@@ -243,8 +252,8 @@ def _prefill_step_size() -> int:
     return _PREFILL_STEP_ON_GPU if on_gpu else _PREFILL_STEP_ON_CPU
 
 
-def _usable_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
-    """Return what free text may be written with: text, and what ends it."""
+def usable_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
+    """Return what free text may be written with, text and what ends it; ``None``: everything."""
     usable = np.array(
         [form is not None and not form.startswith(_SPECIAL_MARK) for form in vocabulary.token_bytes]
     )

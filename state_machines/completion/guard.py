@@ -6,7 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.completion.completion import Completion
-from state_machines.errors import BudgetTooSmallError, TokenRejectedError
+from state_machines.errors import (
+    BudgetTooSmallError,
+    GrammarBudgetError,
+    TokenRejectedError,
+)
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.matcher import Matcher
 
@@ -35,6 +39,9 @@ class Guard:
     as it is; a token that begins something longer than all that is left is then told by
     :meth:`accepts`. With ``exact=True`` a mask is always narrowed.
 
+    Grammars can be so involved that no way to their end is found in time; the guard then
+    :attr:`is_lost`, and lets everything pass.
+
     Raises :class:`~state_machines.errors.BudgetTooSmallError` if nothing fits, with the least
     number of tokens that does; see :meth:`Completion.shortest`.
     """
@@ -53,7 +60,9 @@ class Guard:
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
         self._plan: tuple[int, ...] | None = None
-        self._needed = self._completion.length(matcher.state)
+        self.is_lost = False
+        """Whether no way to the end was found in time: from there on nothing is guarded."""
+        self._needed = self._length(matcher.state)
         if self._needed > max_tokens:
             shortest = self._completion.shortest(matcher.state, at_most=max_tokens)
             if len(shortest.tokens) > max_tokens:
@@ -91,7 +100,7 @@ class Guard:
         state = EMPTY if form is None else matcher.state.follow(form)
         if state is EMPTY:
             return False
-        if self._completion.length(state) < self.left:
+        if self.is_lost or self._length(state) < self.left:
             return True
         return self._needed > 0 and token_id == self.plan[0]
 
@@ -116,7 +125,7 @@ class Guard:
             self._plan, self._needed = (), 0
             return
         self.left -= 1
-        self._needed = self._completion.length(matcher.state)
+        self._needed = 0 if self.is_lost else self._length(matcher.state)
         if plan and plan[0] == token_id and left < self._needed:
             self._plan, self._needed = plan[1:], left
         else:
@@ -124,12 +133,12 @@ class Guard:
 
     def fits(self, state: Node) -> bool:
         """Whether what a state leaves to be written fits into the tokens that are left."""
-        return self._completion.length(state) <= self.left
+        return self.is_lost or self._length(state) <= self.left
 
     def look_again(self) -> None:
         """Take note that the matcher's state was changed, to one that is part of what it was."""
         self._plan = None
-        self._needed = self._completion.length(self.matcher.state)
+        self._needed = 0 if self.is_lost else self._length(self.matcher.state)
 
     def mask(self, allowed: Mask, *, exact: bool = False) -> Mask:
         """Return which of the allowed tokens keep the text within the tokens that are left.
@@ -137,7 +146,7 @@ class Guard:
         ``allowed`` is the matcher's mask: bool, shape (vocabulary size,). It is returned itself
         where nothing has to be left out, or nothing is looked at, see above.
         """
-        if not (exact or self.is_tight):
+        if self.is_lost or not (exact or self.is_tight):
             return allowed
         if self.left < 1:
             ends = np.zeros_like(allowed)
@@ -170,6 +179,13 @@ class Guard:
         nearer = self._completion.within(self.matcher.state, allowed, self._needed - 1)
         nearer[self.plan[0]] = True
         return np.flatnonzero(nearer)
+
+    def _length(self, state: Node) -> int:
+        try:
+            return self._completion.length(state)
+        except GrammarBudgetError:
+            self.is_lost = True
+            return 0
 
 
 def _too_small(needed: int, given: int, is_exact: bool) -> BudgetTooSmallError:

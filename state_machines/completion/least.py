@@ -17,6 +17,7 @@ from json.encoder import encode_basestring
 
 from state_machines.completion.endings import NOTHING, TOKEN_WEIGHT, Cutter, Ending
 from state_machines.completion.words import Words
+from state_machines.effort import bounded_effort
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.capture import Captured
@@ -34,7 +35,10 @@ MAX_FLOORS = 1 << 14
 STEPS = 20_000
 """Steps from which on the first ending found is taken."""
 
-MAX_STEPS = 400_000
+MAX_STEPS = 200_000
+MAX_EFFORT = 100_000
+"""Steps after which nothing is looked for any more: its own, and those of the grammar; some tenths
+of a second."""
 
 LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 90)
 """What an ending may weigh: at first some 200 tokens, at last what cannot be written at all."""
@@ -91,10 +95,11 @@ class LeastWords:
                 return self._known.put(node, _joined(head, tail))
         self._steps = 0
         try:
-            for limit in LIMITS:
-                found = self._solve(node, limit)
-                if found is not None:
-                    return self._known.put(node, found)
+            with bounded_effort(MAX_EFFORT):
+                for limit in LIMITS:
+                    found = self._solve(node, limit)
+                    if found is not None:
+                        return self._known.put(node, found)
         finally:
             self._passing.clear()
         raise GrammarBudgetError("no end was found for this state", budget=MAX_STEPS)

@@ -24,6 +24,7 @@ from proxy_engine import (
     EngineClosedError,
     Finished,
     GenerationOptions,
+    IncompleteOutputError,
     InferenceEngine,
     Interaction,
     InvalidOptionError,
@@ -36,12 +37,14 @@ from proxy_engine import (
 )
 from state_machines import (
     BudgetTooSmallError,
+    GrammarBudgetError,
     InvalidSchemaError,
     JsonSchemaStateMachine,
     RegexStateMachine,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
 )
+from state_machines.completion import Completion
 
 PERSON: dict[str, Any] = {
     "type": "object",
@@ -125,6 +128,19 @@ def test_structured_output_is_complete_within_max_tokens(tiny_engine: InferenceE
         jsonschema.validate(result.parsed, PERSON)
         assert result.finish_reason == "stop"
         assert result.usage.completion_tokens <= needed + more
+
+
+def test_what_cannot_be_planned_may_be_cut_off(
+    tiny_engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> int:
+        raise GrammarBudgetError("no end was found", budget=1)
+
+    monkeypatch.setattr(Completion, "length", lost)
+    with pytest.raises(IncompleteOutputError) as caught:
+        tiny_engine.generate("x", response_format=PERSON, max_tokens=4)
+    assert caught.value.text.startswith("{")
+    assert caught.value.tokens == 4
 
 
 def test_unbounded_strings_end_in_time(tiny_engine: InferenceEngine) -> None:

@@ -15,6 +15,7 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import (
     BudgetTooSmallError,
+    GrammarBudgetError,
     JsonSchemaStateMachine,
     ProxyError,
     RegexStateMachine,
@@ -203,3 +204,22 @@ def test_a_plan_that_was_searched_for_is_kept_to() -> None:
         assert guard.forced() == token_id
         guard.advance(token_id)
     assert guard.matcher.is_accepting
+
+
+def test_a_guard_that_finds_no_end_in_time_lets_everything_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lost(*_: object) -> int:
+        raise GrammarBudgetError("no end was found", budget=1)
+
+    monkeypatch.setattr(Completion, "length", lost)
+    vocabulary = small_vocabulary()
+    matcher = JsonSchemaStateMachine({"type": "array"}).matcher(vocabulary)
+    guard = Guard(matcher, 1)
+    assert guard.is_lost
+    allowed = matcher.allowed_tokens()
+    assert guard.mask(allowed, exact=True) is allowed
+    (opening,) = [i for i, form in enumerate(vocabulary.token_bytes) if form == b"["]
+    assert guard.accepts(opening)
+    guard.advance(opening)
+    assert not matcher.is_accepting
