@@ -53,7 +53,7 @@ def test_a_forced_call(embedded_engine: InferenceEngine) -> None:
 
 
 def test_auto_with_text(embedded_engine: InferenceEngine) -> None:
-    result = embedded_engine.generate("Say hello.", tools=[weather], max_tokens=12)
+    result = embedded_engine.generate("Say hello.", tools=[weather], min_tokens=4, max_tokens=12)
     assert result.text
     assert not result.tool_calls
     assert result.finish_reason in ("stop", "length")
