@@ -100,12 +100,14 @@ class Outcomes:
         return result
 
     def _enter(self, state: Node, near: _Near, open_ids: Mask, result: Mask) -> None:
+        told = np.zeros_like(open_ids)
         if np.count_nonzero(open_ids) > FEW:
+            # A token that is not near its end by one way may be so by another.
             for way in alternatives(state):
                 found = split(way)
                 if found is not None and found.rest is not None:
-                    self._by_lexeme(found, found.rest, near, open_ids, result)
-        ids = np.flatnonzero(open_ids & ~result).tolist()
+                    self._by_lexeme(found, found.rest, near, open_ids, result, told)
+        ids = np.flatnonzero(open_ids & ~told).tolist()
         if len(ids) > MANY:
             ids = sorted(ids, key=lambda token_id: len(self._forms[token_id] or b""))[:MANY]
         self._one_by_one(state, ids, near, result)
@@ -126,9 +128,9 @@ class Outcomes:
             result[token_id] = near(path[-1])
 
     def _by_lexeme(
-        self, found: Split, rest: Node, near: _Near, open_ids: Mask, result: Mask
+        self, found: Split, rest: Node, near: _Near, open_ids: Mask, result: Mask, told: Mask
     ) -> None:
-        """Enter the tokens that stay in a lexeme or leave it, and strike them off the open ones."""
+        """Enter the tokens that stay in a lexeme or leave it; those looked at are ``told``."""
         if any(capture.then.is_unsure for capture in found.captures):
             return
         walk = self._walk(sequence(found.before, found.text))
@@ -144,7 +146,7 @@ class Outcomes:
             suits[number] = near(sequence(walk.nodes[number], rest), margin)
         result |= suits[walk.after] & open_ids & walked
         leaving = np.flatnonzero(open_ids & (walk.depth > 0) & ~walked)
-        open_ids &= ~walked
+        told |= walked
         if captured is not None and (found.before is not EPSILON or len(found.captures) > 1):
             return
         live: dict[bytes, Node] = {}
@@ -157,7 +159,7 @@ class Outcomes:
                 after = live[beyond] = rest.after(beyond)
             if after is EMPTY or (captured and _is_exceptional(captured, form[:depth], beyond)):
                 continue
-            open_ids[token_id] = False
+            told[token_id] = True
             result[token_id] |= near(after, min(margin, 1))
 
     def _walk(self, text: Node) -> _Walk:

@@ -24,7 +24,7 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.completion import Completion, Guard, outcomes
-from state_machines.root import Marker, RootStateMachine, Sequence, Structured, Text
+from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
@@ -223,3 +223,21 @@ def test_a_guard_that_finds_no_end_in_time_lets_everything_pass(
     assert guard.accepts(opening)
     guard.advance(opening)
     assert not matcher.is_accepting
+
+
+def test_free_text_beside_calls_is_free_while_tokens_are_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A vocabulary as large as real ones are is not looked at token by token.
+    monkeypatch.setattr(outcomes, "FEW", 8)
+    monkeypatch.setattr(outcomes, "MANY", 8)
+    vocabulary = small_vocabulary()
+    number = Structured("n", grammar=RegexStateMachine("[0-9]{9}"))
+    part = Sequence(Text("text"), Optional(Sequence(Marker("call", "<call>"), number)))
+    guard = Guard(RootStateMachine(part, vocabulary).matcher(vocabulary), 5)
+    mask = guard.mask(guard.matcher.allowed_tokens())
+    allowed = guard.matcher.allowed_tokens()
+    letters = [i for i, form in enumerate(vocabulary.token_bytes) if form and form.isalpha()]
+    letters = [i for i in letters if allowed[i]]
+    assert letters
+    assert mask[letters].all()
