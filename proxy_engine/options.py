@@ -47,8 +47,9 @@ class ReasoningOptions:
 class StateOptions:
     """What is different while one kind of sub-state is written.
 
-    ``sampling`` replaces that of the request. After ``max_tokens`` tokens in a row, free text and
-    reasoning end where they can; structured output and calls have no such limit. Raises
+    ``sampling`` replaces that of the request. ``max_tokens`` bounds how many tokens are written in
+    a row: free text and reasoning end then, where they can; structured output and calls are
+    completed within them, or as briefly as their schema allows, and so is what follows. Raises
     ``InvalidOptionError``.
     """
 

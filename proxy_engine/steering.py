@@ -43,22 +43,33 @@ class Steering:
         self._samplers: dict[SamplingParameters, Sampler] = {}
         self._last: Part | None = None
         self._written = 0
+        self._identifier = ""
+        self._entered = 0 if guard is None else guard.total
 
     def next_sampler(self) -> Sampler:
-        """Return what chooses the next token; first end a free text that is at its limit."""
+        """Return what chooses the next token; first see to the limit of what is being written."""
         if not self._options.states:
             return self._sampler(self._options.sampling)
         part = self._part
         if self._matcher is not None:
             part = next(iter(self._matcher.parts), None)
-        state = self._options.states.get(str(getattr(part, "identifier", "")), _NO_OPTIONS)
+        identifier = str(getattr(part, "identifier", ""))
+        state = self._options.states.get(identifier, _NO_OPTIONS)
         self._written = self._written + 1 if part is self._last else 0
         self._last = part
         limit = state.max_tokens
-        is_over = limit is not None and self._written >= limit and isinstance(part, Text)
-        if is_over:
+        if limit is not None and self._written >= limit and isinstance(part, Text):
             self._end_texts()
+        if self._guard is not None:
+            self._restrict(self._guard, identifier, None if isinstance(part, Text) else limit)
         return self._sampler(state.sampling or self._options.sampling)
+
+    def _restrict(self, guard: Guard, identifier: str, limit: int | None) -> None:
+        """Bound what has an end of its own: it is completed in time, as the whole answer is."""
+        if self._identifier and identifier != self._identifier:
+            self._entered = guard.total
+        self._identifier = identifier
+        guard.restrict(None if limit is None else limit - (self._entered - guard.total))
 
     def _end_texts(self) -> None:
         if self._matcher is None:

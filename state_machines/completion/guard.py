@@ -55,8 +55,10 @@ class Guard:
         margin: int = MARGIN,
     ) -> None:
         self.matcher = matcher
+        self.total = max_tokens
+        """The tokens that are left in all."""
         self.left = max_tokens
-        """The tokens that are left."""
+        """The tokens that may be used, all that are left or fewer; see :meth:`restrict`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
         self._plan: tuple[int, ...] | None = None
@@ -124,12 +126,17 @@ class Guard:
         if matcher.is_finished:
             self._plan, self._needed = (), 0
             return
+        self.total -= 1
         self.left -= 1
         self._needed = 0 if self.is_lost else self._length(matcher.state)
         if plan and plan[0] == token_id and left < self._needed:
             self._plan, self._needed = plan[1:], left
         else:
             self._plan = None
+
+    def restrict(self, most: int | None) -> None:
+        """Let the rest take so many tokens, or as few as it can; ``None``: all there are."""
+        self.left = self.total if most is None else min(self.total, max(most, self._needed))
 
     def fits(self, state: Node) -> bool:
         """Whether what a state leaves to be written fits into the tokens that are left."""

@@ -311,6 +311,39 @@ def test_sub_states_of_ones_own_have_options(roomy_engine: InferenceEngine) -> N
         roomy_engine.generate("x", states=states)
 
 
+def test_structured_output_and_calls_have_limits_too(roomy_engine: InferenceEngine) -> None:
+    name = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    for seed in range(4):
+        structured = roomy_engine.generate(
+            "x",
+            response_format=name,
+            reasoning=ReasoningOptions(least=2, most=6),
+            states={"structured": StateOptions(max_tokens=24)},
+            temperature=1.0,
+            seed=seed,
+        )
+        jsonschema.validate(structured.parsed, name)
+        assert len(structured.text.encode()) < 120
+        assert structured.usage.completion_tokens < 70
+        called = roomy_engine.generate(
+            "x",
+            tools=[tool("a", name)],
+            tool_choice="required",
+            states={"tool_call": StateOptions(max_tokens=90)},
+            temperature=1.0,
+            seed=seed,
+        )
+        assert called.tool_calls
+        assert called.usage.completion_tokens <= 92
+
+
+def test_a_limit_below_what_is_needed_is_the_least_there_is(roomy_engine: InferenceEngine) -> None:
+    limits = {"structured": StateOptions(max_tokens=1)}
+    result = roomy_engine.generate("x", response_format=CITY, states=limits)
+    assert set(result.parsed) == {"city"}
+    assert len(result.parsed["city"]) <= 1
+
+
 def test_default_options_hold_states_too(tiny_model: Any, tiny_tokenizer: Any) -> None:
     options = GenerationOptions(states={"text": StateOptions(max_tokens=3)}, max_tokens=20)
     with InferenceEngine(tiny_model, tiny_tokenizer, options=options) as engine:
