@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .batches import BatchItem, BatchRequest
     from .engine import InferenceEngine
     from .errors import (
         EngineClosedError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         ReasoningDelta,
         StreamEvent,
         TextDelta,
+        TokenGenerated,
         ToolCallDelta,
         ToolCallFinished,
         ToolCallStarted,
@@ -56,12 +58,13 @@ if TYPE_CHECKING:
     from .openai_messages import from_openai_message, to_openai_message
     from .options import GenerationOptions, ReasoningOptions, StateOptions
     from .prompt_cache import CacheOptions
-    from .results import GenerationResult, Segment, Usage
+    from .results import GenerationResult, Logprob, Segment, Span, TokenLogprobs, Usage
     from .streams import AsyncEventStream, EventStream
     from .tool_loop import ToolRun
     from .tools import Tool, ToolChoice
 
 _MODULES = {
+    "batches": ("BatchItem", "BatchRequest"),
     "engine": ("InferenceEngine",),
     "errors": (
         "EngineClosedError",
@@ -102,6 +105,7 @@ _MODULES = {
         "ReasoningDelta",
         "StreamEvent",
         "TextDelta",
+        "TokenGenerated",
         "ToolCallDelta",
         "ToolCallFinished",
         "ToolCallStarted",
@@ -109,7 +113,7 @@ _MODULES = {
     "prompt_cache": ("CacheOptions",),
     "openai_messages": ("from_openai_message", "to_openai_message"),
     "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
-    "results": ("GenerationResult", "Segment", "Usage"),
+    "results": ("GenerationResult", "Logprob", "Segment", "Span", "TokenLogprobs", "Usage"),
     "streams": ("AsyncEventStream", "EventStream"),
     "tool_loop": ("ToolRun",),
     "tools": ("Tool", "ToolChoice"),
@@ -119,6 +123,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "AsyncEventStream",
     "AudioContent",
+    "BatchItem",
+    "BatchRequest",
     "CacheOptions",
     "Content",
     "EngineClosedError",
@@ -137,6 +143,7 @@ __all__ = [
     "InvalidResponseFormatError",
     "InvalidToolError",
     "JsonContent",
+    "Logprob",
     "ModelError",
     "ModelFetchError",
     "ModelFormatError",
@@ -152,10 +159,13 @@ __all__ = [
     "ReasoningOptions",
     "Role",
     "Segment",
+    "Span",
     "StateOptions",
     "StreamEvent",
     "TextContent",
     "TextDelta",
+    "TokenGenerated",
+    "TokenLogprobs",
     "Tool",
     "ToolArgumentsError",
     "ToolCall",

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import pydantic
 
+from .results import TokenLogprobs
+
 __all__ = [
     "EVENT_ADAPTER",
     "Event",
@@ -22,6 +24,7 @@ __all__ = [
     "ReasoningDelta",
     "StreamEvent",
     "TextDelta",
+    "TokenGenerated",
     "ToolCallDelta",
     "ToolCallFinished",
     "ToolCallStarted",
@@ -44,6 +47,22 @@ class PromptProgress(Event):
     type: Literal["prompt_progress"] = "prompt_progress"
     processed: int
     total: int
+
+
+class TokenGenerated(Event):
+    """A token more; what it adds to the answer is told by the events after it.
+
+    ``segment`` is the sub-state that it most likely belongs to. ``text`` is what it spells, for
+    display: special tokens by their names, parts of characters as replacement characters.
+    ``is_forced``: it was the only way to go on, and was not sampled. ``logprobs`` where they were
+    asked for.
+    """
+
+    type: Literal["token"] = "token"
+    token_id: int
+    text: str
+    is_forced: bool = False
+    logprobs: TokenLogprobs | None = None
 
 
 class TextDelta(Event):
@@ -107,6 +126,7 @@ class Finished(Event, Generic[R]):
 
 StreamEvent: TypeAlias = (
     PromptProgress
+    | TokenGenerated
     | TextDelta
     | ReasoningDelta
     | ToolCallStarted

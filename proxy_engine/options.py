@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from samplers import InvalidSamplingParameterError, SamplingParameters
 
@@ -69,6 +70,11 @@ class GenerationOptions:
     * ``max_tokens``: the most tokens to generate, at least 1; never more than the context has room
       for.
     * ``min_tokens``: the least tokens to generate, where the answer allows that many.
+    * ``soft_max_tokens``: from so many tokens on, what brings the answer nearer to its end is made
+      more and more likely, so that it need not end abruptly. ``None``: nothing is.
+    * ``max_seconds``: the most seconds of wall-clock time from when the request is made. As they
+      run out, the answer is completed as briefly as it can be, by the speed that was measured so
+      far; it is complete even where that takes longer. ``None``: any time.
     * ``stop``: strings that end free text, and are no part of it, however they are cut into tokens.
     * ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request can
       be cancelled. ``None`` leaves the choice to the engine.
@@ -79,6 +85,9 @@ class GenerationOptions:
       it may, but not before structured output alone.
     * ``forced_tokens``: whether text that must come next is run without sampling it.
     * ``parallel_tool_calls``: whether an answer may have several calls, ``max_tool_calls`` at most.
+    * ``logprobs``: tell the probability of each token, and those of so many that were likeliest in
+      its place; 0 is the token alone, ``None`` nothing. All tokens are sampled then.
+    * ``trace``: tell what the loop did when.
 
     Raises ``InvalidOptionError``.
     """
@@ -93,12 +102,18 @@ class GenerationOptions:
     parallel_tool_calls: bool = True
     max_tool_calls: int = 16
     forced_tokens: bool = True
+    soft_max_tokens: int | None = None
+    max_seconds: float | None = None
+    logprobs: int | None = None
+    trace: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_tokens", "max_tool_calls", "prefill_step_size"):
-            value = getattr(self, name)
-            if value is not None or name != "prefill_step_size":
-                _check_count(name, value, 1)
+        for name in ("max_tokens", "max_tool_calls"):
+            _check_count(name, getattr(self, name), 1)
+        for name, least in (("prefill_step_size", 1), ("soft_max_tokens", 1), ("logprobs", 0)):
+            if getattr(self, name) is not None:
+                _check_count(name, getattr(self, name), least)
+        _check_seconds("max_seconds", self.max_seconds)
         _check_count("min_tokens", self.min_tokens, 0)
         if self.min_tokens > self.max_tokens:
             raise InvalidOptionError(
@@ -128,7 +143,7 @@ class GenerationOptions:
                 f"reasoning must be true, false or ReasoningOptions, not {self.reasoning!r}",
                 option="reasoning",
             )
-        for name in ("parallel_tool_calls", "forced_tokens"):
+        for name in ("parallel_tool_calls", "forced_tokens", "trace"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidOptionError(
                     f"{name} must be true or false, not {getattr(self, name)!r}", option=name
@@ -180,6 +195,10 @@ class OptionOverrides(TypedDict, total=False):
     parallel_tool_calls: bool
     max_tool_calls: int
     forced_tokens: bool
+    soft_max_tokens: int | None
+    max_seconds: float | None
+    logprobs: int | None
+    trace: bool
     temperature: float
     top_p: float
     top_k: int
@@ -201,6 +220,14 @@ def _check_count(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidOptionError(
             f"{name} must be an integer of at least {least}, not {value!r}", option=name
+        )
+
+
+def _check_seconds(name: str, value: object) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 < cast(float, value) < math.inf):
+        raise InvalidOptionError(
+            f"{name} must be a positive number of seconds, not {value!r}", option=name
         )
 
 

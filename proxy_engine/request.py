@@ -159,7 +159,7 @@ def run_request(
             prompt_seconds=timings.prompt,
             completion_seconds=time.perf_counter() - started - timings.prompt,
             mask_seconds=timings.mask,
-            wait_seconds=timings.wait,
+            forward_seconds=timings.wait,
         ),
         token_ids=tuple(token_ids),
         model=loaded.name,

@@ -7,7 +7,15 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from .content import ToolCall
 
-__all__ = ["FinishReason", "GenerationResult", "Segment", "Usage"]
+__all__ = [
+    "FinishReason",
+    "GenerationResult",
+    "Logprob",
+    "Segment",
+    "Span",
+    "TokenLogprobs",
+    "Usage",
+]
 
 T = TypeVar("T")
 
@@ -27,7 +35,10 @@ class Usage:
     ``completion_tokens`` counts end tokens too, and ``forced_tokens`` those among them that were
     the only way to go on, and were not sampled. ``prompt_seconds`` is the time until the first
     sampled token, ``completion_seconds`` the time after it: of that, ``mask_seconds`` for masks and
-    matchers, while the device works, and ``wait_seconds`` for the device.
+    matchers, while the device works, ``sample_seconds`` for describing how tokens are chosen, and
+    ``forward_seconds`` for describing forward passes and waiting for the device. A request that
+    is run together with others shares the latter with them. ``queue_seconds`` is how long it had
+    waited before.
     """
 
     prompt_tokens: int
@@ -37,7 +48,9 @@ class Usage:
     cached_tokens: int = 0
     forced_tokens: int = 0
     mask_seconds: float = 0.0
-    wait_seconds: float = 0.0
+    sample_seconds: float = 0.0
+    forward_seconds: float = 0.0
+    queue_seconds: float = 0.0
 
     @property
     def total_tokens(self) -> int:
@@ -70,6 +83,48 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Logprob:
+    """A token, and the natural logarithms of its probability.
+
+    ``before_mask``: as the model has it, at temperature 1, without biases and penalties.
+    ``after_mask``: the same among the tokens that were allowed; ``-inf`` for others.
+    """
+
+    token_id: int
+    before_mask: float
+    after_mask: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """A token that was chosen, and those that were likeliest in its place, the likeliest first.
+
+    ``top_before_mask`` are the model's own, ``top_after_mask`` the allowed ones; there are fewer of
+    these, where fewer were allowed.
+    """
+
+    chosen: Logprob
+    top_before_mask: tuple[Logprob, ...] = ()
+    top_after_mask: tuple[Logprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time of the loop; seconds since the request was begun.
+
+    ``name``: ``"prompt"`` (a pass over some of the prompt), ``"mask"`` (a mask is computed),
+    ``"sample"`` (a choice is described), ``"dispatch"`` (a forward pass is described and handed to
+    the device), ``"wait"`` (for the device), ``"advance"`` (matchers take a token, and look for
+    forced text). ``step`` counts forward passes after the prompt.
+    """
+
+    name: str
+    step: int
+    started: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
     """A finished output.
 
@@ -79,7 +134,8 @@ class GenerationResult(Generic[T]):
     ``None`` for free text, and where tools were called instead. ``tool_calls`` are the calls with
     parsed, valid arguments; ``raw`` of each is what the model wrote. ``segments`` are the whole
     output, in order: who wrote what. ``token_ids`` are the tokens as generated, end tokens
-    included.
+    included; ``logprobs`` one entry for each, where they were asked for, and ``trace`` what the
+    loop did when, where that was.
     """
 
     text: str
@@ -91,3 +147,5 @@ class GenerationResult(Generic[T]):
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     segments: tuple[Segment, ...] = ()
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    trace: tuple[Span, ...] = ()
