@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
 import mlx.core as mx
 
-from samplers.parameters import SamplingParameters
+from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.transforms import (
     apply_logit_bias,
     apply_min_p,
@@ -36,6 +37,16 @@ class Sampler:
     Every call but a greedy one takes the next of the request's random keys, so equal seeds and
     equal logits give equal tokens whatever other requests do. mlx's global random state is
     neither read nor written. Not to be shared by threads.
+
+    ``sampler(logits, tokens, among)`` chooses among few tokens as if all others were masked, at the
+    cost of the few. ``among`` are their ids: an ascending array of integers of the shape (n,), each
+    below the vocabulary, with n of 1 or more. It is read (evaluated, if it is not) where there are
+    biases or penalties. Equal seeds give equal tokens if the same calls are made with ``among``;
+    masks instead give the same distribution, but other tokens. A single token is returned as it is,
+    without a random key, and does not wait for the logits.
+
+    Raises :class:`InvalidSamplingParameterError` for a ``logit_bias`` outside the vocabulary, and
+    for an ``among`` of another shape or type.
     """
 
     def __init__(self, parameters: SamplingParameters) -> None:
@@ -43,12 +54,46 @@ class Sampler:
         seed = secrets.randbits(64) if parameters.seed is None else int(parameters.seed)
         self._key = mx.random.key(seed)
         self._bias = parameters.bias_pairs
+        self._has_penalties = (
+            parameters.repetition_penalty != 1
+            or parameters.presence_penalty != 0
+            or parameters.frequency_penalty != 0
+        )
 
-    def __call__(self, logits: mx.array, tokens: Sequence[int]) -> mx.array:
+    def __call__(
+        self, logits: mx.array, tokens: Sequence[int], among: mx.array | None = None
+    ) -> mx.array:
+        if among is None:
+            return self._choose(logits, tokens, self._bias)
+        if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
+            raise InvalidSamplingParameterError(
+                "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
+            )
+        size = logits.shape[-1]
+        if self._bias and self._bias[-1][0] >= size:
+            raise InvalidSamplingParameterError(
+                "logit_bias", self._bias, f"of token ids below {size}"
+            )
+        if among.size == 1:
+            return among.astype(mx.uint32).reshape(logits.shape[:-1])
+        # Places among the few take the role of ids; they are in the same order.
+        few = mx.take(logits, among, axis=-1)
+        recent: list[int] = []
+        bias: list[tuple[int, float]] = []
+        if self._bias or self._has_penalties:
+            recent = list(tokens[max(0, len(tokens) - self.parameters.penalty_window) :])
+            places = _places(among, {*recent, *(token_id for token_id, _ in self._bias)})
+            recent = [places[token_id] for token_id in recent if token_id in places]
+            bias = [(places[token_id], x) for token_id, x in self._bias if token_id in places]
+        return mx.take(among, self._choose(few, recent, bias)).astype(mx.uint32)
+
+    def _choose(
+        self, logits: mx.array, tokens: Sequence[int], bias: Iterable[tuple[int, float]]
+    ) -> mx.array:
         parameters = self.parameters
         # In half precision, sums of penalties and of small probabilities would be lost.
         logits = logits.astype(mx.float32)
-        logits = apply_logit_bias(logits, self._bias)
+        logits = apply_logit_bias(logits, bias)
         logits = apply_penalties(
             logits,
             tokens,
@@ -66,6 +111,17 @@ class Sampler:
         logprobs = apply_temperature(logprobs, parameters.temperature)
         self._key, key = mx.random.split(self._key)
         return mx.random.categorical(logprobs, axis=-1, key=key)
+
+
+def _places(among: mx.array, ids: set[int]) -> dict[int, int]:
+    """Where ids stand in an ascending array; those that do not are left out."""
+    held = memoryview(among)  # type: ignore[arg-type]  # mlx's stubs do not tell of the buffer
+    places = {token_id: bisect_left(held, token_id) for token_id in ids}
+    return {
+        token_id: place
+        for token_id, place in places.items()
+        if place < len(held) and held[place] == token_id
+    }
 
 
 def make_sampler(parameters: SamplingParameters | None = None) -> Sampler:

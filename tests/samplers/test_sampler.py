@@ -6,11 +6,14 @@ import dataclasses
 import math
 from collections import Counter
 from typing import Any, cast
+from unittest import mock
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from samplers import (
     InvalidSamplingParameterError,
@@ -174,3 +177,120 @@ def test_the_only_allowed_token_is_sampled(only: int, temperature: float) -> Non
 def test_bias_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(InvalidSamplingParameterError, match="logit_bias"):
         make_sampler(SamplingParameters(logit_bias={4: 1.0}))(FOUR, [])
+
+
+# --- among few ------------------------------------------------------------------------------
+
+
+@st.composite
+def few_requests(
+    draw: st.DrawFn,
+) -> tuple[mx.array, list[int], list[int], dict[str, Any]]:
+    """Logits, the ids of allowed tokens, tokens before, and parameters of penalties and biases."""
+    values = draw(st.lists(st.floats(-20, 20, width=16), min_size=1, max_size=30))
+    dtype = draw(st.sampled_from([mx.float32, mx.float16, mx.bfloat16]))
+    logits = mx.array(values, dtype).reshape(draw(st.sampled_from([(-1,), (1, -1)])))
+    size = len(values)
+    ids = sorted(draw(st.sets(st.integers(0, size - 1), min_size=1)))
+    tokens = draw(st.lists(st.integers(-1, size + 1), max_size=12))
+    options = {
+        "repetition_penalty": draw(st.sampled_from([1.0, 0.7, 1.5])),
+        "presence_penalty": draw(st.sampled_from([0.0, -1.5, 3.0])),
+        "frequency_penalty": draw(st.sampled_from([0.0, -0.5, 1.0])),
+        "penalty_window": draw(st.integers(1, 14)),
+        "logit_bias": draw(
+            st.dictionaries(st.integers(0, size - 1), st.sampled_from([-50.0, -0.5, 1.0, 50.0]))
+        ),
+        "seed": 3,
+    }
+    return logits, ids, tokens, options
+
+
+def masked(logits: mx.array, ids: list[int]) -> mx.array:
+    return apply_mask(logits, mx.array(np.isin(np.arange(logits.shape[-1]), ids)))
+
+
+@settings(deadline=None)
+@given(few_requests(), st.sampled_from([mx.uint32, mx.int32]))
+def test_greedy_among_few_is_greedy_under_a_mask(
+    request: tuple[mx.array, list[int], list[int], dict[str, Any]], dtype: mx.Dtype
+) -> None:
+    logits, ids, tokens, options = request
+    sampler = make_sampler(SamplingParameters(**options))
+    before = (logits.astype(mx.float32).tolist(), list(tokens))
+    chosen = sampler(logits, tokens, mx.array(ids, dtype))
+    expected = sampler(masked(logits, ids), tokens)
+    assert (chosen.dtype, chosen.shape) == (expected.dtype, expected.shape)
+    assert chosen.item() == expected.item()
+    assert (logits.astype(mx.float32).tolist(), tokens) == before
+
+
+@settings(deadline=None)
+@given(few_requests(), st.data())
+def test_among_few_the_distribution_is_that_under_a_mask(
+    request: tuple[mx.array, list[int], list[int], dict[str, Any]], data: st.DataObject
+) -> None:
+    """Of equals at the border top-k may keep any, so there are no equals here."""
+    logits, ids, tokens, options = request
+    size = logits.shape[-1]
+    order = mx.array(data.draw(st.permutations(range(size))), mx.float32)
+    logits = (order * 0.7137 - 9).reshape(logits.shape)
+    parameters = SamplingParameters(
+        temperature=data.draw(st.sampled_from([0.5, 1.0, 100.0])),
+        top_p=data.draw(st.sampled_from([0.013, 0.371, 0.737, 0.913, 1.0])),
+        top_k=data.draw(st.integers(0, size + 1)),
+        min_p=data.draw(st.sampled_from([0.0, 0.0137, 0.31, 1.0])),
+        min_tokens_to_keep=data.draw(st.integers(1, size + 1)),
+        **options,
+    )
+    sampler = make_sampler(parameters)
+    with mock.patch.object(mx.random, "categorical", wraps=mx.random.categorical) as categorical:
+        chosen = sampler(logits, tokens, mx.array(ids, mx.uint32))
+        sampler(masked(logits, ids), tokens)
+    assert chosen.item() in ids
+    if len(ids) == 1:
+        assert categorical.call_count == 1
+        return
+    few, full = (call.args[0].reshape(-1) for call in categorical.mock_calls)
+    support = np.flatnonzero(np.isfinite(np.array(full)))
+    assert np.array(ids)[np.isfinite(np.array(few))].tolist() == support.tolist()
+    assert_allclose(mx.softmax(few), mx.softmax(full)[mx.array(ids)], rtol=1e-4, atol=1e-7)
+
+
+def test_frequencies_among_few_follow_the_probabilities() -> None:
+    sampler = make_sampler(SamplingParameters(temperature=1, seed=0, logit_bias={3: math.log(4)}))
+    among = mx.array([1, 3])
+    counts = Counter(sampler(FOUR, [], among).item() for _ in range(2000))
+    assert set(counts) == {1, 3}
+    assert abs(counts[1] - 1200) < 5 * math.sqrt(2000 * 0.6 * 0.4)
+
+
+def test_a_seed_reproduces_a_run_among_few() -> None:
+    def run(seed: int) -> list[Any]:
+        sampler = make_sampler(SamplingParameters(temperature=1, seed=seed))
+        choices = [mx.array([0, 2, 3]), None, mx.array([1]), mx.array([0, 1])] * 10
+        return [sampler(FOUR, [], among).tolist() for among in choices]
+
+    assert run(7) == run(7) != run(8)
+
+
+def test_a_single_token_takes_neither_logits_nor_a_random_key() -> None:
+    sampler = make_sampler(SamplingParameters(temperature=1, seed=0, presence_penalty=1.0))
+    logits = mx.full((1, 4), math.nan)
+    assert sampler(logits, [2], mx.array([2])).tolist() == [2]
+    assert sampler(logits[0], [2], mx.array([2])).tolist() == 2
+    assert sampler(FOUR, []).item() == make_sampler(sampler.parameters)(FOUR, []).item()
+
+
+@pytest.mark.parametrize(
+    "among", [mx.array([], mx.uint32), mx.array([[1]]), mx.array(1), mx.array([1.0])]
+)
+def test_among_of_another_form_is_refused(among: mx.array) -> None:
+    with pytest.raises(InvalidSamplingParameterError, match="among"):
+        make_sampler()(FOUR, [], among)
+
+
+@pytest.mark.parametrize("among", [[0], [0, 1]])
+def test_bias_outside_the_vocabulary_is_refused_among_few(among: list[int]) -> None:
+    with pytest.raises(InvalidSamplingParameterError, match="logit_bias"):
+        make_sampler(SamplingParameters(logit_bias={4: 1.0}))(FOUR, [], mx.array(among))
