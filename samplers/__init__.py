@@ -1,9 +1,11 @@
 """From logits to a token. Plain functions on ``mx.array``; knows neither grammars nor models.
 
 Reading order: ``parameters`` (what a request may ask for), ``transforms`` (one function for each
-of it), ``sampler`` (their composition, with a random key of its own).
+of it), ``sampler`` (their composition, with a random key of its own), ``logprobs`` (how likely
+what was chosen was).
 """
 
+from samplers.logprobs import TopLogprobs, top_logprobs
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.sampler import Sampler, make_sampler
 from samplers.transforms import (
@@ -20,6 +22,7 @@ __all__ = [
     "InvalidSamplingParameterError",
     "Sampler",
     "SamplingParameters",
+    "TopLogprobs",
     "apply_logit_bias",
     "apply_mask",
     "apply_min_p",
@@ -28,4 +31,5 @@ __all__ = [
     "apply_top_k",
     "apply_top_p",
     "make_sampler",
+    "top_logprobs",
 ]
