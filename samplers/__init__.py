@@ -9,6 +9,7 @@ from samplers.logprobs import TopLogprobs, top_logprobs
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.sampler import Sampler, make_sampler
 from samplers.transforms import (
+    apply_lean,
     apply_logit_bias,
     apply_mask,
     apply_min_p,
@@ -23,6 +24,7 @@ __all__ = [
     "Sampler",
     "SamplingParameters",
     "TopLogprobs",
+    "apply_lean",
     "apply_logit_bias",
     "apply_mask",
     "apply_min_p",

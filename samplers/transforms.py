@@ -20,6 +20,7 @@ import mlx.core as mx
 from samplers.parameters import InvalidSamplingParameterError
 
 __all__ = [
+    "apply_lean",
     "apply_logit_bias",
     "apply_mask",
     "apply_min_p",
@@ -61,7 +62,30 @@ def apply_logit_bias(logits: mx.array, bias: Iterable[tuple[int, float]]) -> mx.
             "logit_bias", tuple(pairs), f"of token ids below {size}, each once"
         )
     numbers = mx.array([number for _, number in pairs], logits.dtype)
-    return _put(logits, ids, _take(logits, ids) + numbers)
+    indices = mx.array(ids, mx.uint32)
+    return _put(logits, indices, mx.take(logits, indices, axis=-1) + numbers)
+
+
+def apply_lean(logits: mx.array, ids: mx.array, strength: float) -> mx.array:
+    """Lean towards some tokens: add ``strength``, the same for all of them, to their logits.
+
+    ``ids`` are an array of integers of any shape, each below the vocabulary; one that is given
+    twice counts once. ``strength`` is a number in ``[-10000, 10000]``; below 0 it leans away. A
+    token at ``-inf`` stays there. Unlike with biases, the tokens may be others at every step: they
+    are an array, which is not evaluated. In half precision a small strength is lost on a large
+    logit; whoever means one casts before.
+
+    Raises :class:`InvalidSamplingParameterError` for ids of another type, and for a ``strength``
+    out of range.
+    """
+    if not -10_000 <= strength <= 10_000:
+        raise InvalidSamplingParameterError("strength", strength, "a number in [-10000, 10000]")
+    if not mx.issubdtype(ids.dtype, mx.integer):
+        raise InvalidSamplingParameterError("ids", str(ids.dtype), "an array of integers")
+    if ids.size == 0 or strength == 0:
+        return logits
+    ids = ids.reshape(-1)
+    return _put(logits, ids, mx.take(logits, ids, axis=-1) + mx.array(strength, logits.dtype))
 
 
 def apply_penalties(
@@ -86,8 +110,8 @@ def apply_penalties(
     counts = Counter(token_id for token_id in recent if 0 <= token_id < logits.shape[-1])
     if not counts:
         return logits
-    ids = list(counts)
-    selected = _take(logits, ids)
+    ids = mx.array(list(counts), mx.uint32)
+    selected = mx.take(logits, ids, axis=-1)
     selected = mx.where(
         selected < 0, selected * repetition_penalty, selected * (1 / repetition_penalty)
     )
@@ -158,10 +182,5 @@ def _lowest(logits: mx.array) -> mx.array:
     return mx.array(-mx.inf, logits.dtype)
 
 
-def _take(logits: mx.array, ids: list[int]) -> mx.array:
-    return mx.take(logits, mx.array(ids, mx.uint32), axis=-1)
-
-
-def _put(logits: mx.array, ids: list[int], values: mx.array) -> mx.array:
-    indices = mx.broadcast_to(mx.array(ids, mx.uint32), values.shape)
-    return mx.put_along_axis(logits, indices, values, axis=-1)
+def _put(logits: mx.array, ids: mx.array, values: mx.array) -> mx.array:
+    return mx.put_along_axis(logits, mx.broadcast_to(ids, values.shape), values, axis=-1)
