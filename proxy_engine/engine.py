@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -18,7 +19,7 @@ from state_machines import Vocabulary
 from state_machines.tools import ToolFormat
 
 from .errors import InvalidOptionError
-from .forcing import ForcedTokens, text_encoder
+from .generation import DeviceMasks, ForcedTokens, text_encoder
 from .interaction import Interaction
 from .models.loading import LoadedModel, load_model
 from .models.vocabularies import vocabulary_of
@@ -27,8 +28,10 @@ from .preparation import Preparation
 from .progress import Report, to_stderr
 from .prompt_cache import CacheOptions, PromptCaches
 from .prompts import Prompt
-from .request import Emit, Request, run_request, usable_tokens
+from .request import Request
 from .results import GenerationResult
+from .running import Emit, RowMaker, usable_tokens
+from .scheduler import Scheduler
 from .streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
 from .tool_loop import ToolRun, arun_tools, run_tools
 from .tools import resolve_tools
@@ -50,7 +53,8 @@ class InferenceEngine:
     way in which the model writes tool calls, or names it, where its tokenizer does not tell (see
     ``docs/tools.md``). ``cache`` says what is kept of prompts that were read, and how.
 
-    Requests are run one at a time in the order they come, on a thread of the engine's own.
+    Requests are run on a thread of the engine's own, in the order they come, up to ``batch_size``
+    together: they share the model's passes, and nothing else.
     Whatever is wrong with a request is raised by the call that makes it, before the model runs.
     A request that is interrupted, cancelled or no longer listened to stops at the next token,
     and the engine is ready for the next one.
@@ -69,6 +73,7 @@ class InferenceEngine:
         cache_vocabulary: bool = True,
         tool_format: str | ToolFormat | None = None,
         cache: CacheOptions | None = None,
+        batch_size: int = 8,
     ) -> None:
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(
@@ -89,15 +94,19 @@ class InferenceEngine:
             else:
                 self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
             self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
-            self._usable = usable_tokens(self._vocabulary)
             self._caches = self._worker.submit(
                 lambda: PromptCaches(self._loaded.model, cache)
             ).result()
             # Tokenizers are not safe to call from several threads at once.
             lock = threading.Lock()
-            self._forced = ForcedTokens(
-                text_encoder(self._loaded.tokenizer, lock), self._vocabulary
+            maker = RowMaker(
+                self._loaded,
+                self._vocabulary,
+                ForcedTokens(text_encoder(self._loaded.tokenizer, lock), self._vocabulary),
+                DeviceMasks(),
+                usable_tokens(self._vocabulary),
             )
+            self._scheduler = Scheduler(self._worker, maker, self._caches, batch_size=batch_size)
             self._preparation = Preparation(
                 self._loaded,
                 self._vocabulary,
@@ -375,27 +384,9 @@ class InferenceEngine:
         self.close()
 
     def _submitter(self, request: Request) -> Submit:
-        request.watches_value = True
-        submit = self._submit
-
-        def start(emit: Emit) -> Future[GenerationResult[Any]]:
-            return submit(request, emit)
-
-        return start
+        request.watches = True
+        # Not the engine: a stream that is not begun must not keep it from being collected.
+        return partial(self._scheduler.submit, request)
 
     def _submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
-        # Only what the run needs: a queued request must not keep the engine from being collected.
-        loaded, vocabulary, worker = self._loaded, self._vocabulary, self._worker
-        forced, caches, usable = self._forced, self._caches, self._usable
-        return worker.submit(
-            lambda: run_request(
-                request,
-                loaded,
-                vocabulary,
-                forced=forced,
-                caches=caches,
-                usable=usable,
-                emit=emit,
-                is_closing=lambda: worker.is_closing,
-            )
-        )
+        return self._scheduler.submit(request, emit)

@@ -37,6 +37,11 @@ class Worker:
         """Whether ``close`` was called. A long call should look, and return early."""
         return self._closing.is_set()
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether other calls are queued. A call that goes on and on should let them through."""
+        return not self._thread.jobs.empty()
+
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Queue ``call``. Raises ``EngineClosedError`` after ``close``."""
         future: Future[T] = Future()

@@ -137,6 +137,14 @@ class PromptCaches:
         if not self._store.covers(ids):
             self._keep(ids, copied(cache))
 
+    def share(self, token_ids: Sequence[int], cache: Sequence[Any]) -> None:
+        """``checkpoint`` of a text that goes on, for others that begin like it.
+
+        Only where the layers serve for every prefix of it; elsewhere there are checkpoints.
+        """
+        if self._options.max_bytes and can_be_cut(cache):
+            self.checkpoint(token_ids, cache)
+
     def keep(self, token_ids: Sequence[int], cache: list[Any], *, run: int | None = None) -> int:
         """Keep the cache of a request that has ended, or was cancelled at any token.
 

@@ -29,6 +29,7 @@ __all__ = [
     "copied",
     "cut",
     "evaluate",
+    "flat",
     "lengths",
     "longest_to_cut",
     "nbytes",
@@ -48,7 +49,7 @@ def evaluate(layers: Sequence[Any], *, wait: bool = True) -> None:
     A recurrent state may be a part of a larger array; it gets memory of its own, and then takes
     no more than ``nbytes``. ``wait=False`` only starts the work, or leaves it to go on.
     """
-    for layer in _flat(layers):
+    for layer in flat(layers):
         if isinstance(layer, ArraysCache):
             layer.cache = [None if a is None else mx.contiguous(a) for a in layer.cache]
     (mx.eval if wait else mx.async_eval)([layer.state for layer in layers])
@@ -61,7 +62,7 @@ def nbytes(layers: Sequence[Any]) -> int:
 
 def lengths(layers: Sequence[Any]) -> set[int]:
     """How many tokens the layers have read, by those that count: one number, if all is well."""
-    counts = (getattr(layer, "offset", None) for layer in _flat(layers))
+    counts = (getattr(layer, "offset", None) for layer in flat(layers))
     return {count for count in counts if isinstance(count, int)}
 
 
@@ -75,7 +76,7 @@ def longest_to_cut(layers: Sequence[Any]) -> int:
 
     0 where they never can; ``sys.maxsize`` where they always can.
     """
-    return min(map(_longest_to_cut, _flat(layers)), default=sys.maxsize)
+    return min(map(_longest_to_cut, flat(layers)), default=sys.maxsize)
 
 
 def cut(layers: Sequence[Any], length: int) -> None:
@@ -83,7 +84,7 @@ def cut(layers: Sequence[Any], length: int) -> None:
 
     A layer that has read fewer stays as it is.
     """
-    for layer in _flat(layers):
+    for layer in flat(layers):
         excess = layer.offset - length
         if excess > 0:
             layer.trim(excess)
@@ -93,10 +94,11 @@ def cut(layers: Sequence[Any], length: int) -> None:
             )
 
 
-def _flat(layers: Sequence[Any]) -> Iterator[Any]:
+def flat(layers: Sequence[Any]) -> Iterator[Any]:
+    """All caches, those within others one by one."""
     for layer in layers:
         if isinstance(layer, CacheList):
-            yield from _flat(layer.caches)
+            yield from flat(layer.caches)
         else:
             yield layer
 

@@ -182,7 +182,7 @@ def test_stream_agrees_with_generate(engine: InferenceEngine) -> None:
     assert "".join(delta.text for delta in deltas) == whole.text
     progress = [event.processed for event in others if isinstance(event, PromptProgress)]
     prompt_tokens = whole.usage.prompt_tokens
-    assert progress == [*range(0, prompt_tokens - 1, 20), prompt_tokens - 1]
+    assert progress == [*range(0, prompt_tokens, 20), prompt_tokens]
 
 
 def test_what_was_read_is_not_read_again(engine: InferenceEngine) -> None:
@@ -243,7 +243,7 @@ class TestRefusedBeforeTheModelRuns:
         def forbidden(*_: Any, **__: Any) -> Any:
             raise AssertionError("the model ran")
 
-        monkeypatch.setattr("proxy_engine.request.Decoding", forbidden)
+        monkeypatch.setattr("proxy_engine.scheduler.RunningRequest", forbidden)
 
     @pytest.mark.parametrize(
         ("prompt", "options", "error"),
@@ -388,7 +388,7 @@ def test_error_inside_a_request_leaves_the_engine_usable(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("proxy_engine.steering.make_sampler", lambda _: 1 / 0)
+        patch.setattr("proxy_engine.generation.steering.make_sampler", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.generate("x")
     assert engine.generate("x", response_format={"const": 1}).parsed == 1

@@ -13,7 +13,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
 from proxy_engine import InferenceEngine
-from proxy_engine.forcing import ForcedTokens, text_encoder
+from proxy_engine.generation import ForcedTokens, text_encoder
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.root import Marker, RootStateMachine, Sequence, Structured
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
-
-import mlx.core as mx
-
-from samplers import SamplingParameters, make_sampler
+from samplers import Sampler, SamplingParameters, make_sampler
 from state_machines import Matcher
 from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
-from .options import GenerationOptions, StateOptions
+from ..options import GenerationOptions, StateOptions
+from .limits import Deadline
 
-__all__ = ["Sampler", "Steering"]
+__all__ = ["Steering"]
 
-Sampler: TypeAlias = Callable[[mx.array, Sequence[int]], mx.array]
-"""Masked logits, shape (1, vocabulary), and the tokens so far → the next token, shape (1,)."""
 
 _NO_OPTIONS = StateOptions()
 
@@ -26,7 +20,8 @@ class Steering:
     """The samplers of one request, by sub-state. To be asked once a token, before its mask.
 
     Where the next token may belong to several sub-states, the options of the preferred one hold.
-    ``part`` writes all of the answer where it is no composition; ``guard`` watches its length.
+    ``part`` writes all of the answer where it is no composition; ``guard`` watches its length, and
+    lets it take no longer than there is time until ``deadline``.
     """
 
     def __init__(
@@ -35,20 +30,28 @@ class Steering:
         matcher: Matcher | None,
         part: Part | None,
         guard: Guard | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         self._options = options
         self._matcher = matcher if isinstance(matcher, RootMatcher) else None
         self._part = part
         self._guard = guard
+        self._deadline = deadline
         self._samplers: dict[SamplingParameters, Sampler] = {}
         self._last: Part | None = None
         self._written = 0
         self._identifier = ""
         self._entered = 0 if guard is None else guard.total
 
-    def next_sampler(self) -> Sampler:
-        """Return what chooses the next token; first see to the limit of what is being written."""
+    def next_sampler(self, written: int) -> Sampler:
+        """Return what chooses the next token; first see to the limits of what is being written.
+
+        ``written`` says how many tokens the answer has.
+        """
+        in_time = None if self._deadline is None else self._deadline.tokens_left(written)
         if not self._options.states:
+            if self._guard is not None and self._deadline is not None:
+                self._guard.restrict(in_time)
             return self._sampler(self._options.sampling)
         part = self._part
         if self._matcher is not None:
@@ -61,15 +64,20 @@ class Steering:
         if limit is not None and self._written >= limit and isinstance(part, Text):
             self._end_texts()
         if self._guard is not None:
-            self._restrict(self._guard, identifier, None if isinstance(part, Text) else limit)
+            bound = None if isinstance(part, Text) else limit
+            self._restrict(self._guard, identifier, bound, in_time)
         return self._sampler(state.sampling or self._options.sampling)
 
-    def _restrict(self, guard: Guard, identifier: str, limit: int | None) -> None:
+    def _restrict(
+        self, guard: Guard, identifier: str, limit: int | None, in_time: int | None
+    ) -> None:
         """Bound what has an end of its own: it is completed in time, as the whole answer is."""
         if self._identifier and identifier != self._identifier:
             self._entered = guard.total
         self._identifier = identifier
-        guard.restrict(None if limit is None else limit - (self._entered - guard.total))
+        own = None if limit is None else limit - (self._entered - guard.total)
+        bounds = [bound for bound in (own, in_time) if bound is not None]
+        guard.restrict(min(bounds, default=None))
 
     def _end_texts(self) -> None:
         if self._matcher is None:

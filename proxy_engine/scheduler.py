@@ -1,0 +1,281 @@
+"""The queue of one engine: which requests are run together, and when.
+
+Continuous batching (Yu et al. 2022, "Orca"): requests join the batch as soon as there is room,
+and leave it when they are finished, whatever the others do. A round reads some of one prompt and
+lets every row write, so that a long prompt does not keep the others waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mlx_lm.generate import wired_limit
+
+from .errors import EngineClosedError
+from .generation import Batch, PromptReading, Row, Step, prefill_step_size
+from .prompt_cache import PromptCaches
+from .request import Request
+from .results import GenerationResult
+from .running import Emit, RowMaker, RunningRequest
+from .worker import Worker
+
+__all__ = ["Scheduler"]
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A request with whom to tell of it. ``running`` once it has begun."""
+
+    request: Request
+    emit: Emit
+    future: Future[GenerationResult[Any]]
+    running: RunningRequest | None = None
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Scheduler:
+    """Runs requests on a worker's thread, up to ``batch_size`` together.
+
+    Where caches cannot be put together (quantized ones, or of bounded size), one at a time.
+    """
+
+    def __init__(
+        self, worker: Worker, maker: RowMaker, caches: PromptCaches, *, batch_size: int
+    ) -> None:
+        self._worker = worker
+        self._maker = maker
+        self._caches = caches
+        self._batch_size = batch_size
+        self._lock = threading.Lock()
+        self._waiting: deque[_Job] = deque()
+        self._is_scheduled = False
+        self._batch = self._new_batch()
+        self._jobs: dict[Row, _Job] = {}
+        # The one whose prompt is being read, and one that was read and cannot join yet.
+        self._reading: tuple[_Job, PromptReading] | None = None
+        self._is_read = False
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have not been begun."""
+        return len(self._waiting)
+
+    def submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
+        """Queue a request. Raises ``EngineClosedError``."""
+        job = _Job(request, emit, Future())
+        with self._lock:
+            if self._worker.is_closing:
+                raise EngineClosedError("the engine is closed")
+            self._waiting.append(job)
+            if self._is_scheduled:
+                return job.future
+            self._is_scheduled = True
+        self._schedule()
+        return job.future
+
+    def _schedule(self) -> None:
+        try:
+            scheduled = self._worker.submit(self._run)
+        except EngineClosedError as error:
+            self._fail_all(error)
+        else:
+            scheduled.add_done_callback(self._after_run)
+
+    def _after_run(self, run: Future[bool]) -> None:
+        """Go on where others had to be let through; fail what was left behind."""
+        error = run.exception()
+        if error is not None:
+            self._fail_all(error)
+        elif not run.result():
+            self._schedule()
+
+    def _run(self) -> bool:
+        """Work until there is no more to do; returns false where others wait for the thread."""
+        with wired_limit(self._maker.loaded.model):
+            while True:
+                if self._worker.is_closing:
+                    raise EngineClosedError("the engine was closed")
+                if self._worker.is_awaited:
+                    return False
+                try:
+                    self._round()
+                except Exception as error:
+                    # What the model could not do concerns all that it was doing.
+                    self._fail_running(error)
+                with self._lock:
+                    if not (self._waiting or self._jobs or self._reading):
+                        self._is_scheduled = False
+                        return True
+
+    def _round(self) -> None:
+        self._begin_next()
+        self._read_some()
+        if self._batch.rows:
+            self._drop_cancelled()
+        if self._batch.rows:
+            self._write_some()
+
+    def _begin_next(self) -> None:
+        """Begin with a request that waits, if there is room for one."""
+        while self._reading is None and len(self._batch) < self._batch_size:
+            with self._lock:
+                if not self._waiting:
+                    return
+                job = self._waiting.popleft()
+            if job.future.set_running_or_notify_cancel():
+                try:
+                    self._begin(job)
+                except Exception as error:
+                    job.fail(error)
+
+    def _begin(self, job: _Job) -> None:
+        request = job.request
+        running = job.running = RunningRequest(request, self._maker, job.emit)
+        if request.cancelled.is_set():
+            self._finish(job)
+            return
+        opening = running.row.take_forced()
+        if running.row.finished:
+            running.tell(opening)
+            self._finish(job)
+            return
+        running.hold(opening)
+        began = self._caches.begin(request.prompt_ids)
+        running.cached_tokens = began.cached_tokens
+        running.tell_progress(began.cached_tokens)
+        lengths = self._caches.checkpoints(
+            request.prompt_ids, request.boundaries, max_tokens=request.max_tokens
+        )
+        reading = PromptReading(
+            running.row,
+            self._maker.loaded.model,
+            began.cache,
+            request.options.prefill_step_size or prefill_step_size(),
+            began.cached_tokens,
+            quantize=self._quantize,
+            checkpoints={
+                length: partial(self._caches.checkpoint, request.prompt_ids[:length], began.cache)
+                for length in lengths
+            },
+        )
+        self._reading, self._is_read = (job, reading), False
+
+    def _read_some(self) -> None:
+        """Read some of a prompt; a row whose prompt is read joins the others, if it can."""
+        if self._reading is None:
+            return
+        job, reading = self._reading
+        running = _running(job)
+        if job.request.cancelled.is_set():
+            self._reading = None
+            self._caches.keep(reading.row.tokens[: reading.read], reading.cache, run=reading.read)
+            self._finish(job)
+            return
+        if not self._is_read:
+            try:
+                self._is_read = reading.next_pass()
+            except Exception as error:
+                self._reading = None
+                job.fail(error)
+                return
+            if not self._is_read:
+                running.tell_progress(reading.read)
+                return
+            if self._jobs or self._waiting:
+                # Others may begin with the same, and need not wait until this one is finished.
+                row = reading.row
+                self._caches.share(row.tokens[: row.fed], reading.cache)
+        if self._batch.takes(reading.cache):
+            self._reading = None
+            self._jobs[reading.row] = job
+            self._batch.join(reading.row, reading.cache)
+
+    def _drop_cancelled(self) -> None:
+        for row in self._batch.rows:
+            job = self._jobs[row]
+            if job.request.cancelled.is_set():
+                self._leave(row)
+                self._finish(job)
+
+    def _write_some(self) -> None:
+        if self._reading is None and not self._waiting:
+            self._batch.settle()
+        steps = self._batch.step()
+        jobs = [
+            self._leave(step.row, keeps=step.error is None)
+            if step.row.finished
+            else self._jobs[step.row]
+            for step in steps
+        ]
+        self._batch.feed()
+        # The device works while others are told.
+        for job, step in zip(jobs, steps, strict=True):
+            self._tell(job, step)
+
+    def _tell(self, job: _Job, step: Step) -> None:
+        if step.error is not None:
+            job.fail(step.error)
+            return
+        try:
+            _running(job).tell(step.tokens)
+        except Exception as error:
+            if step.row in self._jobs:
+                self._leave(step.row, keeps=False)
+            job.fail(error)
+        else:
+            if step.row.finished:
+                self._finish(job)
+
+    def _leave(self, row: Row, *, keeps: bool = True) -> _Job:
+        layers = self._batch.leave(row, wants_layers=keeps and self._caches.options.max_bytes > 0)
+        if layers is not None and keeps:
+            self._caches.keep(row.tokens[: row.fed], layers, run=row.fed)
+        return self._jobs.pop(row)
+
+    def _finish(self, job: _Job) -> None:
+        try:
+            result = _running(job).result()
+        except Exception as error:
+            job.fail(error)
+        else:
+            job.future.set_result(result)
+
+    def _new_batch(self) -> Batch:
+        return Batch(self._maker.loaded.model, quantize=self._quantize)
+
+    @property
+    def _quantize(self) -> Callable[[list[Any]], None] | None:
+        return None if self._caches.options.kv_bits is None else self._caches.quantize
+
+    def _fail_all(self, error: BaseException) -> None:
+        with self._lock:
+            self._is_scheduled = False
+            waiting, self._waiting = self._waiting, deque()
+        self._fail_running(error)
+        for job in waiting:
+            job.fail(error)
+
+    def _fail_running(self, error: BaseException) -> None:
+        jobs = list(self._jobs.values())
+        if self._reading is not None:
+            jobs.append(self._reading[0])
+        self._jobs.clear()
+        self._reading = None
+        self._batch = self._new_batch()
+        for job in jobs:
+            job.fail(error)
+
+
+def _running(job: _Job) -> RunningRequest:
+    if job.running is None:
+        raise AssertionError("a request that has begun is running")
+    return job.running
