@@ -7,6 +7,7 @@ remembers of many), ``batch`` (the loop).
 """
 
 from .batch import Batch, Step
+from .choice import Choice
 from .device_masks import DeviceMasks
 from .forcing import ForcedTokens, text_encoder
 from .limits import Deadline
@@ -17,6 +18,7 @@ from .tokens import Timings, Token
 
 __all__ = [
     "Batch",
+    "Choice",
     "Deadline",
     "DeviceMasks",
     "ForcedTokens",

@@ -9,7 +9,8 @@ passes, when the device has nothing to do.
 
 Text that the grammar forces is not sampled at all: its tokens are run in one pass. Where it is
 likely that some follows in any row, the pass waits for the last tokens to be read, so that all go
-together; masks are computed while it runs, then too.
+together; masks are computed while it runs, then too. Caches that cannot take more of one row than
+of another, sliding windows and recurrent states, get it token by token.
 
 A single row is a batch of one, with the caches that mlx-lm has for a single text.
 """
@@ -26,6 +27,7 @@ from mlx.nn.layers.base import Module
 
 from .batch_layers import (
     can_be_merged,
+    can_be_spread,
     can_forget,
     extended,
     extracted,
@@ -161,22 +163,32 @@ class Batch:
         return failed + taken
 
     def feed(self) -> None:
-        """Give the model what was taken, unless some row has logits to be sampled from first."""
+        """Give the model what was taken, unless some row has logits to be sampled from first.
+
+        To be called after every step.
+        """
         if not self._rows or not all(row.pending for row in self._rows):
             return
-        lengths = [len(row.pending) for row in self._rows]
+        # What does not fit into this pass is left for the next ones.
+        most = None if self._may_differ() else 1
+        given = [row.pending[:most] for row in self._rows]
+        for row, tokens in zip(self._rows, given, strict=True):
+            del row.pending[: len(tokens)]
+        lengths = [len(tokens) for tokens in given]
         longest = max(lengths)
-        padded = [[*row.pending, *[0] * (longest - len(row.pending))] for row in self._rows]
-        for row in self._rows:
-            row.pending.clear()
+        padded = mx.array([[*tokens, *[0] * (longest - len(tokens))] for tokens in given])
         if min(lengths) == longest:
-            self._forward(mx.array(padded), lengths)
+            self._forward(padded, lengths)
         else:
             with spread(self._layers, lengths):
-                self._forward(mx.array(padded), lengths)
+                self._forward(padded, lengths)
             mx.async_eval([layer.state for layer in self._layers])
-            most = max(row.fed for row in self._rows)
-            without_padding(self._layers, most, at_least=_MOST_PADDING)
+            most_fed = max(row.fed for row in self._rows)
+            without_padding(self._layers, most_fed, at_least=_MOST_PADDING)
+
+    def _may_differ(self) -> bool:
+        """Whether rows may go on by different numbers of tokens in one pass."""
+        return not self._is_merged or can_be_spread(self._layers)
 
     def _choices(self) -> tuple[dict[Row, Choice], list[Step]]:
         """Describe a choice for each row that has logits; a row where that fails is finished."""

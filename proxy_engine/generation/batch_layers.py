@@ -16,6 +16,7 @@ from ..prompt_cache.layers import flat
 
 __all__ = [
     "can_be_merged",
+    "can_be_spread",
     "can_forget",
     "extended",
     "extracted",
@@ -37,6 +38,15 @@ def can_be_merged(layers: Sequence[Any]) -> bool:
         hasattr(layer, "merge") and not (isinstance(layer, RotatingKVCache) and layer.keep)
         for layer in flat(layers)
     )
+
+
+def can_be_spread(layers: Sequence[Any]) -> bool:
+    """Whether rows in batch caches can go on by different numbers of tokens in one pass.
+
+    Models differ in what they make of padding in recurrent states, and rotating caches lose what
+    lies behind it.
+    """
+    return all(isinstance(layer, BatchKVCache) for layer in layers)
 
 
 def merged(rows: Sequence[Sequence[Any]]) -> list[Any]:

@@ -1,0 +1,177 @@
+"""Rows that are run together, with every kind of cache: each as if it were alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from cached_models import KINDS, VOCABULARY, cold, is_close, model_of
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import make_prompt_cache
+
+from proxy_engine.generation import Batch, Choice, PromptReading, Timings, Token
+from proxy_engine.generation.batch_layers import can_be_merged
+
+TOGETHER = [kind for kind in KINDS if kind != "chunked"]
+
+
+class ScriptedRow:
+    """Writes what it is told to: now and then some tokens at once, as if they were forced.
+
+    ``refused`` are numbers of tokens that are first chosen wrongly, and not taken.
+    """
+
+    def __init__(
+        self, prompt: Sequence[int], stretches: Sequence[Sequence[int]], refused: set[int]
+    ) -> None:
+        self.tokens = list(prompt)
+        self.prompt_tokens = len(prompt)
+        self.pending: list[int] = []
+        self.logits: mx.array | None = None
+        self.finished = False
+        self.expects_forced = False
+        self.may_be_refused = bool(refused)
+        self.timings = Timings()
+        self.sizes: list[int] = []
+        self._stretches = [list(stretch) for stretch in stretches]
+        self._refused = refused
+        self._chosen = 0
+
+    @property
+    def fed(self) -> int:
+        return len(self.tokens) - len(self.pending)
+
+    @property
+    def is_at_limit(self) -> bool:
+        return len(self._stretches) == 1
+
+    def choose(self, logits: mx.array, *, exact: bool = False) -> Choice:
+        assert logits.shape == (1, VOCABULARY)
+        self.expects_forced = self._chosen % 3 == 0
+        token = self._stretches[0][0]
+        if self._chosen in self._refused and not exact:
+            token = (token + 1) % VOCABULARY
+        return Choice(mx.array([token]))
+
+    def accepts(self, token_id: int) -> bool:
+        return token_id == self._stretches[0][0]
+
+    def take(self, choice: Choice, token_id: int) -> Token:
+        self._chosen += 1
+        return self._write(self._stretches[0].pop(0))
+
+    def take_forced(self) -> list[Token]:
+        if self.finished:
+            return []
+        written = [self._write(token) for token in self._stretches.pop(0)]
+        self.finished = not self._stretches
+        return written
+
+    def _write(self, token_id: int) -> Token:
+        self.tokens.append(token_id)
+        self.pending.append(token_id)
+        return Token(token_id)
+
+
+def row_of(draw: random.Random, *, refuses: bool) -> ScriptedRow:
+    def some(least: int, most: int) -> list[int]:
+        return [draw.randrange(VOCABULARY) for _ in range(draw.randint(least, most))]
+
+    stretches = [some(1, draw.choice((1, 1, 4))) for _ in range(draw.randint(1, 12))]
+    refused = {draw.randrange(12)} if refuses else set()
+    return ScriptedRow(some(1, 30), stretches, refused)
+
+
+def joined(batch: Batch, row: Any, model: Module, step_size: int = 7) -> None:
+    reading = PromptReading(row, model, make_prompt_cache(model), step_size)
+    while not reading.next_pass():
+        pass
+    assert batch.takes(reading.cache)
+    batch.join(row, reading.cache)
+
+
+def logits_of(row: Any) -> Any:
+    return np.array(row.logits[0].astype(mx.float32))
+
+
+@pytest.mark.parametrize("refuses", [False, True], ids=["", "refused"])
+@pytest.mark.parametrize("kind", TOGETHER)
+def test_rows_come_and_go(kind: str, refuses: bool) -> None:
+    model = model_of(kind)
+    draw = random.Random(f"{kind} {refuses}")
+    batch = Batch(model)
+    coming = [row_of(draw, refuses=refuses) for _ in range(9)]
+    done = 0
+    while coming or batch.rows:
+        if coming and (not batch.rows or (len(batch) < 4 and draw.random() < 0.4)):
+            joined(batch, coming.pop(), model)
+        elif draw.random() < 0.2:
+            batch.settle()
+        steps = batch.step()
+        for step in steps:
+            assert step.error is None
+            if step.row.finished:
+                layers = batch.leave(step.row)
+                assert layers is not None
+                done += 1
+                row = step.row
+                fed = row.tokens[: row.fed]
+                again = [*fed[-1:], 5]
+                # What is left goes on as if the row had always been alone.
+                expected = cold(model, [*fed, *again])
+                logits = model(mx.array([again]), cache=layers)[0, -1]
+                assert is_close(np.array(logits.astype(mx.float32)), expected)
+        batch.feed()
+        for row in batch.rows:
+            if not row.pending:
+                assert is_close(logits_of(row), cold(model, row.tokens)), (kind, row.tokens)
+    assert done == 9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_alone(kind: str) -> None:
+    model = model_of(kind)
+    draw = random.Random(kind)
+    for _ in range(4):
+        batch, row = Batch(model), row_of(draw, refuses=True)
+        joined(batch, row, model)
+        while not row.finished:
+            batch.step()
+            if not row.finished:
+                batch.feed()
+                assert is_close(logits_of(row), cold(model, row.tokens))
+
+
+def test_what_cannot_be_put_together_is_not() -> None:
+    model = model_of("chunked")
+    batch, draw = Batch(model), random.Random(1)
+    joined(batch, row_of(draw, refuses=False), model)
+    assert not batch.takes(make_prompt_cache(model))
+    plain = model_of("default")
+    assert not can_be_merged(make_prompt_cache(plain, max_kv_size=20))
+    quantizing = Batch(plain, quantize=lambda layers: None)
+    joined(quantizing, row_of(draw, refuses=False), plain)
+    assert not quantizing.takes(make_prompt_cache(plain))
+
+
+def test_a_row_that_fails_does_not_harm_others() -> None:
+    model = model_of("plain")
+    batch, draw = Batch(model), random.Random(2)
+    good, bad = row_of(draw, refuses=False), row_of(draw, refuses=False)
+    bad.choose = lambda *_, **__: 1 / 0  # type: ignore[assignment, method-assign]
+    for row in (good, bad):
+        joined(batch, row, model)
+    steps = {id(step.row): step for step in batch.step()}
+    assert isinstance(steps[id(bad)].error, ZeroDivisionError)
+    assert bad.finished
+    batch.leave(bad, wants_layers=False)
+    batch.feed()
+    while not good.finished:
+        batch.step()
+        batch.feed()
+        if not good.finished:
+            assert is_close(logits_of(good), cold(model, good.tokens))
