@@ -9,9 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batches import BatchItem, BatchRequest
+    from .batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream
     from .engine import InferenceEngine
     from .errors import (
+        BatchError,
         EngineClosedError,
         EngineError,
         IncompleteOutputError,
@@ -64,9 +65,10 @@ if TYPE_CHECKING:
     from .tools import Tool, ToolChoice
 
 _MODULES = {
-    "batches": ("BatchItem", "BatchRequest"),
+    "batches": ("AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream"),
     "engine": ("InferenceEngine",),
     "errors": (
+        "BatchError",
         "EngineClosedError",
         "EngineError",
         "IncompleteOutputError",
@@ -121,10 +123,13 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AsyncBatchStream",
     "AsyncEventStream",
     "AudioContent",
+    "BatchError",
     "BatchItem",
     "BatchRequest",
+    "BatchStream",
     "CacheOptions",
     "Content",
     "EngineClosedError",

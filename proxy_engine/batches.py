@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from functools import partial
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+from .errors import EngineClosedError
+from .messages import Prompt
 from .options import OptionOverrides
-from .prompts import Prompt
 from .results import GenerationResult
 
-__all__ = ["BatchItem", "BatchRequest"]
+__all__ = ["AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream", "Begin", "Begun"]
 
 T = TypeVar("T")
 
@@ -35,3 +43,166 @@ class BatchItem(Generic[T]):
     index: int
     result: GenerationResult[T] | None = None
     error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request that is queued or runs. Setting ``cancelled`` ends it at its next token."""
+
+    future: Future[GenerationResult[Any]]
+    cancelled: threading.Event
+
+
+Begin: TypeAlias = Callable[[BatchRequest], Begun]
+"""Checks and queues a request; raises what is wrong with it."""
+
+
+class BatchStream(Generic[T]):
+    """What comes of the requests of one batch, one by one: an iterator of ``BatchItem``.
+
+    ``requests`` are asked for as they can be run, at most ``ahead`` of them before the first of
+    them was handed out; so there may be any number. They come out in their order, or with
+    ``ordered=False`` as they are finished. What is wrong with one is told in its item alone.
+
+    ``cancel``, from any thread, ends all of them at their next token, with what there is; no more
+    are begun. A stream that is closed or forgotten is cancelled, too.
+    """
+
+    def __init__(
+        self,
+        begin: Begin,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        ahead: int,
+        ordered: bool = True,
+    ) -> None:
+        self._cancelled = threading.Event()
+        self._begun: dict[int, Begun] = {}
+        self._items: Iterator[BatchItem[Any]] = _items(
+            begin, iter(requests), ahead, ordered, self._begun, self._cancelled
+        )
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> BatchItem[T]:
+        return next(self._items)
+
+    def cancel(self) -> None:
+        """End the requests; the stream goes on with what has come of those that were begun."""
+        self._cancelled.set()
+        for begun in list(self._begun.values()):
+            begun.cancelled.set()
+
+    def close(self) -> None:
+        """End the requests, and the stream with them. Idempotent."""
+        self.cancel()
+        self._items = iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.cancel()
+
+
+def _items(
+    begin: Begin,
+    requests: Iterator[Prompt | BatchRequest],
+    ahead: int,
+    ordered: bool,
+    begun: dict[int, Begun],
+    cancelled: threading.Event,
+) -> Iterator[BatchItem[Any]]:
+    ended: SimpleQueue[int] = SimpleQueue()
+    waiting: dict[int, BatchItem[Any]] = {}
+    numbers = enumerate(requests)
+    following = 0
+    has_more = True
+    while True:
+        while has_more and not cancelled.is_set() and len(begun) + len(waiting) < ahead:
+            try:
+                index, request = next(numbers)
+            except StopIteration:
+                has_more = False
+                break
+            if not isinstance(request, BatchRequest):
+                request = BatchRequest(request)
+            try:
+                one = begun[index] = begin(request)
+            except EngineClosedError:
+                raise
+            except Exception as error:
+                waiting[index] = BatchItem(index, error=error)
+            else:
+                if cancelled.is_set():
+                    one.cancelled.set()
+                one.future.add_done_callback(partial(_note, ended, index))
+        if ordered and following in waiting:
+            yield waiting.pop(following)
+            following += 1
+        elif not ordered and waiting:
+            yield waiting.pop(next(iter(waiting)))
+        elif begun:
+            index = ended.get()
+            waiting[index] = _item(index, begun.pop(index).future)
+        else:
+            return
+
+
+def _note(ended: SimpleQueue[int], index: int, _: object) -> None:
+    ended.put(index)
+
+
+def _item(index: int, future: Future[GenerationResult[Any]]) -> BatchItem[Any]:
+    try:
+        return BatchItem(index, future.result())
+    except (Exception, CancelledError) as error:
+        return BatchItem(index, error=error)
+
+
+class AsyncBatchStream(Generic[T]):
+    """:class:`BatchStream` for an event loop. A cancelled task cancels the requests."""
+
+    def __init__(self, stream: BatchStream[T]) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> BatchItem[T]:
+        try:
+            item = await asyncio.to_thread(next, self._stream, None)
+        except asyncio.CancelledError:
+            self._stream.cancel()
+            raise
+        if item is None:
+            raise StopAsyncIteration
+        return item
+
+    def cancel(self) -> None:
+        """End the requests; the stream goes on with what has come of those that were begun."""
+        self._stream.cancel()
+
+    async def aclose(self) -> None:
+        """End the requests, and the stream with them. Idempotent."""
+        self._stream.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -18,20 +16,16 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from state_machines import Vocabulary
 from state_machines.tools import ToolFormat
 
-from .errors import InvalidOptionError
-from .generation import DeviceMasks, ForcedTokens, text_encoder
+from .batch_engine import BatchEngine
+from .batches import Begun
+from .core import EngineCore
 from .interaction import Interaction
-from .models.loading import LoadedModel, load_model
-from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
-from .preparation import Preparation
 from .progress import Report, to_stderr
-from .prompt_cache import CacheOptions, PromptCaches
+from .prompt_cache import CacheOptions
 from .prompts import Prompt
 from .request import Request
 from .results import GenerationResult
-from .running import Emit, RowMaker, usable_tokens
-from .scheduler import Scheduler
 from .streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
 from .tool_loop import ToolRun, arun_tools, run_tools
 from .tools import resolve_tools
@@ -42,7 +36,7 @@ __all__ = ["InferenceEngine"]
 T = TypeVar("T")
 
 
-class InferenceEngine:
+class InferenceEngine(BatchEngine):
     """Runs one language model, for any number of threads and tasks.
 
     ``model`` is a directory, a hub id, or ``None`` for the embedded model; or a model in memory,
@@ -75,45 +69,20 @@ class InferenceEngine:
         cache: CacheOptions | None = None,
         batch_size: int = 8,
     ) -> None:
-        if isinstance(model, Module) != (tokenizer is not None):
-            raise InvalidOptionError(
-                "a model in memory comes with its tokenizer, a named one without",
-                option="tokenizer",
-            )
-        self._worker = Worker()
+        worker = Worker()
         # Runs when the engine is collected and at interpreter exit, whichever is first.
-        self._finalizer = weakref.finalize(self, self._worker.close)
+        self._finalizer = weakref.finalize(self, worker.close)
         try:
-            if isinstance(model, Module):
-                wrapper = (
-                    tokenizer
-                    if isinstance(tokenizer, TokenizerWrapper)
-                    else TokenizerWrapper(tokenizer)
-                )
-                self._loaded = LoadedModel.of(model, wrapper, name=type(model).__module__)
-            else:
-                self._loaded = self._worker.submit(lambda: load_model(model, report)).result()
-            self._vocabulary = vocabulary_of(self._loaded, cached=cache_vocabulary)
-            self._caches = self._worker.submit(
-                lambda: PromptCaches(self._loaded.model, cache)
-            ).result()
-            # Tokenizers are not safe to call from several threads at once.
-            lock = threading.Lock()
-            maker = RowMaker(
-                self._loaded,
-                self._vocabulary,
-                ForcedTokens(text_encoder(self._loaded.tokenizer, lock), self._vocabulary),
-                DeviceMasks(),
-                usable_tokens(self._vocabulary),
-            )
-            self._scheduler = Scheduler(self._worker, maker, self._caches, batch_size=batch_size)
-            self._preparation = Preparation(
-                self._loaded,
-                self._vocabulary,
-                options or GenerationOptions(),
-                tool_format,
-                lock,
-                self._caches,
+            self._core = EngineCore.build(
+                worker,
+                model,
+                tokenizer,
+                options=options,
+                report=report,
+                cache_vocabulary=cache_vocabulary,
+                tool_format=tool_format,
+                cache=cache,
+                batch_size=batch_size,
             )
         except BaseException:
             self._finalizer()
@@ -122,22 +91,22 @@ class InferenceEngine:
     @property
     def model_name(self) -> str:
         """The model's path, hub id, or the embedded model's name."""
-        return self._loaded.name
+        return self._core.loaded.name
 
     @property
     def tokenizer(self) -> TokenizerWrapper:
         """The model's tokenizer."""
-        return self._loaded.tokenizer
+        return self._core.loaded.tokenizer
 
     @property
     def vocabulary(self) -> Vocabulary:
         """The tokenizer's vocabulary, as wide as the model's logits."""
-        return self._vocabulary
+        return self._core.vocabulary
 
     @property
     def context_length(self) -> int | None:
         """Tokens of prompt and answer together, or ``None`` where the model sets no limit."""
-        return self._loaded.context_length
+        return self._core.loaded.context_length
 
     @overload
     def generate(
@@ -185,10 +154,9 @@ class InferenceEngine:
         ``OutputValidationError`` where a type's own validators refuse it; and
         ``IncompleteOutputError``, for grammars too involved to plan their end.
         """
-        request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
-        future = self._submit(request, ignore)
-        with cancelling(request.cancelled):
-            return future.result()
+        begun = self._begin(prompt, response_format, tools, tool_choice, options)
+        with cancelling(begun.cancelled):
+            return begun.future.result()
 
     @overload
     def stream(
@@ -224,7 +192,9 @@ class InferenceEngine:
         The request is checked by this call, and queued when the first event is asked for. The
         model does not wait for the reader. A closed or forgotten stream cancels the request.
         """
-        request = self._preparation.request(prompt, response_format, tools, tool_choice, options)
+        request = self._core.preparation.request(
+            prompt, response_format, tools, tool_choice, options
+        )
         return EventStream(self._submitter(request), request.cancelled)
 
     @overload
@@ -258,11 +228,11 @@ class InferenceEngine:
     ) -> GenerationResult[Any]:
         """``generate``, without blocking the event loop. A cancelled task cancels the request."""
         # Compiling a large schema takes a while, too.
-        request = await asyncio.to_thread(
-            self._preparation.request, prompt, response_format, tools, tool_choice, options
+        begun = await asyncio.to_thread(
+            self._begin, prompt, response_format, tools, tool_choice, options
         )
-        with cancelling(request.cancelled):
-            return await asyncio.wrap_future(self._submit(request, ignore))
+        with cancelling(begun.cancelled):
+            return await asyncio.wrap_future(begun.future)
 
     @overload
     async def astream(
@@ -295,9 +265,55 @@ class InferenceEngine:
     ) -> AsyncEventStream[Any]:
         """``stream`` for an event loop: ``async for event in await engine.astream(…)``."""
         request = await asyncio.to_thread(
-            self._preparation.request, prompt, response_format, tools, tool_choice, options
+            self._core.preparation.request, prompt, response_format, tools, tool_choice, options
         )
         return AsyncEventStream(self._submitter(request), request.cancelled)
+
+    def save_prompt(
+        self,
+        path: str | os.PathLike[str],
+        prompt: Prompt,
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        **options: Unpack[OptionOverrides],
+    ) -> int:
+        """Read a prompt, and save what the model makes of it, for :meth:`load_prompt`.
+
+        With ``mlx_lm``'s ``save_prompt_cache``, in a file whose name ends in ``.safetensors``.
+        The arguments are those of the requests that are to begin with it. Returns how many of the
+        prompt's tokens are in the file. Raises what :meth:`generate` does, and
+        ``PromptCacheFileError`` where the model's cache cannot be saved; :class:`OSError`.
+        """
+        request = self._core.preparation.request(
+            prompt, response_format, tools, tool_choice, options
+        )
+        return self._core.save_prompt(path, request)
+
+    def load_prompt(self, path: str | os.PathLike[str]) -> int:
+        """Load a saved prompt: requests that begin like it need not read it. Returns its tokens.
+
+        Raises ``PromptCacheFileError`` for a file that is none or is damaged, and its kind
+        ``PromptCacheMismatchError`` for one of another model, adapter, quantization or of other
+        options; :class:`OSError`.
+        """
+        return self._core.load_prompt(path)
+
+    @property
+    def batch_size(self) -> int:
+        """How many requests are run together at most."""
+        return self._core.scheduler.batch_size
+
+    @property
+    def queued_requests(self) -> int:
+        """How many requests wait to be begun."""
+        return self._core.scheduler.waiting
+
+    @property
+    def running_requests(self) -> int:
+        """How many requests are begun and not finished, ``batch_size`` at most."""
+        return self._core.scheduler.running
 
     def run_tools(
         self,
@@ -318,17 +334,14 @@ class InferenceEngine:
         """
         known_tools = resolve_tools(tools)
 
-        def generate(turns: Sequence[Interaction], choice: Any) -> GenerationResult[Any]:
-            return self.generate(
+        return run_tools(
+            lambda turns, choice: self.generate(
                 turns,
                 response_format=response_format,
                 tools=known_tools,
                 tool_choice=choice,
                 **options,
-            )
-
-        return run_tools(
-            generate,
+            ),
             prompt,
             known_tools,
             tool_choice=tool_choice,
@@ -350,17 +363,14 @@ class InferenceEngine:
         """``run_tools`` without blocking the event loop; async tools are awaited."""
         known_tools = resolve_tools(tools)
 
-        async def generate(turns: Sequence[Interaction], choice: Any) -> GenerationResult[Any]:
-            return await self(
+        return await arun_tools(
+            lambda turns, choice: self(
                 turns,
                 response_format=response_format,
                 tools=known_tools,
                 tool_choice=choice,
                 **options,
-            )
-
-        return await arun_tools(
-            generate,
+            ),
             prompt,
             known_tools,
             tool_choice=tool_choice,
@@ -383,10 +393,21 @@ class InferenceEngine:
     ) -> None:
         self.close()
 
+    def _begin(
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        tools: Iterable[Any] | None,
+        tool_choice: Any,
+        options: OptionOverrides,
+    ) -> Begun:
+        """Check and queue a request."""
+        request = self._core.preparation.request(
+            prompt, response_format, tools, tool_choice, options
+        )
+        return Begun(self._core.scheduler.submit(request, ignore), request.cancelled)
+
     def _submitter(self, request: Request) -> Submit:
         request.watches = True
         # Not the engine: a stream that is not begun must not keep it from being collected.
-        return partial(self._scheduler.submit, request)
-
-    def _submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
-        return self._scheduler.submit(request, emit)
+        return partial(self._core.scheduler.submit, request)

@@ -17,22 +17,24 @@
         ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
         ├── IncompleteOutputError       structured output cut off; ``text``, ``tokens``
         ├── OutputValidationError       complete output that its own type refuses; ``text``
+        ├── BatchError                  some of many requests failed; ``items``
         ├── PromptCacheFileError        a file that holds no prompt cache; ``path``
         │   └── PromptCacheMismatchError    it is another model's, or other options'; ``differs``
         └── EngineClosedError           a request after ``close()``
 
-All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError`` and
-``EngineClosedError`` are raised before any model time is spent.
+All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError``,
+``BatchError`` and ``EngineClosedError`` are raised before any model time is spent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from state_machines.errors import ProxyError, SchemaError
 
 __all__ = [
+    "BatchError",
     "EngineClosedError",
     "EngineError",
     "IncompleteOutputError",
@@ -207,6 +209,17 @@ class OutputValidationError(EngineError):
     def __init__(self, what: str, *, text: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
         self.text = text
+
+
+class BatchError(EngineError):
+    """Some requests of a batch failed; the first failure is ``__cause__``.
+
+    ``items`` are what came of all of them, in order: ``BatchItem``, with a result or an error.
+    """
+
+    def __init__(self, what: str, *, items: Sequence[Any], hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.items = tuple(items)
 
 
 class PromptCacheFileError(EngineError):

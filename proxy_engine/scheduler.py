@@ -54,7 +54,8 @@ class Scheduler:
         self._worker = worker
         self._maker = maker
         self._caches = caches
-        self._batch_size = batch_size
+        self.batch_size = batch_size
+        """How many requests are run together at most."""
         self._lock = threading.Lock()
         self._waiting: deque[_Job] = deque()
         self._is_scheduled = False
@@ -68,6 +69,11 @@ class Scheduler:
     def waiting(self) -> int:
         """How many requests have not been begun."""
         return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """How many requests have been begun, and are not finished."""
+        return len(self._jobs) + (self._reading is not None)
 
     def submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         """Queue a request. Raises ``EngineClosedError``."""
@@ -126,7 +132,7 @@ class Scheduler:
 
     def _begin_next(self) -> None:
         """Begin with a request that waits, if there is room for one."""
-        while self._reading is None and len(self._batch) < self._batch_size:
+        while self._reading is None and len(self._batch) < self.batch_size:
             with self._lock:
                 if not self._waiting:
                     return

@@ -43,6 +43,16 @@ class EventStream(Generic[T]):
         event: StreamEvent[GenerationResult[T]] = next(self._events)
         return event
 
+    def result(self) -> GenerationResult[T]:
+        """Go on to the end, and return the result that ``Finished`` tells.
+
+        Raises what the request raises; :class:`RuntimeError` where the stream is at its end.
+        """
+        for event in self:
+            if isinstance(event, Finished):
+                return event.result
+        raise RuntimeError("the stream has no more events")
+
     def cancel(self) -> None:
         """End the request; the stream goes on to ``Finished``, whose result is ``cancelled``."""
         self._cancelled.set()
@@ -97,6 +107,16 @@ class AsyncEventStream(Generic[T]):
     async def __anext__(self) -> StreamEvent[GenerationResult[T]]:
         event: StreamEvent[GenerationResult[T]] = await anext(self._events)
         return event
+
+    async def result(self) -> GenerationResult[T]:
+        """Go on to the end, and return the result that ``Finished`` tells.
+
+        Raises what the request raises; :class:`RuntimeError` where the stream is at its end.
+        """
+        async for event in self:
+            if isinstance(event, Finished):
+                return event.result
+        raise RuntimeError("the stream has no more events")
 
     def cancel(self) -> None:
         """End the request; the stream goes on to ``Finished``, whose result is ``cancelled``."""

@@ -1,0 +1,144 @@
+"""Many requests at once: the part of the engine that is built on single requests."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Literal, Unpack, overload
+
+from .batches import AsyncBatchStream, BatchRequest, BatchStream, Begun
+from .errors import BatchError
+from .options import OptionOverrides
+from .prompts import Prompt
+from .results import GenerationResult
+
+__all__ = ["BatchEngine"]
+
+
+class BatchEngine(ABC):
+    """``generate_batch`` and its kin, of whatever can begin a request and runs several together."""
+
+    @property
+    @abstractmethod
+    def batch_size(self) -> int:
+        """How many requests are run together at most."""
+
+    @abstractmethod
+    def _begin(
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        tools: Iterable[Any] | None,
+        tool_choice: Any,
+        options: OptionOverrides,
+    ) -> Begun:
+        """Check and queue a request."""
+
+    @overload
+    def generate_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        return_exceptions: Literal[False] = False,
+        **options: Unpack[OptionOverrides],
+    ) -> list[GenerationResult[Any]]: ...
+    @overload
+    def generate_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        return_exceptions: bool,
+        **options: Unpack[OptionOverrides],
+    ) -> list[GenerationResult[Any] | Exception]: ...
+    def generate_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        return_exceptions: bool = False,
+        **options: Unpack[OptionOverrides],
+    ) -> list[Any]:
+        """Answer many prompts, up to ``batch_size`` together, and return the answers in order.
+
+        What else is given holds for all of them; a ``BatchRequest`` is one that differs. Each has
+        its own masks, samplers, seed and limits, and none harms another. Where some fail,
+        ``BatchError`` is raised when all are done, which has what came of each; or, as in
+        ``asyncio.gather``, their exceptions are returned with the others' results.
+        """
+        with self.iter_batch(
+            requests,
+            response_format=response_format,
+            tools=tools,
+            tool_choice=tool_choice,
+            **options,
+        ) as stream:
+            items = list(stream)
+        errors = [item for item in items if item.error is not None]
+        if errors and not return_exceptions:
+            first = errors[0]
+            raise BatchError(
+                f"{len(errors)} of {len(items)} requests failed, number {first.index} with: "
+                f"{first.error}",
+                items=items,
+                hint="Look at its items, or give return_exceptions=True.",
+            ) from first.error
+        return [item.error or item.result for item in items]
+
+    def iter_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        ordered: bool = True,
+        **options: Unpack[OptionOverrides],
+    ) -> BatchStream[Any]:
+        """``generate_batch``, item by item: any number of requests, asked for as they are needed.
+
+        Items come in the order of the requests, or as they are finished; what is wrong with one
+        is told in its item. A closed or forgotten stream cancels what runs.
+        """
+        begin = self._begin
+        shared_tools = None if tools is None else list(tools)
+
+        def begin_one(request: BatchRequest) -> Begun:
+            return begin(
+                request.prompt,
+                response_format if request.response_format is None else request.response_format,
+                shared_tools if request.tools is None else request.tools,
+                tool_choice if request.tool_choice is None else request.tool_choice,
+                {**options, **request.options},
+            )
+
+        return BatchStream(begin_one, requests, ahead=4 * self.batch_size, ordered=ordered)
+
+    def aiter_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Any = None,
+        ordered: bool = True,
+        **options: Unpack[OptionOverrides],
+    ) -> AsyncBatchStream[Any]:
+        """``iter_batch`` for an event loop: ``async for item in engine.aiter_batch(…)``."""
+        return AsyncBatchStream(
+            self.iter_batch(
+                requests,
+                response_format=response_format,
+                tools=tools,
+                tool_choice=tool_choice,
+                ordered=ordered,
+                **options,
+            )
+        )

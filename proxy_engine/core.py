@@ -1,0 +1,103 @@
+"""What is behind an engine: a model and all that serves it, put together and taken apart."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mlx.nn.layers.base import Module
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from state_machines import Vocabulary
+from state_machines.tools import ToolFormat
+
+from .errors import InvalidOptionError
+from .events import Event, PromptProgress
+from .generation import DeviceMasks, ForcedTokens, text_encoder
+from .models.loading import LoadedModel, load_model
+from .models.vocabularies import vocabulary_of
+from .options import GenerationOptions
+from .preparation import Preparation
+from .progress import Report
+from .prompt_cache import CacheOptions, PromptCaches
+from .request import Request
+from .running import RowMaker, usable_tokens
+from .scheduler import Scheduler
+from .worker import Worker
+
+__all__ = ["EngineCore"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCore:
+    """A model with its vocabulary, the preparation of requests, and their queue."""
+
+    loaded: LoadedModel
+    vocabulary: Vocabulary
+    preparation: Preparation
+    scheduler: Scheduler
+    caches: PromptCaches
+    worker: Worker
+
+    @classmethod
+    def build(
+        cls,
+        worker: Worker,
+        model: str | os.PathLike[str] | Module | None,
+        tokenizer: Any,
+        *,
+        options: GenerationOptions | None,
+        report: Report,
+        cache_vocabulary: bool,
+        tool_format: str | ToolFormat | None,
+        cache: CacheOptions | None,
+        batch_size: int,
+    ) -> EngineCore:
+        """Load what an engine was asked for; see ``InferenceEngine`` for the arguments."""
+        if isinstance(model, Module) != (tokenizer is not None):
+            raise InvalidOptionError(
+                "a model in memory comes with its tokenizer, a named one without",
+                option="tokenizer",
+            )
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+            raise InvalidOptionError(
+                f"batch_size must be an integer of at least 1, not {batch_size!r}",
+                option="batch_size",
+            )
+        if isinstance(model, Module):
+            is_wrapped = isinstance(tokenizer, TokenizerWrapper)
+            wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
+            loaded = LoadedModel.of(model, wrapper, name=type(model).__module__)
+        else:
+            loaded = worker.submit(lambda: load_model(model, report)).result()
+        vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
+        caches = worker.submit(lambda: PromptCaches(loaded.model, cache)).result()
+        # Tokenizers are not safe to call from several threads at once.
+        lock = threading.Lock()
+        forced = ForcedTokens(text_encoder(loaded.tokenizer, lock), vocabulary)
+        maker = RowMaker(loaded, vocabulary, forced, DeviceMasks(), usable_tokens(vocabulary))
+        preparation = Preparation(
+            loaded, vocabulary, options or GenerationOptions(), tool_format, lock, caches
+        )
+        scheduler = Scheduler(worker, maker, caches, batch_size=batch_size)
+        return cls(loaded, vocabulary, preparation, scheduler, caches, worker)
+
+    def save_prompt(self, path: str | os.PathLike[str], request: Request) -> int:
+        """Read a request's prompt, and save the model's cache of it; see ``InferenceEngine``."""
+        self.scheduler.submit(request, _until_read(request)).result()
+        return self.worker.submit(lambda: self.caches.save(path, request.prompt_ids)).result()
+
+    def load_prompt(self, path: str | os.PathLike[str]) -> int:
+        """Load what was saved; see ``InferenceEngine``."""
+        return self.worker.submit(lambda: self.caches.load(path)).result()
+
+
+def _until_read(request: Request) -> Callable[[Event], None]:
+    def emit(event: Event) -> None:
+        if isinstance(event, PromptProgress) and event.processed == event.total:
+            request.cancelled.set()
+
+    return emit

@@ -1,0 +1,252 @@
+"""Many requests at once, through the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from proxy_engine import (
+    BatchError,
+    BatchRequest,
+    CacheOptions,
+    EngineClosedError,
+    InferenceEngine,
+    InvalidOptionError,
+    PromptError,
+)
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+OTHER = {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 2, "maxItems": 5}
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
+    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=4) as engine:
+        yield engine
+
+
+def varied(number: int) -> BatchRequest:
+    """A request with format, sampler, seed and limits of its own."""
+    formats: list[Any] = [PERSON, OTHER, None, {"type": "string", "maxLength": 30}]
+    return BatchRequest(
+        f"prompt {'x' * (7 * number % 50)} {number}",
+        response_format=formats[number % 4],
+        options={
+            "temperature": 0.0 if number % 3 else 1.0,
+            "seed": number,
+            "max_tokens": 40 + number,
+            "min_tokens": number % 5,
+        },
+    )
+
+
+def test_rows_are_what_they_are_alone(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    requests = [varied(number) for number in range(14)]
+    cache = CacheOptions(max_bytes=0)
+    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=1, cache=cache) as single:
+        alone = [
+            single.generate(r.prompt, response_format=r.response_format, **r.options)
+            for r in requests
+        ]
+    for batch_size in (2, 5, 16):
+        with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=batch_size) as engine:
+            together = engine.generate_batch(requests)
+        for one, other in zip(alone, together, strict=True):
+            assert one.token_ids == other.token_ids
+            assert one.finish_reason == other.finish_reason
+            assert one.parsed == other.parsed
+            assert one.usage.forced_tokens == other.usage.forced_tokens
+
+
+def test_one_bad_request_does_not_harm_others(engine: InferenceEngine) -> None:
+    requests: list[Any] = [
+        "good",
+        "",
+        BatchRequest("bad", response_format={"type": "nothing"}),
+        BatchRequest("good", options={"max_tokens": 200}),
+        BatchRequest("bad", options={"top_p": 7.0}),
+    ]
+    outcomes = engine.generate_batch(requests, response_format=PERSON, return_exceptions=True)
+    assert [isinstance(one, Exception) for one in outcomes] == [False, True, True, False, True]
+    assert isinstance(outcomes[1], PromptError)
+    with pytest.raises(BatchError) as caught:
+        engine.generate_batch(requests, response_format=PERSON)
+    items = caught.value.items
+    assert [item.index for item in items] == [0, 1, 2, 3, 4]
+    assert items[0].result is not None
+    assert items[0].result.text == outcomes[0].text
+    assert caught.value.__cause__ is items[1].error
+
+
+def test_a_validator_that_refuses_concerns_one_row(engine: InferenceEngine) -> None:
+    class Coin(BaseModel):
+        side: bool
+
+        @field_validator("side")
+        @classmethod
+        def _refuse(cls, value: bool) -> bool:
+            raise ValueError("no")
+
+    outcomes = engine.generate_batch(
+        [BatchRequest("a", response_format=Coin), "b", "c"],
+        response_format=PERSON,
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes[0], Exception)
+    assert [set(one.parsed) for one in outcomes[1:]] == [{"name", "age"}] * 2
+
+
+def test_items_in_order_or_as_completed(engine: InferenceEngine) -> None:
+    lengths = [60, 3, 3, 3, 30, 3]
+    requests = [BatchRequest("x", options={"max_tokens": n, "min_tokens": n}) for n in lengths]
+    ordered = list(engine.iter_batch(requests))
+    assert [item.index for item in ordered] == list(range(6))
+    completed = list(engine.iter_batch(requests, ordered=False))
+    assert sorted(item.index for item in completed) == list(range(6))
+    assert completed[0].index != 0
+    texts = {item.index: item.result.text for item in completed if item.result}
+    assert [texts[n] for n in range(6)] == [item.result.text for item in ordered if item.result]
+
+
+def test_any_number_of_requests_is_asked_for_as_needed(engine: InferenceEngine) -> None:
+    asked = itertools.count()
+
+    def endless() -> Iterator[str]:
+        while True:
+            yield f"number {next(asked)}"
+
+    with engine.iter_batch(endless(), response_format={"const": 1}) as stream:
+        items = list(itertools.islice(stream, 40))
+    assert [item.index for item in items] == list(range(40))
+    assert next(asked) <= 40 + 4 * engine.batch_size
+
+
+def test_an_event_loop(engine: InferenceEngine) -> None:
+    async def main() -> list[str]:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.001)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        texts = [
+            item.result.text
+            async for item in engine.aiter_batch(
+                (f"x {n}" for n in range(6)), response_format=OTHER
+            )
+            if item.result is not None
+        ]
+        ticking.cancel()
+        assert ticks
+        return texts
+
+    texts = asyncio.run(main())
+    assert len(texts) == 6
+    assert all(json.loads(text) for text in texts)
+
+
+def test_cancelled_batches_end(engine: InferenceEngine) -> None:
+    endless = {"min_tokens": 400, "max_tokens": 400}
+    requests = [BatchRequest("x", options=endless) for _ in range(9)]  # type: ignore[typeddict-item]
+    stream = engine.iter_batch(requests)
+    threading.Timer(0.2, stream.cancel).start()
+    items = list(stream)
+    assert all(item.result is not None for item in items)
+    assert any(item.result.finish_reason == "cancelled" for item in items if item.result)
+
+    async def main() -> None:
+        task = asyncio.create_task(anext(engine.aiter_batch(requests)))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+def test_a_request_may_be_cancelled_among_others(engine: InferenceEngine) -> None:
+    long = engine.stream("x", min_tokens=450, max_tokens=450)
+    for event in long:
+        if event.type == "token":
+            break
+    others = [engine.stream(f"y {n}", response_format=PERSON) for n in range(3)]
+    texts = [other.result().text for other in others]
+    long.cancel()
+    assert long.result().finish_reason == "cancelled"
+    assert [engine.generate(f"y {n}", response_format=PERSON).text for n in range(3)] == texts
+
+
+def test_streams_are_told_apart(engine: InferenceEngine) -> None:
+    streams = [engine.stream(f"z {n}", response_format=OTHER, seed=n) for n in range(4)]
+    found: list[list[Any]] = [[] for _ in streams]
+    for events in itertools.zip_longest(*streams):
+        for place, event in zip(found, events, strict=True):
+            if event is not None:
+                place.append(event)
+    for events in found:
+        result = events[-1].result
+        tokens = [event for event in events if event.type == "token"]
+        assert tuple(event.token_id for event in tokens) == result.token_ids
+        assert sum(event.is_forced for event in tokens) == result.usage.forced_tokens
+        deltas = [event.text for event in events if event.type == "text_delta"]
+        assert "".join(deltas) == result.text
+
+
+def test_closing_fails_what_runs_and_what_waits(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    engine = InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2)
+    requests = [BatchRequest("x", options={"min_tokens": 400, "max_tokens": 400})] * 5
+    stream = engine.iter_batch(requests)
+    outcomes: list[Any] = []
+    reader = threading.Thread(target=lambda: outcomes.extend(stream))
+    reader.start()
+    while engine.running_requests < 2:
+        time.sleep(0.001)
+    assert engine.queued_requests
+    engine.close()
+    reader.join(timeout=20)
+    assert not reader.is_alive()
+    assert all(isinstance(item.error, EngineClosedError) for item in outcomes)
+    assert engine.queued_requests == engine.running_requests == 0
+
+
+def test_caches_that_stay_apart(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    requests = [varied(number) for number in range(5)]
+    cache = CacheOptions(max_kv_size=40)
+    with InferenceEngine(tiny_model, tiny_tokenizer, cache=cache) as engine:
+        together = engine.generate_batch(requests)
+    with InferenceEngine(tiny_model, tiny_tokenizer, cache=cache, batch_size=1) as engine:
+        alone = engine.generate_batch(requests)
+    assert [one.text for one in alone] == [one.text for one in together]
+
+
+def test_prompts_are_shared_while_they_run(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=4) as engine:
+        shared = "the same beginning of all of these prompts, " * 4
+        results = engine.generate_batch(
+            [f"{shared}{n}" for n in range(4)], response_format=PERSON, temperature=1.0, seed=1
+        )
+    assert results[0].usage.cached_tokens == 0
+    assert all(result.usage.cached_tokens > 100 for result in results[1:])
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True])
+def test_batch_sizes(tiny_model: Any, tiny_tokenizer: Any, size: Any) -> None:
+    with pytest.raises(InvalidOptionError, match="batch_size"):
+        InferenceEngine(tiny_model, tiny_tokenizer, batch_size=size)
