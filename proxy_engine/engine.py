@@ -284,7 +284,8 @@ class InferenceEngine(BatchEngine):
         With ``mlx_lm``'s ``save_prompt_cache``, in a file whose name ends in ``.safetensors``.
         The arguments are those of the requests that are to begin with it. Returns how many of the
         prompt's tokens are in the file. Raises what :meth:`generate` does, and
-        ``PromptCacheFileError`` where the model's cache cannot be saved; :class:`OSError`.
+        ``PromptCacheFileError`` where the model's cache cannot be saved; ``InvalidOptionError``
+        for another name; :class:`OSError`.
         """
         request = self._core.preparation.request(
             prompt, response_format, tools, tool_choice, options

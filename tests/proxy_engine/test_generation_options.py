@@ -1,0 +1,252 @@
+"""Options of the loop, through the engine: limits, probabilities, traces, saved prompts."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from proxy_engine import (
+    CacheOptions,
+    GenerationOptions,
+    InferenceEngine,
+    InvalidOptionError,
+    PromptCacheFileError,
+    PromptCacheMismatchError,
+    TokenGenerated,
+)
+
+LIST = {"type": "array", "items": {"type": "string"}}
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+TOOL = {"type": "function", "function": {"name": "a", "parameters": PERSON}}
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        yield engine
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"soft_max_tokens": 0},
+        {"soft_max_tokens": True},
+        {"max_seconds": 0},
+        {"max_seconds": math.inf},
+        {"max_seconds": math.nan},
+        {"max_seconds": "1"},
+        {"logprobs": -1},
+        {"logprobs": 1.0},
+        {"trace": 1},
+    ],
+    ids=str,
+)
+def test_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        GenerationOptions(**options)
+    assert caught.value.option == next(iter(options))
+
+
+def lengths(engine: InferenceEngine, **options: Any) -> list[int]:
+    return [
+        engine.generate(
+            "x", response_format=LIST, max_tokens=150, temperature=1.0, seed=seed, **options
+        ).usage.completion_tokens
+        for seed in range(12)
+    ]
+
+
+def test_a_soft_limit_ends_sooner(engine: InferenceEngine) -> None:
+    hard, soft = lengths(engine), lengths(engine, soft_max_tokens=30)
+    # What ends before the limit is as it would be without.
+    assert [n for n in hard if n <= 30] == [
+        n for n, other in zip(soft, hard, strict=True) if other <= 30
+    ]
+    assert max(soft) < 150 == max(hard)
+    assert sum(n > 30 for n in soft) > 6
+
+
+def test_a_soft_limit_of_free_text(engine: InferenceEngine) -> None:
+    options: Any = {"max_tokens": 200, "temperature": 1.0, "seed": 3}
+    soft = engine.generate("x", soft_max_tokens=20, **options)
+    assert soft.finish_reason == "stop"
+    assert 20 < soft.usage.completion_tokens < 150
+    least = engine.generate("x", soft_max_tokens=20, min_tokens=180, **options)
+    assert least.usage.completion_tokens >= 180
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 0.02])
+def test_a_deadline_leaves_outputs_whole(engine: InferenceEngine, seconds: float) -> None:
+    for seed in range(3):
+        options: Any = {"max_seconds": seconds, "temperature": 1.0, "seed": seed}
+        result = engine.generate("x", response_format=PERSON, **options)
+        assert set(result.parsed) == {"name", "age"}
+        called = engine.generate("x", tools=[TOOL], tool_choice="required", **options)
+        assert set(called.tool_calls[0].arguments) == {"name", "age"}
+
+
+def test_a_deadline_that_is_over_gives_the_least(engine: InferenceEngine) -> None:
+    result = engine.generate("x", response_format=LIST, max_seconds=1e-6)
+    assert result.parsed == []
+    free = engine.generate("x", max_seconds=1e-6, min_tokens=3)
+    assert free.finish_reason == "length"
+    assert free.usage.completion_tokens == 1
+    with_tools = engine.generate("x", tools=[TOOL], max_seconds=1e-6)
+    assert with_tools.usage.completion_tokens <= 2
+
+
+def test_a_deadline_far_away_changes_nothing(engine: InferenceEngine) -> None:
+    options: Any = {"response_format": LIST, "temperature": 1.0, "seed": 5, "max_tokens": 60}
+    plain = engine.generate("x", **options)
+    assert engine.generate("x", max_seconds=3600.0, **options).token_ids == plain.token_ids
+
+
+def log_softmax(logits: mx.array) -> Any:
+    wide = np.array(logits.astype(mx.float32), np.float64)
+    return wide - np.log(np.exp(wide - wide.max()).sum()) - wide.max()
+
+
+@pytest.mark.parametrize("schema", [None, PERSON, {"enum": ["red", "green", 12]}], ids=str)
+def test_logprobs_are_those_of_the_model(
+    engine: InferenceEngine, tiny_model: Any, tiny_tokenizer: Any, schema: Any
+) -> None:
+    options: Any = {"response_format": schema, "max_tokens": 40}
+    result = engine.generate("hello", logprobs=4, **options)
+    assert result.logprobs is not None
+    assert [entry.chosen.token_id for entry in result.logprobs] == list(result.token_ids)
+    assert engine.generate("hello", **options).text == result.text
+    assert result.usage.forced_tokens == 0
+    prompt = tiny_tokenizer.apply_chat_template(
+        [{"role": "user", "content": "hello"}], add_generation_prompt=True
+    )
+    logits = tiny_model(mx.array([[*prompt, *result.token_ids]]))[0]
+    for place, entry in enumerate(result.logprobs, len(prompt) - 1):
+        expected = log_softmax(logits[place])
+        for one in (entry.chosen, *entry.top_before_mask, *entry.top_after_mask):
+            assert one.before_mask == pytest.approx(expected[one.token_id], abs=1e-3)
+            assert one.before_mask <= one.after_mask + 1e-6 or one.after_mask == -math.inf
+        assert len(entry.top_before_mask) == 4
+        assert [one.token_id for one in entry.top_before_mask] == list(
+            np.argsort(-expected, kind="stable")[:4]
+        )
+        # Greedy: the likeliest of those that are allowed.
+        assert entry.top_after_mask[0] == entry.chosen
+        after = [one.after_mask for one in entry.top_after_mask]
+        assert after == sorted(after, reverse=True)
+        assert sum(map(math.exp, after)) <= 1 + 1e-5
+
+
+def test_logprobs_of_the_chosen_token_alone(engine: InferenceEngine) -> None:
+    result = engine.generate("x", response_format={"const": "x"}, logprobs=0)
+    assert result.logprobs is not None
+    assert all(entry.top_before_mask == entry.top_after_mask == () for entry in result.logprobs)
+    # Nothing else was allowed.
+    assert all(entry.chosen.after_mask == pytest.approx(0, abs=1e-5) for entry in result.logprobs)
+    assert engine.generate("x").logprobs is None
+
+
+def test_streams_tell_of_tokens(engine: InferenceEngine) -> None:
+    stream = engine.stream("x", response_format=PERSON, logprobs=2, max_tokens=60)
+    tokens = []
+    for event in stream:
+        if isinstance(event, TokenGenerated):
+            tokens.append(event)
+        elif event.type == "finished":
+            result = event.result
+    assert [event.token_id for event in tokens] == list(result.token_ids)
+    assert tuple(event.logprobs for event in tokens) == result.logprobs
+    ends = engine.vocabulary.end_token_ids
+    spelled = "".join(event.text for event in tokens if event.token_id not in ends)
+    assert json.loads(spelled) == result.parsed
+    assert {event.segment for event in tokens} == {"structured"}
+
+
+def test_a_trace_tells_what_was_done_when(engine: InferenceEngine) -> None:
+    result = engine.generate("x" * 300, response_format=PERSON, max_tokens=60, trace=True)
+    spans = result.trace
+    assert {span.name for span in spans} == {
+        "prompt",
+        "mask",
+        "sample",
+        "dispatch",
+        "wait",
+        "advance",
+    }
+    assert all(0 <= span.started <= span.ended for span in spans)
+    assert [span.started for span in spans] == sorted(span.started for span in spans)
+    assert spans[0].name == "prompt"
+    # The prompt's last pass, and every pass after it but for the last token's.
+    passes = sum(span.name == "dispatch" for span in spans)
+    sampled = result.usage.completion_tokens - result.usage.forced_tokens
+    assert passes in (sampled - 1, sampled)
+    usage = result.usage
+    whole = usage.mask_seconds + usage.sample_seconds + usage.forward_seconds
+    assert 0 < whole <= usage.completion_seconds
+    assert engine.generate("x").trace == ()
+
+
+def test_a_stream_gives_its_result(engine: InferenceEngine) -> None:
+    options: Any = {"response_format": PERSON, "max_tokens": 60}
+    stream = engine.stream("x", **options)
+    assert stream.result().text == engine.generate("x", **options).text
+    with pytest.raises(RuntimeError, match="no more events"):
+        stream.result()
+
+
+def test_cancelled_from_another_thread(engine: InferenceEngine) -> None:
+    stream = engine.stream("x", min_tokens=400, max_tokens=400)
+    begun = threading.Event()
+
+    def cancel() -> None:
+        begun.wait(10)
+        stream.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    for event in stream:
+        if event.type == "token":
+            begun.set()
+        if event.type == "finished":
+            result = event.result
+    thread.join()
+    assert result.finish_reason == "cancelled"
+    assert 0 < result.usage.completion_tokens < 400
+
+
+def test_prompts_are_saved_and_loaded(tiny_model: Any, tiny_tokenizer: Any, tmp_path: Path) -> None:
+    file = tmp_path / "prompt.safetensors"
+    instructions = {"role": "system", "content": "These are instructions. " * 4}
+    question = {"role": "user", "content": "question"}
+    options: Any = {"response_format": PERSON, "temperature": 1.0, "seed": 1}
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        saved = engine.save_prompt(file, [instructions, question], response_format=PERSON)
+        expected = engine.generate([instructions, question], **options)
+        assert saved == expected.usage.prompt_tokens
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        assert engine.load_prompt(file) == saved
+        result = engine.generate([instructions, question], **options)
+        assert result.usage.cached_tokens == saved - 1
+        assert result.text == expected.text
+        other = engine.generate([instructions, {"role": "user", "content": "other"}], **options)
+        assert other.usage.cached_tokens > 90
+        (tmp_path / "other.safetensors").write_bytes(b"nothing")
+        with pytest.raises(PromptCacheFileError):
+            engine.load_prompt(tmp_path / "other.safetensors")
+    with (
+        InferenceEngine(tiny_model, tiny_tokenizer, cache=CacheOptions(max_kv_size=100)) as engine,
+        pytest.raises(PromptCacheMismatchError),
+    ):
+        engine.load_prompt(file)
