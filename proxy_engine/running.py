@@ -118,7 +118,7 @@ class RunningRequest:
 
     def tell(self, tokens: Sequence[Token]) -> None:
         """Take what the row has written."""
-        if not self._token_ids:
+        if tokens and not self._token_ids:
             self.tell_progress(len(self.request.prompt_ids))
         tokens = [*self._held, *tokens]
         self._held.clear()

@@ -41,7 +41,7 @@ def test_examples_run(
 ) -> None:
     # The form of an answer is guaranteed whatever the model; only its sense takes the real one.
     loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
-    monkeypatch.setattr("proxy_engine.engine.load_model", lambda *_: loaded)
+    monkeypatch.setattr("proxy_engine.core.load_model", lambda *_: loaded)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(path):
         exec(compile(block, str(path), "exec"), namespace)

@@ -10,13 +10,15 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from ..models.dense import has_fast_blas
 from .row import Row
 
 __all__ = ["PromptReading", "prefill_step_size"]
 
 # A forward pass cannot be interrupted, so its length is how long a cancelled request lingers.
 _STEP_ON_GPU = 512
-_STEP_ON_CPU = 128
+_STEP_ON_CPU = 16
+_STEP_WITH_FAST_BLAS = 128
 
 
 @dataclass(slots=True)
@@ -71,5 +73,6 @@ class PromptReading:
 
 def prefill_step_size() -> int:
     """How many tokens of a prompt are read a pass, unless a request says otherwise."""
-    on_gpu = mx.default_device().type == mx.DeviceType.gpu
-    return _STEP_ON_GPU if on_gpu else _STEP_ON_CPU
+    if mx.default_device().type == mx.DeviceType.gpu:
+        return _STEP_ON_GPU
+    return _STEP_WITH_FAST_BLAS if has_fast_blas() else _STEP_ON_CPU
