@@ -9,9 +9,9 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+from .closing import AsyncClosing, Closing
 from .errors import EngineClosedError
 from .messages import Prompt
 from .options import OptionOverrides
@@ -57,7 +57,7 @@ Begin: TypeAlias = Callable[[BatchRequest], Begun]
 """Checks and queues a request; raises what is wrong with it."""
 
 
-class BatchStream(Generic[T]):
+class BatchStream(Closing, Generic[T]):
     """What comes of the requests of one batch, one by one: an iterator of ``BatchItem``.
 
     ``requests`` are asked for as they can be run, at most ``ahead`` of them before the first of
@@ -98,17 +98,6 @@ class BatchStream(Generic[T]):
         """End the requests, and the stream with them. Idempotent."""
         self.cancel()
         self._items = iter(())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         self.cancel()
@@ -169,7 +158,7 @@ def _item(index: int, future: Future[GenerationResult[Any]]) -> BatchItem[Any]:
         return BatchItem(index, error=error)
 
 
-class AsyncBatchStream(Generic[T]):
+class AsyncBatchStream(AsyncClosing, Generic[T]):
     """:class:`BatchStream` for an event loop. A cancelled task cancels the requests."""
 
     def __init__(self, stream: BatchStream[T]) -> None:
@@ -195,14 +184,3 @@ class AsyncBatchStream(Generic[T]):
     async def aclose(self) -> None:
         """End the requests, and the stream with them. Idempotent."""
         self._stream.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()

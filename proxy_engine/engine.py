@@ -7,8 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -18,6 +17,7 @@ from state_machines.tools import ToolFormat
 
 from .batch_engine import BatchEngine
 from .batches import Begun
+from .closing import Closing
 from .core import EngineCore
 from .interaction import Interaction
 from .options import GenerationOptions, OptionOverrides
@@ -36,7 +36,7 @@ __all__ = ["InferenceEngine"]
 T = TypeVar("T")
 
 
-class InferenceEngine(BatchEngine):
+class InferenceEngine(Closing, BatchEngine):
     """Runs one language model, for any number of threads and tasks.
 
     ``model`` is a directory, a hub id, or ``None`` for the embedded model; or a model in memory,
@@ -382,17 +382,6 @@ class InferenceEngine(BatchEngine):
     def close(self) -> None:
         """Stop the running request, refuse all others, and free the thread. Idempotent."""
         self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _begin(
         self,

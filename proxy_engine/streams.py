@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+from .closing import AsyncClosing, Closing
 from .events import Event, Finished, StreamEvent
 from .results import GenerationResult
 
@@ -23,7 +23,7 @@ Submit: TypeAlias = Callable[[Callable[[Event], None]], "Future[GenerationResult
 """Queues the request, given who is told of its events."""
 
 
-class EventStream(Generic[T]):
+class EventStream(Closing, Generic[T]):
     """The events of one request; the last one is ``Finished``.
 
     The request is queued when the first event is asked for, and the model does not wait for the
@@ -67,17 +67,6 @@ class EventStream(Generic[T]):
         with contextlib.suppress(ValueError):
             self._events.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __del__(self) -> None:
         self._cancelled.set()
 
@@ -94,7 +83,7 @@ def _read(submit: Submit, cancelled: threading.Event) -> Generator[Any, None, No
         cancelled.set()
 
 
-class AsyncEventStream(Generic[T]):
+class AsyncEventStream(AsyncClosing, Generic[T]):
     """:class:`EventStream` for an event loop. A cancelled task cancels the request."""
 
     def __init__(self, submit: Submit, cancelled: threading.Event) -> None:
@@ -131,17 +120,6 @@ class AsyncEventStream(Generic[T]):
         # That is how a generator refuses to be closed while it runs.
         with contextlib.suppress(RuntimeError):
             await self._events.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __del__(self) -> None:
         self._cancelled.set()
