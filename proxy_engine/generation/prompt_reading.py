@@ -58,7 +58,7 @@ class PromptReading:
         is_last = end > last
         if is_last:
             end = len(tokens)
-        if is_last and end - start > _MOST_WITH_LOGITS:
+        if is_last and last - start > _MOST_WITH_LOGITS:
             # Where only the cache is asked for, logits are not computed.
             self._forward(tokens[start:last])
             start = last

@@ -175,3 +175,20 @@ def test_a_row_that_fails_does_not_harm_others() -> None:
         batch.feed()
         if not good.finished:
             assert is_close(logits_of(good), cold(model, good.tokens))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("prompt", "opening"), [(1, 0), (1, 50), (33, 40), (34, 0), (90, 3)])
+def test_prompts_are_read_in_any_passes(kind: str, prompt: int, opening: int) -> None:
+    model = model_of(kind)
+    draw = random.Random(prompt)
+    for step_size in (7, 1000):
+        row: Any = ScriptedRow([draw.randrange(VOCABULARY) for _ in range(prompt)], [], set())
+        forced = [draw.randrange(VOCABULARY) for _ in range(opening)]
+        row.tokens += forced
+        row.pending += forced
+        reading = PromptReading(row, model, make_prompt_cache(model), step_size)
+        while not reading.next_pass():
+            pass
+        assert not row.pending
+        assert is_close(logits_of(row), cold(model, row.tokens))
