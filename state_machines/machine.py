@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from state_machines.errors import InvalidPatternError
 from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.node import Node
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tries import literals
 from state_machines.matcher import Matcher
 from state_machines.regex import compile_pattern
@@ -31,6 +31,10 @@ class StateMachine:
     def matches(self, text: str | bytes) -> bool:
         """Whether a whole text is one of the machine's."""
         return self.start.matches(text.encode() if isinstance(text, str) else text)
+
+    def begins(self, text: str | bytes) -> bool:
+        """Whether one of the machine's texts begins so; bytes may end inside a character."""
+        return self.start.after(text.encode() if isinstance(text, str) else text) is not EMPTY
 
 
 class RegexStateMachine(StateMachine):

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proxy_engine", "samplers", "state_machines")
-RUNTIME = {"mlx", "mlx-lm", "numpy", "pydantic", "jsonschema", "referencing", "regex"}
+RUNTIME = {"mlx", "mlx-lm", "numpy", "pydantic", "jsonschema", "referencing", "regex", "rich"}
 PEERS = {"llguidance", "xgrammar", "outlines-core", "lm-format-enforcer"}
 
 

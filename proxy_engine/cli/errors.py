@@ -1,11 +1,15 @@
-"""The command line's own error."""
+"""The command line's own errors."""
 
 from __future__ import annotations
 
 from ..errors import EngineError
 
-__all__ = ["CommandLineError"]
+__all__ = ["CommandLineError", "OutputFileError"]
 
 
 class CommandLineError(EngineError):
     """The command line asks for what cannot be done; exit status 2."""
+
+
+class OutputFileError(EngineError):
+    """The output file takes no more, on a full disk for example; exit status 1."""

@@ -6,24 +6,29 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.errors import PatternError, ProxyError, SchemaError
+from state_machines.errors import PatternError, SchemaError
 
-from ..errors import InvalidOptionError, OutputValidationError
+from ..errors import InvalidOptionError
 from ..progress import silent, to_stderr
 from .errors import CommandLineError
-from .progress_line import ProgressLine
+from .extract_lines import extract_lines
+from .extract_text import extract_text
+from .extraction import Extraction, default_instruction
+from .input_lines import InputLines
+from .output_file import OutputFile, open_output
+from .progress import LinesProgress, is_shown
+from .resuming import Done, skip_done
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from ..engine import InferenceEngine
     from ..options import OptionOverrides
-    from ..results import GenerationResult, Usage
 
 __all__ = ["add_parser"]
 
@@ -31,7 +36,8 @@ _DESCRIPTION = """\
 Reads a text, and writes JSON that matches the schema to standard output; progress goes to
 standard error. With --jsonl, every line of the input is a JSON string, or an object with a
 "text", and every line of the output the result for it, in the same order; the line for an input
-that failed is {"error": {"line": number, ...}}, and the exit status is then 1."""
+that failed is {"error": {"line": number, ...}}, and the exit status is then 1. Blank lines are
+left out. With --output, a run that was interrupted goes on where it was, with --resume."""
 
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,6 +55,21 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="what the model is told to do with the text (default: extract the schema's keys)",
     )
     parser.add_argument("--jsonl", action="store_true", help="many inputs, one a line")
+    parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="run N lines together (default: 8)"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="write there rather than to standard output"
+    )
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the --output of a run with the same input that was interrupted",
+    )
+    existing.add_argument(
+        "--overwrite", action="store_true", help="replace an --output that is there already"
+    )
     parser.add_argument("--max-tokens", type=int, metavar="N", help="give up after N tokens")
     parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default)")
     parser.add_argument("--seed", type=int, metavar="S", help="for a temperature above 0")
@@ -66,123 +87,117 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    _check_combination(options)
     schema = _read_schema(options.schema)
     try:
-        JsonSchemaStateMachine(schema)
+        machine = JsonSchemaStateMachine(schema)
     except (SchemaError, PatternError) as error:
         raise CommandLineError(f"the schema {options.schema!r}: {error}") from error
-    with _open_input(options.input) as source:
+    extraction = Extraction(
+        schema, options.instruction or default_instruction(schema), _overrides(options)
+    )
+    with _open_input(options.input) as source, _open_output(options, source) as output:
         if source.isatty() and not options.quiet:
             to_stderr("Reading from the terminal; end with Ctrl-D.")
-        text = None if options.jsonl else _read_text(source, options.input)
-        # Deferred: this loads mlx, which a wrong command line need not wait for.
-        from ..engine import InferenceEngine  # noqa: PLC0415
-
-        with InferenceEngine(
-            options.model, report=silent if options.quiet else to_stderr
-        ) as engine:
-            extraction = _Extraction(engine, schema, options)
-            if text is None:
-                return extraction.many(source)
-            return extraction.one(text)
+        if options.jsonl:
+            return _run_lines(options, extraction, machine, source, output)
+        return _run_text(options, extraction, source, output)
 
 
-class _Extraction:
-    """The engine and the options of one run of the command."""
-
-    def __init__(self, engine: InferenceEngine, schema: Any, options: argparse.Namespace) -> None:
-        self._engine = engine
-        self._schema = schema
-        self._instruction = options.instruction or _default_instruction(schema)
-        self._overrides: OptionOverrides = {}
-        if options.max_tokens is not None:
-            self._overrides["max_tokens"] = options.max_tokens
-        if options.temperature is not None:
-            self._overrides["temperature"] = options.temperature
-        if options.seed is not None:
-            self._overrides["seed"] = options.seed
-        self._is_quiet = options.quiet
-        self._is_streaming = sys.stdout.isatty() if options.stream is None else options.stream
-
-    def one(self, text: str) -> int:
-        """One text to one JSON value."""
-        try:
-            result = self._generate(text, is_streaming=self._is_streaming)
-        except InvalidOptionError as error:
-            raise CommandLineError(str(error)) from error
-        print("" if self._is_streaming else result.text)
-        self._summarise(result.usage)
-        return 0
-
-    def many(self, lines: Iterable[bytes]) -> int:
-        """One JSON value a line; a line that fails does not keep others from being done."""
-        failed = done = 0
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                result = self._generate(_text_of(line), is_streaming=False)
-            except InvalidOptionError as error:
-                # Wrong for every line alike.
-                raise CommandLineError(str(error)) from error
-            except (ProxyError, ValueError) as error:
-                failed += 1
-                print(json.dumps(_failure(number, error), ensure_ascii=False), flush=True)
-                print(f"proxy-engine: line {number}: {error}", file=sys.stderr)
-            else:
-                done += 1
-                # Between tokens of JSON a line break is worth a space; within them there is none.
-                print(result.text.replace("\n", " "), flush=True)
-                self._summarise(result.usage, f"line {number}: ")
-        if failed:
-            print(f"proxy-engine: {failed} of {failed + done} lines failed", file=sys.stderr)
-        return 1 if failed else 0
-
-    def _generate(self, text: str, *, is_streaming: bool) -> GenerationResult[Any]:
-        from ..events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
-
-        if not text.strip():
-            raise ValueError("the text is empty")
-        line = ProgressLine(None if self._is_quiet else sys.stderr)
-        events = self._engine.stream(
-            f"{self._instruction}\n\n{text.strip()}",
-            response_format=self._schema,
-            **self._overrides,
+def _run_text(
+    options: argparse.Namespace,
+    extraction: Extraction,
+    source: IO[bytes],
+    output: OutputFile | None,
+) -> int:
+    text = _read_text(source, options.input)
+    is_streaming = sys.stdout.isatty() if options.stream is None else options.stream
+    with _engine(options) as engine:
+        extract_text(
+            engine,
+            extraction,
+            text,
+            output,
+            is_streaming=is_streaming and output is None,
+            is_quiet=options.quiet,
         )
-        written = 0
-        with contextlib.ExitStack() as stack:
-            stack.callback(line.clear)
-            for event in events:
-                if isinstance(event, Finished):
-                    result: GenerationResult[Any] = event.result
-                    return result
-                if isinstance(event, PromptProgress):
-                    line.show(f"reading the prompt: {event.processed} of {event.total} tokens")
-                if not isinstance(event, TextDelta):
-                    continue
-                written += len(event.text)
-                if is_streaming:
-                    line.clear()
-                    print(event.text, end="", flush=True)
-                else:
-                    line.show(f"writing: {written} characters")
-        raise AssertionError("a stream ends with Finished or an error")
-
-    def _summarise(self, usage: Usage, prefix: str = "") -> None:
-        if not self._is_quiet:
-            to_stderr(
-                f"{prefix}read {usage.prompt_tokens} tokens in {usage.prompt_seconds:.1f} s "
-                f"({usage.prompt_tokens_per_second:.1f} tokens a second), wrote "
-                f"{usage.completion_tokens} in {usage.completion_seconds:.1f} s "
-                f"({usage.completion_tokens_per_second:.1f} tokens a second)"
-            )
+    return 0
 
 
-def _default_instruction(schema: Any) -> str:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping) or not properties:
-        return "Answer with JSON about this text:"
-    return f"Extract {', '.join(properties)} from this text as JSON:"
+def _run_lines(
+    options: argparse.Namespace,
+    extraction: Extraction,
+    machine: JsonSchemaStateMachine,
+    source: IO[bytes],
+    output: OutputFile | None,
+) -> int:
+    lines = InputLines(source)
+    total = lines.count() if is_shown(options.quiet) else None
+    done = Done()
+    if output is not None and options.resume:
+        done = skip_done(output, lines, extraction.schema, machine)
+        if not options.quiet:
+            to_stderr(f"{output.path!r} has {done.lines} lines; going on after them")
+        if done.lines and lines.peek() is None:
+            return 1 if done.failures else 0
+    progress = LinesProgress(
+        total,
+        done=done.lines,
+        failed=done.failures,
+        is_beside_results=output is None and sys.stdout.isatty(),
+        is_quiet=options.quiet,
+    )
+    with _engine(options) as engine:
+        failed = extract_lines(
+            engine, extraction, lines, output, progress, done, is_quiet=options.quiet
+        )
+    return 1 if failed else 0
+
+
+def _check_combination(options: argparse.Namespace) -> None:
+    """Raise for an option that would change nothing beside the others."""
+    needs = [
+        ("--batch-size", options.batch_size is not None, "--jsonl", options.jsonl),
+        ("--resume", options.resume, "--jsonl", options.jsonl),
+        ("--resume", options.resume, "--output", options.output is not None),
+        ("--overwrite", options.overwrite, "--output", options.output is not None),
+    ]
+    for name, is_given, needed, is_there in needs:
+        if is_given and not is_there:
+            raise CommandLineError(f"{name} needs {needed}")
+    if options.stream and (options.jsonl or options.output is not None):
+        raise CommandLineError("--stream is for one text on standard output")
+    if options.batch_size is not None and options.batch_size < 1:
+        raise CommandLineError(f"--batch-size must be at least 1, not {options.batch_size}")
+
+
+def _overrides(options: argparse.Namespace) -> OptionOverrides:
+    """The options of every request. Raises ``CommandLineError`` for one that cannot be."""
+    # Deferred: this loads mlx, which `--help` need not wait for.
+    from ..options import GenerationOptions  # noqa: PLC0415
+
+    overrides: OptionOverrides = {}
+    if options.max_tokens is not None:
+        overrides["max_tokens"] = options.max_tokens
+    if options.temperature is not None:
+        overrides["temperature"] = options.temperature
+    if options.seed is not None:
+        overrides["seed"] = options.seed
+    try:
+        GenerationOptions().override(overrides)
+    except InvalidOptionError as error:
+        raise CommandLineError(str(error)) from error
+    return overrides
+
+
+def _engine(options: argparse.Namespace) -> InferenceEngine:
+    # Deferred: this loads mlx and more, which a wrong command line need not wait for.
+    from ..engine import InferenceEngine  # noqa: PLC0415
+
+    report = silent if options.quiet else to_stderr
+    if options.batch_size is None:
+        return InferenceEngine(options.model, report=report)
+    return InferenceEngine(options.model, report=report, batch_size=options.batch_size)
 
 
 def _read_schema(path: str) -> Any:
@@ -210,6 +225,20 @@ def _open_input(path: str) -> Iterator[IO[bytes]]:
         yield source
 
 
+@contextlib.contextmanager
+def _open_output(options: argparse.Namespace, source: IO[bytes]) -> Iterator[OutputFile | None]:
+    if options.output is None:
+        yield None
+        return
+    with open_output(
+        options.output,
+        source=source,
+        is_resumed=options.resume,
+        is_replaced=options.overwrite,
+    ) as output:
+        yield output
+
+
 def _read_text(source: IO[bytes], path: str) -> str:
     try:
         text = source.read().decode("utf-8")
@@ -220,22 +249,3 @@ def _read_text(source: IO[bytes], path: str) -> str:
     if not text.strip():
         raise CommandLineError(f"{path!r} has no text in it")
     return text
-
-
-def _text_of(line: bytes) -> str:
-    """The text that a line of JSON Lines holds. Raises ``ValueError``."""
-    match json.loads(line.decode("utf-8")):
-        case str(text) | {"text": str(text)}:
-            return text
-    raise ValueError('neither a JSON string nor an object with a "text"')
-
-
-def _failure(number: int, error: Exception) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "line": number,
-        "type": type(error).__name__,
-        "message": str(error),
-    }
-    if isinstance(error, OutputValidationError):
-        facts["text"] = error.text
-    return {"error": facts}

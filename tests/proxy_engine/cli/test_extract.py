@@ -48,7 +48,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tiny_model: Any, tiny_tokenizer: Any) 
     """Any model the command names is the tiny one."""
     monkeypatch.setattr(
         "proxy_engine.engine.InferenceEngine",
-        lambda model, report: InferenceEngine(tiny_model, tiny_tokenizer),
+        lambda model, **_: InferenceEngine(tiny_model, tiny_tokenizer),
     )
 
 

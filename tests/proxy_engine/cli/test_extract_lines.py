@@ -1,0 +1,492 @@
+"""``extract --jsonl``: every result once and in order, whatever happens to the run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import stand_in_engine
+from stand_in_engine import SCHEMA, StandInEngine
+
+import proxy_engine
+from proxy_engine.cli.main import main
+
+BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}
+
+
+def make_input(count: int) -> bytes:
+    """So many lines that are not blank, some of them bad, and blank ones."""
+    lines = []
+    for number in range(1, count + 1):
+        text = "refuse" if number % 17 == 0 else f"texte numéro {number}"
+        lines.append(BAD.get(number, json.dumps({"text": text}, ensure_ascii=False).encode()))
+        if number % 5 == 0:
+            lines.append(b" ")
+    return b"\n".join(lines) + b"\n"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInEngine]:
+    """The engines that the command makes."""
+    made: list[StandInEngine] = []
+
+    def make(*arguments: Any, **options: Any) -> StandInEngine:
+        made.append(StandInEngine(*arguments, **options))
+        return made[-1]
+
+    module = ModuleType("proxy_engine.engine")
+    module.InferenceEngine = make  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "proxy_engine.engine", module)
+    return made
+
+
+def extract(*arguments: object) -> int:
+    return main(["extract", "--schema", "schema.json", "--jsonl", *map(str, arguments)])
+
+
+def reference(content: bytes) -> bytes:
+    """What an uninterrupted run writes."""
+    Path("reference.in").write_bytes(content)
+    path = Path("reference.out")
+    assert extract("reference.in", "--output", path, "--overwrite", "--quiet") in (0, 1)
+    return path.read_bytes()
+
+
+def numbers(output: bytes) -> list[int | None]:
+    """The number of each line's error, ``None`` for results."""
+    return [json.loads(line).get("error", {}).get("line") for line in output.splitlines()]
+
+
+@pytest.mark.usefixtures("directory")
+class TestOneRun:
+    def test_results_are_in_order_and_bad_lines_harm_no_others(
+        self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in").write_bytes(make_input(40))
+        assert extract("in") == 1
+        out, err = capsys.readouterr()
+        results = [json.loads(line) for line in out.splitlines()]
+        # Blank lines count as lines of the input, and have no result.
+        bad = {3: 3, 4: 4, 9: 10, 10: 11, 17: 20, 21: 25, 34: 40}
+        assert numbers(out.encode()) == [bad.get(n) for n in range(1, 41)]
+        good = [n for n in range(1, 41) if n not in bad]
+        assert [r["text"][-2:] for r in results if "text" in r] == [f"{n:2}" for n in good]
+        assert "7 of 40 lines failed" in err
+        assert "proxy-engine: line 25: the text is empty" in err
+        assert engines[0].is_closed
+
+    def test_lines_run_together_and_are_read_as_they_are_needed(
+        self, engines: list[StandInEngine]
+    ) -> None:
+        Path("in").write_bytes(make_input(40))
+        extract("in", "--batch-size", 3)
+        assert engines[0].batch_size == 3
+        assert engines[0].most_ahead == 6
+        extract("in")
+        assert engines[1].batch_size == 8
+
+    def test_nothing_but_bad_lines(
+        self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in").write_bytes(b"bad\n" * 2_500)
+        assert extract("in") == 1
+        assert numbers(capsys.readouterr().out.encode()) == list(range(1, 2_501))
+
+    @pytest.mark.usefixtures("engines")
+    def test_an_empty_input(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in").write_bytes(b"\n \n")
+        assert extract("in") == 0
+        assert capsys.readouterr().out == ""
+
+    @pytest.mark.usefixtures("engines")
+    @pytest.mark.parametrize("text", ["crash", "close"])
+    def test_what_is_not_the_lines_fault_ends_the_run(
+        self, text: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in").write_bytes(make_input(5) + json.dumps(text).encode() + b"\n" + make_input(3))
+        whole = reference(make_input(5))
+        if text == "crash":
+            with pytest.raises(RuntimeError):
+                extract("in", "--output", "out")
+        else:
+            assert extract("in", "--output", "out") == 1
+        assert Path("out").read_bytes() == whole
+        assert "'out' has 5 lines; the same command with --resume" in capsys.readouterr().err
+
+    @pytest.mark.usefixtures("engines")
+    def test_half_a_surrogate_pair_in_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: Any) -> Any:
+            return stand_in_engine.Item(0, error=ValueError("half: \ud800"))
+
+        monkeypatch.setattr(StandInEngine, "_item", refuse)
+        Path("in").write_bytes(b'"x"\n')
+        assert extract("in", "--output", "out") == 1
+        assert json.loads(Path("out").read_bytes())["error"]["message"] == "half: \ud800"
+
+
+@pytest.mark.usefixtures("directory", "engines")
+class TestResuming:
+    @pytest.fixture
+    def content(self) -> bytes:
+        return make_input(30)
+
+    @pytest.fixture
+    def whole(self, content: bytes) -> bytes:
+        Path("in").write_bytes(content)
+        return reference(content)
+
+    def test_from_everywhere(self, engines: list[StandInEngine]) -> None:
+        Path("in").write_bytes(make_input(5))
+        whole = reference(make_input(5))
+        for size in range(len(whole) + 1):
+            Path("out").write_bytes(whole[:size])
+            assert extract("in", "--output", "out", "--resume", "--quiet") == 1
+            assert Path("out").read_bytes() == whole
+            # Nothing is left to do, and no model is loaded for that.
+            made = len(engines)
+            assert extract("in", "--output", "out", "--resume") == 1
+            assert len(engines) == made
+
+    def test_only_what_is_left_is_done_again(
+        self, whole: bytes, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        engines.clear()
+        lines = whole.splitlines(keepends=True)
+        Path("out").write_bytes(b"".join(lines[:27]) + lines[27][:5])
+        assert extract("in", "--output", "out", "--resume") == 1
+        (engine,) = engines
+        assert [prompt[-2:] for prompt in engine.prompts] == ["28", "29", "30"]
+        err = capsys.readouterr().err
+        assert "'out' has 27 lines; going on after them" in err
+        # Failures of the earlier run count.
+        assert "6 of 30 lines failed" in err
+
+    def test_from_standard_input(
+        self, content: bytes, whole: bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        Path("out").write_bytes(whole[: len(whole) // 2])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert extract("--output", "out", "--resume") == 1
+        assert Path("out").read_bytes() == whole
+
+    @pytest.mark.parametrize(
+        ("damage", "message"),
+        [
+            (lambda lines: [*lines, lines[0]], "more lines than the input, which has 30"),
+            (lambda lines: [*lines, lines[0][:4]], "more lines than the input, which has 30"),
+            (lambda lines: [b'{"n": -1, "text": ""}\n', *lines[1:]], "line 1 is neither"),
+            (lambda lines: [lines[0], b"\n", *lines[1:]], "line 2 is neither"),
+            (lambda lines: [lines[0], b"\xff\n"], "line 2 is neither"),
+            (lambda lines: [b"[" * 100_000 + b"\n"], "line 1 is neither"),
+            # The error of another line: this is not the input it was.
+            (lambda lines: lines[2:], "line 1 is neither"),
+            (lambda lines: lines[:3] + lines[4:], "line 8 is neither"),
+            (lambda lines: [lines[2].replace(b'"line": 3', b'"line": 1')[:-3]], None),
+            (lambda lines: [lines[2][:-3]], "line 1 is cut off"),
+            (lambda lines: [*lines[:7], b'{"name'], "line 8 is cut off"),
+            (lambda lines: [b"Notes of mine, in one line"], "line 1 is cut off"),
+        ],
+    )
+    def test_what_is_no_output_of_this_input_is_refused_and_stays(
+        self,
+        whole: bytes,
+        damage: Any,
+        message: str | None,
+        engines: list[StandInEngine],
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        damaged = b"".join(damage(whole.splitlines(keepends=True)))
+        Path("out").write_bytes(damaged)
+        engines.clear()
+        status = extract("in", "--output", "out", "--resume")
+        if message is None:
+            assert status == 1
+            assert Path("out").read_bytes() == whole
+            return
+        assert status == 2
+        assert message in capsys.readouterr().err
+        assert Path("out").read_bytes() == damaged
+        assert engines == []
+
+    def test_without_an_output_yet(self, whole: bytes) -> None:
+        assert extract("in", "--output", "out", "--resume") == 1
+        assert Path("out").read_bytes() == whole
+
+    def test_an_output_that_is_there(
+        self, whole: bytes, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        engines.clear()
+        Path("out").write_bytes(b"mine")
+        assert extract("in", "--output", "out") == 2
+        assert "--resume goes on with it" in capsys.readouterr().err
+        assert Path("out").read_bytes() == b"mine"
+        assert engines == []
+        assert extract("in", "--output", "out", "--overwrite") == 1
+        assert Path("out").read_bytes() == whole
+
+    def test_the_input_is_no_output(
+        self, content: bytes, whole: bytes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for option in ("--resume", "--overwrite"):
+            assert extract("in", "--output", "in", option) == 2
+            assert "'in' is the input" in capsys.readouterr().err
+        assert Path("in").read_bytes() == content
+
+
+@pytest.mark.usefixtures("directory")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--resume", "--jsonl"], "--resume needs --output"),
+        (["--resume", "--output", "out"], "--resume needs --jsonl"),
+        (["--overwrite", "--jsonl"], "--overwrite needs --output"),
+        (["--batch-size", "2"], "--batch-size needs --jsonl"),
+        (["--batch-size", "0", "--jsonl"], "at least 1, not 0"),
+        (["--stream", "--jsonl"], "--stream is for one text"),
+        (["--stream", "--output", "out"], "--stream is for one text"),
+        (["--jsonl", "--seed", "-1"], "seed"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["extract", "--schema", "schema.json", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def start(*arguments: object, seconds: float = 0.0, **options: Any) -> subprocess.Popen[bytes]:
+    """The command in a process of its own, each result of which takes some ``seconds``."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, stand_in_engine.__file__),
+            *("extract", "--schema", "schema.json", "--jsonl", *map(str, arguments)),
+        ],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(proxy_engine.__file__).parents[1]),
+            "STAND_IN_SECONDS": str(seconds),
+            **options.pop("environment", {}),
+        },
+        stderr=options.pop("stderr", subprocess.PIPE),
+        # A shell's background jobs ignore the signal, and so would what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **options,
+    )
+
+
+def wait_for_lines(process: subprocess.Popen[bytes], path: Path, count: int) -> None:
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert process.poll() is None
+        time.sleep(0.002)
+
+
+def fed(content: bytes, *arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+    """``start``, with ``content`` coming from a pipe."""
+    process = start(*arguments, stdin=subprocess.PIPE, **options)
+    sink = process.stdin
+    assert sink
+
+    def feed() -> None:
+        try:
+            sink.write(content)
+            sink.close()
+        except BrokenPipeError:
+            pass
+
+    threading.Thread(target=feed, daemon=True).start()
+    # What feeds it closes it.
+    process.stdin = None
+    return process
+
+
+@pytest.mark.usefixtures("directory", "engines")
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_killed_and_resumed_until_it_is_done(kill: signal.Signals, is_piped: bool) -> None:
+    content = make_input(60)
+    whole = reference(content)
+    path = Path("out")
+    chance = random.Random(kill.value + is_piped)
+    kills = 0
+    while True:
+        source = () if is_piped else ("reference.in",)
+        begin = fed if is_piped else lambda _, *rest, **options: start(*rest, **options)
+        before = path.read_bytes().count(b"\n") if path.exists() else 0
+        process = begin(content, *source, "--output", path, "--resume", seconds=0.005)
+        target = before + chance.randint(1, 25)
+        if target < 60:
+            wait_for_lines(process, path, target)
+            process.send_signal(kill)
+            kills += 1
+        _, err = process.communicate(timeout=60)
+        so_far = path.read_bytes()
+        assert whole.startswith(so_far)
+        if target >= 60:
+            assert process.returncode == 1
+            break
+        if kill == signal.SIGINT and so_far != whole:
+            assert process.returncode == 130
+            assert so_far.endswith(b"\n")
+            assert b"'out' has %d lines; the same command" % so_far.count(b"\n") in err
+            assert err.endswith(b"proxy-engine: interrupted\n")
+    assert kills
+    assert so_far == whole
+
+
+@pytest.mark.usefixtures("directory", "engines")
+def test_a_second_process_is_refused_while_one_writes() -> None:
+    content = make_input(30)
+    whole = reference(content)
+    process = start("reference.in", "--output", "out", seconds=0.05)
+    wait_for_lines(process, Path("out"), 1)
+    for option in ("--resume", "--overwrite"):
+        second = start("reference.in", "--output", "out", option)
+        _, err = second.communicate(timeout=60)
+        assert second.returncode == 2
+        assert b"another process is writing 'out'" in err
+    process.communicate(timeout=60)
+    assert Path("out").read_bytes() == whole
+
+
+@pytest.mark.usefixtures("directory")
+def test_a_pipe_whose_other_end_waits_for_each_result() -> None:
+    process = start(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin
+    assert process.stdout
+    for text in (b'"a"', b"bad", b'"refuse"', b'"b"'):
+        process.stdin.write(text + b"\n")
+        process.stdin.flush()
+        assert select.select([process.stdout], [], [], 60)[0]
+        assert process.stdout.readline().endswith(b"}\n")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"2 of 4 lines failed" in err
+
+
+class Terminal:
+    """A terminal of 100 columns, and what was written to it."""
+
+    def __init__(self) -> None:
+        self._main, self.end = pty.openpty()
+        subprocess.run(["stty", "cols", "100"], stdin=self.end, check=True)
+        self._content = bytearray()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                chunk = os.read(self._main, 4096)
+            except OSError:
+                return
+            if not chunk:
+                return
+            self._content += chunk
+
+    def read(self) -> str:
+        """All of it, once no process has it any more."""
+        os.close(self.end)
+        self._reader.join(60)
+        os.close(self._main)
+        return self._content.decode()
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    return Terminal()
+
+
+def plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+
+
+@pytest.mark.usefixtures("directory", "engines")
+class TestProgress:
+    def run(self, terminal: Terminal, *arguments: object, **options: Any) -> str:
+        process = start(
+            *arguments,
+            seconds=0.02,
+            stderr=terminal.end,
+            **{"stdin": subprocess.DEVNULL, **options},
+        )
+        self.out, _ = process.communicate(timeout=60)
+        self.status = process.returncode
+        return terminal.read()
+
+    def test_a_bar_on_a_terminal(self, terminal: Terminal) -> None:
+        Path("in").write_bytes(make_input(30))
+        whole = reference(make_input(30))
+        lines = whole.splitlines(keepends=True)
+        Path("out").write_bytes(b"".join(lines[:7]))
+        shown = plain(self.run(terminal, "in", "--output", "out", "--resume"))
+        assert Path("out").read_bytes() == whole
+        assert " 7/30" in shown
+        assert "30/30" in shown
+        assert "lines/s" in shown
+        assert "left" in shown
+        assert "2 failed" in shown
+        assert "6 failed" in shown
+        assert "proxy-engine: line 20: refused" in shown
+
+    def test_results_on_standard_output_stay_what_they_are(self, terminal: Terminal) -> None:
+        whole = reference(make_input(30))
+        with open("reference.in", "rb") as source:
+            shown = self.run(terminal, stdin=source, stdout=subprocess.PIPE)
+        assert self.out == whole
+        assert "30/30" in plain(shown)
+
+    def test_results_beside_the_bar(self, terminal: Terminal) -> None:
+        whole = reference(make_input(30))
+        shown = plain(self.run(terminal, "reference.in", stdout=terminal.end))
+        assert "30/30" in shown
+        shown_lines = [line.strip("\r") for line in shown.split("\n")]
+        for line in whole.decode().splitlines():
+            assert line in "\n".join(shown_lines)
+
+    def test_a_total_that_is_not_known(self, terminal: Terminal) -> None:
+        content = make_input(30)
+        reading, writing = os.pipe()
+        with open(reading, "rb") as source, open(writing, "wb") as sink:
+            sink.write(content)
+            sink.close()
+            shown = plain(self.run(terminal, "--output", "out", stdin=source))
+        assert "30/?" in shown
+        assert "left" not in shown
+
+    def test_nothing_where_it_is_not_wanted(self, terminal: Terminal) -> None:
+        Path("in").write_bytes(b'"x"\n' * 20)
+        assert self.run(terminal, "in", "--output", "out", "--quiet") == ""
+        assert self.status == 0
+
+    def test_nothing_where_there_is_no_terminal(self) -> None:
+        Path("in").write_bytes(b'"x"\n' * 20)
+        # With these, Rich takes anything for a terminal.
+        environment = {"FORCE_COLOR": "1", "TTY_INTERACTIVE": "1"}
+        process = start("in", "--output", "out", seconds=0.02, environment=environment)
+        _, err = process.communicate(timeout=60)
+        assert re.fullmatch(
+            rb"20 lines in [\d.]+ s: read 200 tokens, wrote 100 \([\d.]+ tokens a second\)\n", err
+        )

@@ -1,0 +1,133 @@
+"""The output file: whole lines, each once, and nothing of anybody else's is touched."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy_engine.cli.errors import CommandLineError, OutputFileError
+from proxy_engine.cli.output_file import open_output
+
+NOWHERE = io.BytesIO()
+
+
+def opened(path: Path, **options: bool) -> Any:
+    return open_output(
+        str(path), source=NOWHERE, **{"is_resumed": False, "is_replaced": False, **options}
+    )
+
+
+def test_lines_are_there_as_soon_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with opened(path) as output:
+        assert path.read_bytes() == b""
+        output.begin(0)
+        output.write("eins")
+        assert path.read_bytes() == b"eins\n"
+        output.write("zwölf")
+        assert path.read_text(encoding="utf-8") == "eins\nzwölf\n"
+
+
+def test_what_is_there_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"mine\n")
+    with pytest.raises(CommandLineError, match="--resume"), opened(path):
+        pass
+    assert path.read_bytes() == b"mine\n"
+
+
+@pytest.mark.parametrize(("option", "keep"), [("is_replaced", 0), ("is_resumed", 5)])
+def test_what_is_there_is_changed_by_begin_alone(tmp_path: Path, option: str, keep: int) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"mine\nand mo")
+    with opened(path, **{option: True}) as output:
+        if option == "is_resumed":
+            assert list(output.lines()) == [b"mine\n", b"and mo"]
+        assert path.read_bytes() == b"mine\nand mo"
+        output.begin(keep)
+        output.write("new")
+    assert path.read_bytes() == b"mine\n"[:keep] + b"new\n"
+
+
+def test_a_file_has_one_writer(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with opened(path) as output:
+        output.begin(0)
+        output.write("first")
+        for option in ("is_replaced", "is_resumed"):
+            with (
+                pytest.raises(CommandLineError, match="another process"),
+                opened(path, **{option: True}),
+            ):
+                pass
+    with opened(path, is_resumed=True) as output:
+        assert list(output.lines()) == [b"first\n"]
+
+
+def test_the_input_is_no_output(tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_bytes(b'"text"\n')
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with (
+        path.open("rb") as source,
+        pytest.raises(CommandLineError, match="is the input"),
+        open_output(str(link), source=source, is_resumed=False, is_replaced=True),
+    ):
+        pass
+    assert path.read_bytes() == b'"text"\n'
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none" / "out"):
+        with pytest.raises(CommandLineError, match="cannot write"), opened(path):
+            pass
+
+
+def test_a_device_is_written_but_not_gone_on_with() -> None:
+    with opened(Path(os.devnull)) as output:
+        output.begin(0)
+        output.write("gone")
+    with (
+        opened(Path(os.devnull), is_resumed=True) as output,
+        pytest.raises(CommandLineError, match="no regular file"),
+    ):
+        list(output.lines())
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), OutputFileError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_a_line_is_written_whole_or_not_at_all(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: BaseException,
+    raised: type[BaseException],
+) -> None:
+    path = tmp_path / "out"
+    write = os.write
+    with opened(path) as output:
+        output.begin(0)
+        output.write("whole")
+
+        def half(descriptor: int, content: memoryview) -> int:
+            if len(content) < 4:
+                raise failure
+            return write(descriptor, content[: len(content) // 2])
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", half)
+            with pytest.raises(raised):
+                output.write("cut off here")
+        assert path.read_bytes() == b"whole\n"
+        output.write("next")
+    assert path.read_bytes() == b"whole\nnext\n"
