@@ -136,9 +136,11 @@ def _run_lines(
     done = Done()
     if output is not None and options.resume:
         done = skip_done(output, lines, extraction.schema, machine)
-        if not options.quiet:
-            to_stderr(f"{output.path!r} has {done.lines} lines; going on after them")
-        if done.lines and lines.peek() is None:
+        is_all = lines.peek() is None
+        if done.lines and not options.quiet:
+            what = "nothing is left to do" if is_all else "going on after them"
+            to_stderr(f"{output.path!r} has {done.lines} lines; {what}")
+        if done.lines and is_all:
             return 1 if done.failures else 0
     progress = LinesProgress(
         total,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +17,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from terminal import Terminal, plain
 
 from proxy_engine import InferenceEngine
 from proxy_engine.cli.main import main
 
+ROOT = Path(__file__).parents[3]
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -134,6 +139,86 @@ def test_too_few_tokens_are_a_failure(
     out, err = capsys.readouterr()
     assert out == ""
     assert "max_tokens" in err
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_result_in_a_file(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "out.json"
+    assert extract(schema, text, "--output", output) == 0
+    assert capsys.readouterr().out == ""
+    jsonschema.validate(json.loads(output.read_text(encoding="utf-8")), SCHEMA)
+    written = output.read_bytes()
+    assert extract(schema, text, "--output", output) == 2
+    assert output.read_bytes() == written
+    assert extract(schema, text, "--output", output, "--overwrite") == 0
+    assert output.read_bytes() == written
+
+
+@pytest.mark.usefixtures("tiny")
+def test_lines_of_a_batch_are_those_that_are_made_one_by_one(
+    schema: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lines = [json.dumps("x" * (7 * number % 11)) for number in range(30)]
+    (tmp_path / "lines").write_text("\n".join(lines))
+    together = extract(schema, "--jsonl", tmp_path / "lines"), capsys.readouterr().out
+    (tmp_path / "line").write_text("")
+    one_by_one = ""
+    for number, line in enumerate(lines):
+        (tmp_path / "line").write_text("\n" * number + line)
+        extract(schema, "--jsonl", tmp_path / "line")
+        one_by_one += capsys.readouterr().out
+    # Lines 1, 12 and 23 have no text.
+    assert together == (1, one_by_one)
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("arguments", [["--stream"], ["--no-stream"], ["--no-stream", "--quiet"]])
+def test_progress_on_a_terminal_is_gone_at_the_end(
+    schema: Path,
+    text: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+) -> None:
+    terminal = Terminal()
+    with open(terminal.end, "w", closefd=False, encoding="utf-8") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert extract(schema, text, *arguments) == 0
+        monkeypatch.undo()
+    shown = terminal.read()
+    jsonschema.validate(json.loads(capsys.readouterr().out), SCHEMA)
+    if "--quiet" in arguments:
+        assert shown == ""
+    else:
+        assert "waiting" in shown
+        # Its line is erased before the last message.
+        *_, last = shown.split("\x1b[2K")
+        assert plain(last).startswith("read ")
+
+
+def readme_commands() -> list[list[str]]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^\$ python -m proxy_engine (.*)$", text, re.MULTILINE)
+    return [shlex.split(line) for line in lines]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_commands_of_the_readme(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    commands = readme_commands()
+    assert len(commands) >= 2
+    for arguments in commands:
+        assert main(arguments) == 0
+        out = capsys.readouterr().out
+        if "--output" in arguments:
+            assert out == ""
+            out = Path(arguments[arguments.index("--output") + 1]).read_text(encoding="utf-8")
+        assert len(out.splitlines()) == (3 if "--jsonl" in arguments else 1)
 
 
 class TestWrongCommandLine:

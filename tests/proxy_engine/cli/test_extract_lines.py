@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import random
 import re
 import select
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 import stand_in_engine
 from stand_in_engine import SCHEMA, StandInEngine
+from terminal import Terminal, plain
 
 import proxy_engine
 from proxy_engine.cli.main import main
@@ -298,8 +298,10 @@ def start(*arguments: object, seconds: float = 0.0, **options: Any) -> subproces
 
 
 def wait_for_lines(process: subprocess.Popen[bytes], path: Path, count: int) -> None:
+    has_ended = False
     while not path.exists() or path.read_bytes().count(b"\n") < count:
-        assert process.poll() is None
+        assert not has_ended
+        has_ended = process.poll() is not None
         time.sleep(0.002)
 
 
@@ -360,7 +362,11 @@ def test_killed_and_resumed_until_it_is_done(kill: signal.Signals, is_piped: boo
 def test_a_second_process_is_refused_while_one_writes() -> None:
     content = make_input(30)
     whole = reference(content)
-    process = start("reference.in", "--output", "out", seconds=0.05)
+    process = start("--output", "out", stdin=subprocess.PIPE)
+    assert process.stdin
+    process.stdin.write(content)
+    process.stdin.flush()
+    # It waits for more input, and writes nothing meanwhile.
     wait_for_lines(process, Path("out"), 1)
     for option in ("--resume", "--overwrite"):
         second = start("reference.in", "--output", "out", option)
@@ -386,41 +392,9 @@ def test_a_pipe_whose_other_end_waits_for_each_result() -> None:
     assert b"2 of 4 lines failed" in err
 
 
-class Terminal:
-    """A terminal of 100 columns, and what was written to it."""
-
-    def __init__(self) -> None:
-        self._main, self.end = pty.openpty()
-        subprocess.run(["stty", "cols", "100"], stdin=self.end, check=True)
-        self._content = bytearray()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                chunk = os.read(self._main, 4096)
-            except OSError:
-                return
-            if not chunk:
-                return
-            self._content += chunk
-
-    def read(self) -> str:
-        """All of it, once no process has it any more."""
-        os.close(self.end)
-        self._reader.join(60)
-        os.close(self._main)
-        return self._content.decode()
-
-
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
     return Terminal()
-
-
-def plain(shown: str) -> str:
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
 
 
 @pytest.mark.usefixtures("directory", "engines")
