@@ -147,15 +147,20 @@ class Batch:
         else:
             mx.async_eval(*arrays)
         token_ids = self._read(choices)
-        for row, token_id in token_ids.items():
-            if row.accepts(token_id):
-                continue
-            # What it begins would take more tokens than there are.
-            if runs_ahead:
-                forget(self._layers, 1)
-                runs_ahead = False
-            choices[row] = row.choose(_given(before[row]), exact=True)
-            token_ids |= self._read({row: choices[row]})
+        for row in list(token_ids):
+            try:
+                if row.accepts(token_ids[row]):
+                    continue
+                # What it begins would take more tokens than there are.
+                if runs_ahead:
+                    forget(self._layers, 1)
+                    runs_ahead = False
+                choices[row] = row.choose(_given(before[row]), exact=True)
+            except Exception as error:
+                failed.append(_failed(row, error))
+                del token_ids[row]
+            else:
+                token_ids |= self._read({row: choices[row]})
         taken = [
             self._take(row, choices[row], token_id, was_fed=runs_ahead)
             for row, token_id in token_ids.items()

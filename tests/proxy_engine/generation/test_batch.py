@@ -192,3 +192,34 @@ def test_prompts_are_read_in_any_passes(kind: str, prompt: int, opening: int) ->
             pass
         assert not row.pending
         assert is_close(logits_of(row), cold(model, row.tokens))
+
+
+@pytest.mark.parametrize("method", ["accepts", "choose"])
+def test_a_row_that_fails_when_it_chooses_again(method: str) -> None:
+    model = model_of("plain")
+    batch = Batch(model)
+    good = ScriptedRow([1, 2, 3], [[4], [5], [6], [7]], {1})
+    bad = ScriptedRow([1, 2], [[4], [5], [6], [7]], {1})
+    choose, count = bad.choose, 0
+
+    def fails(*arguments: Any, exact: bool = True) -> Any:
+        nonlocal count
+        count += 1
+        if exact and count > 1:
+            raise ZeroDivisionError
+        return choose(*arguments, exact=exact) if method == "choose" else True
+
+    setattr(bad, method, fails)
+    for row in (good, bad):
+        joined(batch, row, model)
+    errors: list[Exception] = []
+    while batch.rows:
+        for step in batch.step():
+            errors += [step.error] if step.error else []
+            if step.row.finished:
+                batch.leave(step.row, wants_layers=False)
+        batch.feed()
+        for row in batch.rows:
+            assert is_close(logits_of(row), cold(model, row.tokens))
+    assert [type(error) for error in errors] == [ZeroDivisionError]
+    assert good.finished
