@@ -17,7 +17,7 @@ _NO_OPTIONS = StateOptions()
 
 
 class Steering:
-    """The samplers of one request, by sub-state. To be asked once a token, before its mask.
+    """The samplers of one request, by sub-state. To be asked before each mask.
 
     Where the next token may belong to several sub-states, the options of the preferred one hold.
     ``part`` writes all of the answer where it is no composition; ``guard`` watches its length, and
@@ -39,7 +39,7 @@ class Steering:
         self._deadline = deadline
         self._samplers: dict[SamplingParameters, Sampler] = {}
         self._last: Part | None = None
-        self._written = 0
+        self._begun = 0
         self._identifier = ""
         self._entered = 0 if guard is None else guard.total
 
@@ -58,10 +58,10 @@ class Steering:
             part = next(iter(self._matcher.parts), None)
         identifier = str(getattr(part, "identifier", ""))
         state = self._options.states.get(identifier, _NO_OPTIONS)
-        self._written = self._written + 1 if part is self._last else 0
-        self._last = part
+        if part is not self._last:
+            self._last, self._begun = part, written
         limit = state.max_tokens
-        if limit is not None and self._written >= limit and isinstance(part, Text):
+        if limit is not None and written - self._begun >= limit and isinstance(part, Text):
             self._end_texts()
         if self._guard is not None:
             bound = None if isinstance(part, Text) else limit
