@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlx.nn.layers.base import Module
@@ -87,6 +87,9 @@ class EngineCore:
 
     def save_prompt(self, path: str | os.PathLike[str], request: Request) -> int:
         """Read a request's prompt, and save the model's cache of it; see ``InferenceEngine``."""
+        # Where all of an answer is forced, the prompt would not be read.
+        options = replace(request.options, forced_tokens=False)
+        request = replace(request, options=options)
         self.scheduler.submit(request, _until_read(request)).result()
         return self.worker.submit(lambda: self.caches.save(path, request.prompt_ids)).result()
 

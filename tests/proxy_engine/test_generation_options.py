@@ -250,3 +250,13 @@ def test_prompts_are_saved_and_loaded(tiny_model: Any, tiny_tokenizer: Any, tmp_
         pytest.raises(PromptCacheMismatchError),
     ):
         engine.load_prompt(file)
+
+
+def test_a_prompt_whose_answer_is_forced_is_saved(
+    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Path
+) -> None:
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        saved = engine.save_prompt(
+            tmp_path / "a.safetensors", "hello", response_format={"const": 1}
+        )
+        assert saved == engine.generate("hello").usage.prompt_tokens
