@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,6 +63,8 @@ class BatchStream(Closing, Generic[T]):
     ``requests`` are asked for as they can be run, at most ``ahead`` of them before the first of
     them was handed out; so there may be any number. They come out in their order, or with
     ``ordered=False`` as they are finished. What is wrong with one is told in its item alone.
+    Where asking for them raises, or the engine is closed, ``next`` does, and the others are
+    cancelled.
 
     ``cancel``, from any thread, ends all of them at their next token, with what there is; no more
     are begun. A stream that is closed or forgotten is cancelled, too.
@@ -78,9 +80,8 @@ class BatchStream(Closing, Generic[T]):
     ) -> None:
         self._cancelled = threading.Event()
         self._begun: dict[int, Begun] = {}
-        self._items: Iterator[BatchItem[Any]] = _items(
-            begin, iter(requests), ahead, ordered, self._begun, self._cancelled
-        )
+        items = _items(begin, iter(requests), ahead, ordered, self._begun, self._cancelled)
+        self._items: Iterator[BatchItem[Any]] = _cancelling(items, self._begun)
 
     def __iter__(self) -> Self:
         return self
@@ -145,6 +146,17 @@ def _items(
             waiting[index] = _item(index, begun.pop(index).future)
         else:
             return
+
+
+def _cancelling(
+    items: Iterator[BatchItem[Any]], begun: Mapping[int, Begun]
+) -> Iterator[BatchItem[Any]]:
+    """However they end, nobody is told of what is left, where they could not be asked for."""
+    try:
+        yield from items
+    finally:
+        for one in begun.values():
+            one.cancelled.set()
 
 
 def _note(ended: SimpleQueue[int], index: int, _: object) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from mlx_lm.generate import wired_limit
 
-from .errors import EngineClosedError
+from .errors import EngineClosedError, EngineError
 from .generation import Batch, PromptReading, Row, Step, prefill_step_size
 from .prompt_cache import PromptCaches
 from .request import Request
@@ -38,7 +39,8 @@ class _Job:
     running: RunningRequest | None = None
 
     def fail(self, error: BaseException) -> None:
-        if not self.future.done():
+        # It may be done already, or be cancelled by whoever waits for it at this moment.
+        with suppress(InvalidStateError):
             self.future.set_exception(error)
 
 
@@ -60,8 +62,9 @@ class Scheduler:
         self._waiting: deque[_Job] = deque()
         self._is_scheduled = False
         self._batch = self._new_batch()
+        # All that were in the batch, until they have been told how they ended.
         self._jobs: dict[Row, _Job] = {}
-        # The one whose prompt is being read, and one that was read and cannot join yet.
+        # Whose prompt is being read, or was read and cannot join yet.
         self._reading: tuple[_Job, PromptReading] | None = None
         self._is_read = False
 
@@ -76,7 +79,15 @@ class Scheduler:
         return len(self._jobs) + (self._reading is not None)
 
     def submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
-        """Queue a request. Raises ``EngineClosedError``."""
+        """Queue a request.
+
+        Raises ``EngineClosedError``; ``EngineError`` on the worker's thread, where nobody can wait.
+        """
+        if self._worker.is_current:
+            raise EngineError(
+                "what a request runs itself cannot ask the same engine",
+                hint="Validators run on its thread; take another engine, or ask afterwards.",
+            )
         job = _Job(request, emit, Future())
         with self._lock:
             if self._worker.is_closing:
@@ -110,8 +121,6 @@ class Scheduler:
             while True:
                 if self._worker.is_closing:
                     raise EngineClosedError("the engine was closed")
-                if self._worker.is_awaited:
-                    return False
                 try:
                     self._round()
                 except Exception as error:
@@ -121,6 +130,9 @@ class Scheduler:
                     if not (self._waiting or self._jobs or self._reading):
                         self._is_scheduled = False
                         return True
+                # After a round, so that neither keeps the other waiting for ever.
+                if self._worker.is_awaited:
+                    return False
 
     def _round(self) -> None:
         self._begin_next()
@@ -131,17 +143,32 @@ class Scheduler:
             self._write_some()
 
     def _begin_next(self) -> None:
-        """Begin with a request that waits, if there is room for one."""
-        while self._reading is None and len(self._batch) < self.batch_size:
+        """Begin with a request that waits, if there is room for one.
+
+        Cancelled ones need none, nor do answers that are forced: they are finished at once.
+        """
+        with self._lock:
+            cancelled = [job for job in self._waiting if job.request.cancelled.is_set()]
+            for job in cancelled:
+                self._waiting.remove(job)
+        for job in cancelled:
+            self._try_to_begin(job)
+        for _ in range(self.batch_size):
+            if self._reading is not None or len(self._batch) >= self.batch_size:
+                return
             with self._lock:
                 if not self._waiting:
                     return
                 job = self._waiting.popleft()
-            if job.future.set_running_or_notify_cancel():
-                try:
-                    self._begin(job)
-                except Exception as error:
-                    job.fail(error)
+            self._try_to_begin(job)
+
+    def _try_to_begin(self, job: _Job) -> None:
+        if not job.future.set_running_or_notify_cancel():
+            return
+        try:
+            self._begin(job)
+        except BaseException as error:
+            job.fail(error)
 
     def _begin(self, job: _Job) -> None:
         request = job.request
@@ -182,8 +209,8 @@ class Scheduler:
         job, reading = self._reading
         running = _running(job)
         if job.request.cancelled.is_set():
-            self._reading = None
             self._caches.keep(reading.row.tokens[: reading.read], reading.cache, run=reading.read)
+            self._reading = None
             self._finish(job)
             return
         if not self._is_read:
@@ -216,44 +243,50 @@ class Scheduler:
         if self._reading is None and not self._waiting:
             self._batch.settle()
         steps = self._batch.step()
-        jobs = [
-            self._leave(step.row, keeps=step.error is None)
-            if step.row.finished
-            else self._jobs[step.row]
-            for step in steps
-        ]
-        self._batch.feed()
-        # The device works while others are told.
-        for job, step in zip(jobs, steps, strict=True):
-            self._tell(job, step)
+        jobs = [self._jobs[step.row] for step in steps]
+        try:
+            for step in steps:
+                if step.row.finished:
+                    self._leave(step.row, keeps=step.error is None)
+            self._batch.feed()
+        finally:
+            # The device works while others are told; who is finished is told in any case.
+            for job, step in zip(jobs, steps, strict=True):
+                self._tell(job, step)
 
     def _tell(self, job: _Job, step: Step) -> None:
         if step.error is not None:
-            job.fail(step.error)
+            self._fail(job, step.error)
             return
         try:
             _running(job).tell(step.tokens)
-        except Exception as error:
-            if step.row in self._jobs:
+        except BaseException as error:
+            if not step.row.finished:
                 self._leave(step.row, keeps=False)
-            job.fail(error)
+            self._fail(job, error)
         else:
             if step.row.finished:
                 self._finish(job)
 
-    def _leave(self, row: Row, *, keeps: bool = True) -> _Job:
+    def _leave(self, row: Row, *, keeps: bool = True) -> None:
         layers = self._batch.leave(row, wants_layers=keeps and self._caches.options.max_bytes > 0)
         if layers is not None and keeps:
             self._caches.keep(row.tokens[: row.fed], layers, run=row.fed)
-        return self._jobs.pop(row)
 
     def _finish(self, job: _Job) -> None:
+        running = _running(job)
         try:
-            result = _running(job).result()
-        except Exception as error:
-            job.fail(error)
+            result = running.result()
+        except BaseException as error:
+            # Validators are the caller's, and may raise anything: it is the caller's alone.
+            self._fail(job, error)
         else:
+            self._jobs.pop(running.row, None)
             job.future.set_result(result)
+
+    def _fail(self, job: _Job, error: BaseException) -> None:
+        self._jobs.pop(_running(job).row, None)
+        job.fail(error)
 
     def _new_batch(self) -> Batch:
         return Batch(self._maker.loaded.model, quantize=self._quantize)

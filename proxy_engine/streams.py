@@ -131,7 +131,7 @@ async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenera
 
     def put(event: Event | None) -> None:
         # A loop that was closed has no reader any more.
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(events.put_nowait, event)
 
     # Compiling is done by now, and queueing takes no time.

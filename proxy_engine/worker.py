@@ -42,6 +42,11 @@ class Worker:
         """Whether other calls are queued. A call that goes on and on should let them through."""
         return not self._thread.jobs.empty()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the thread, on which nothing that is submitted can be waited for."""
+        return threading.current_thread() is self._thread
+
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Queue ``call``. Raises ``EngineClosedError`` after ``close``."""
         future: Future[T] = Future()
@@ -58,7 +63,7 @@ class Worker:
                 self._closing.set()
                 self._thread.jobs.put(self._give_back)
         # The last reference to an engine may be dropped on its own thread.
-        if threading.current_thread() is not self._thread:
+        if not self.is_current:
             self._drained.wait()
 
     def _run(self, future: Future[T], call: Callable[[], T]) -> None:

@@ -18,10 +18,12 @@ from proxy_engine import (
     BatchRequest,
     CacheOptions,
     EngineClosedError,
+    EngineError,
     InferenceEngine,
     InvalidOptionError,
     PromptError,
 )
+from proxy_engine.generation import Batch
 
 PERSON = {
     "type": "object",
@@ -250,3 +252,102 @@ def test_prompts_are_shared_while_they_run(tiny_model: Any, tiny_tokenizer: Any)
 def test_batch_sizes(tiny_model: Any, tiny_tokenizer: Any, size: Any) -> None:
     with pytest.raises(InvalidOptionError, match="batch_size"):
         InferenceEngine(tiny_model, tiny_tokenizer, batch_size=size)
+
+
+def test_what_is_finished_is_told_though_the_model_fails(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = Batch.feed
+    had_both = False
+
+    def fails_after_one_left(self: Batch) -> None:
+        nonlocal had_both
+        had_both = had_both or len(self) == 2
+        if had_both and len(self) == 1:
+            raise RuntimeError("the device is lost")
+        feed(self)
+
+    monkeypatch.setattr(Batch, "feed", fails_after_one_left)
+    lengths = [9, 90]
+    outcomes = engine.generate_batch(
+        [BatchRequest("x", options={"max_tokens": n, "min_tokens": n}) for n in lengths],
+        return_exceptions=True,
+    )
+    assert not isinstance(outcomes[0], Exception)
+    assert isinstance(outcomes[1], RuntimeError)
+    monkeypatch.undo()
+    assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+class Leaves(BaseModel):
+    side: bool
+
+    @field_validator("side")
+    @classmethod
+    def _leave(cls, value: bool) -> bool:
+        raise SystemExit
+
+
+def test_whatever_a_validator_raises_concerns_its_caller(engine: InferenceEngine) -> None:
+    other = engine.stream("x", min_tokens=100, max_tokens=100)
+    next(other)
+    with pytest.raises(SystemExit):
+        engine.generate("x", response_format=Leaves)
+    assert other.result().usage.completion_tokens == 100
+
+
+def test_a_validator_cannot_ask_its_own_engine(engine: InferenceEngine) -> None:
+    class Asking(BaseModel):
+        side: bool
+
+        @field_validator("side")
+        @classmethod
+        def _ask(cls, value: bool) -> bool:
+            return bool(engine.generate("x", max_tokens=1))
+
+    with pytest.raises(EngineError, match="same engine"):
+        engine.generate("x", response_format=Asking)
+
+
+def test_a_cancelled_request_does_not_wait_for_its_turn(
+    tiny_model: Any, tiny_tokenizer: Any
+) -> None:
+    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=1) as engine:
+        running = engine.stream("x", min_tokens=450, max_tokens=450)
+        next(running)
+        waiting = engine.stream("y")
+        threading.Timer(0.02, waiting.cancel).start()
+        assert waiting.result().finish_reason == "cancelled"
+        assert engine.running_requests == 1
+        running.close()
+
+
+def test_calls_do_not_hold_up_requests(engine: InferenceEngine) -> None:
+    worker = engine._core.worker
+
+    def again() -> None:
+        # There is always another call in the queue.
+        if not done.is_set():
+            worker.submit(again)
+
+    done = threading.Event()
+    threading.Timer(20, done.set).start()
+    for _ in range(2):
+        worker.submit(again)
+    assert engine.generate("x", response_format={"type": "boolean"}).parsed in (True, False)
+    assert not done.is_set()
+    done.set()
+
+
+def test_requests_that_cannot_be_asked_for_cancel_the_others(engine: InferenceEngine) -> None:
+    def asked_for() -> Iterator[BatchRequest]:
+        yield BatchRequest("x", options={"min_tokens": 450, "max_tokens": 450})
+        raise LookupError("no more")
+
+    stream = engine.iter_batch(asked_for())
+    with pytest.raises(LookupError) as caught:
+        next(stream)
+    # Not because nobody holds the stream any more.
+    assert caught.traceback
+    assert all(begun.cancelled.is_set() for begun in stream._begun.values())
+    assert list(stream) == []
