@@ -34,6 +34,7 @@ from .batch_layers import (
     forget,
     merged,
     only_rows,
+    runs_several,
     spread,
     without_padding,
 )
@@ -61,7 +62,8 @@ class Batch:
     """Rows that are run through one model together. To be used by one thread.
 
     ``quantize`` is called with the caches after every pass; caches that it quantized cannot be
-    put together with others.
+    put together with others. Nor can those of models that take their place in a text for one
+    number; such rows are run one at a time.
     """
 
     def __init__(
@@ -73,6 +75,8 @@ class Batch:
         self._rows: list[Row] = []
         # One row is held in caches of its own kind; several, and what is left of them, in others.
         self._is_merged = False
+        # Whether the model can: not known until it is asked for.
+        self._runs_several: bool | None = None
         self._steps = 0
 
     def __len__(self) -> int:
@@ -88,7 +92,10 @@ class Batch:
         if not self._rows:
             return True
         can_grow = self._is_merged or can_be_merged(self._layers)
-        return self._quantize is None and can_grow and can_be_merged(layers)
+        can_join = self._quantize is None and can_grow and can_be_merged(layers)
+        if can_join and self._runs_several is None:
+            self._runs_several = runs_several(self._model)
+        return can_join and self._runs_several is True
 
     def join(self, row: Row, layers: list[Any]) -> None:
         """Take a row whose prompt has been read: it has ``logits``. The caches are the batch's."""

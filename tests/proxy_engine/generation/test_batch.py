@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cached_models import KINDS, VOCABULARY, cold, is_close, model_of
 from mlx.nn.layers.base import Module
+from mlx_lm.models import gpt_bigcode
 from mlx_lm.models.cache import make_prompt_cache
 
 from proxy_engine.generation import Batch, Choice, PromptReading, Timings, Token
@@ -223,3 +224,15 @@ def test_a_row_that_fails_when_it_chooses_again(method: str) -> None:
             assert is_close(logits_of(row), cold(model, row.tokens))
     assert [type(error) for error in errors] == [ZeroDivisionError]
     assert good.finished
+
+
+def test_models_that_know_one_offset_only() -> None:
+    sizes = {"n_embd": 16, "n_layer": 1, "n_inner": 32, "n_head": 2, "n_positions": 64}
+    arguments = gpt_bigcode.ModelArgs(
+        "gpt_bigcode", **sizes, layer_norm_epsilon=1e-5, vocab_size=VOCABULARY
+    )
+    model = gpt_bigcode.Model(arguments)
+    batch, draw = Batch(model), random.Random(4)
+    joined(batch, row_of(draw, refuses=False), model)
+    assert not batch.takes(make_prompt_cache(model))
+    assert len(batch) == 1
