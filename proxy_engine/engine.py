@@ -94,6 +94,12 @@ class InferenceEngine(Closing, BatchEngine):
         return self._core.loaded.name
 
     @property
+    def model_type(self) -> str:
+        """The model's architecture, as its configuration names it."""
+        model = self._loaded.model
+        return str(getattr(model, "model_type", type(model).__module__.rpartition(".")[2]))
+
+    @property
     def tokenizer(self) -> TokenizerWrapper:
         """The model's tokenizer."""
         return self._core.loaded.tokenizer

@@ -2,7 +2,7 @@
 
 Exit status: 0 done; 1 the work failed, or some of it; 2 the command line is wrong or names
 something that is not there, and no work was begun; 130 interrupted; 141 the reader of standard
-output went away.
+output went away; 143 terminated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from state_machines.errors import ProxyError
 
-from . import extract, fetch_model
+from . import bridge, extract, fetch_model
 from .errors import CommandLineError
 
 __all__ = ["main"]
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="proxy-engine", description="Language-model output that matches its schema."
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (extract, fetch_model):
+    for module in (extract, bridge, fetch_model):
         module.add_parser(commands)
     options = parser.parse_args(arguments)
     # JSON is UTF-8 whatever the locale says.
