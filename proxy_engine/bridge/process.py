@@ -26,7 +26,7 @@ _DONE = 0
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _TERMINATED = 143
-_SECONDS_TO_WRITE = 5.0
+_SECONDS_TO_END = 5.0
 
 
 def serve(source: int, target: int, *, longest_line: int) -> int:
@@ -53,7 +53,7 @@ async def _serve(source: int, target: int, longest_line: int) -> int:
             loop.call_soon_threadsafe(call)
 
     writer = LineWriter(target, lambda: soon(partial(end, _BROKEN_PIPE)))
-    session = Session(writer.write, _load, partial(end, _DONE))
+    session = Session(writer.write, _load, partial(end, _DONE), grace=_SECONDS_TO_END)
 
     def input_ended() -> None:
         # Who quits and waits has nothing more to say, but listens.
@@ -71,7 +71,7 @@ async def _serve(source: int, target: int, longest_line: int) -> int:
     threading.Thread(target=read, name="bridge-input", daemon=True).start()
     status = await ending
     is_ended = await session.close()
-    is_written = await asyncio.to_thread(writer.close, _SECONDS_TO_WRITE)
+    is_written = await asyncio.to_thread(writer.close, _SECONDS_TO_END)
     if not (is_ended and is_written):
         # A model that is being loaded cannot be interrupted, and would be waited for.
         os._exit(status)

@@ -68,7 +68,7 @@ class Session:
         make_engine: MakeEngine,
         quit: Callable[[], None],
         *,
-        grace: float = 5.0,
+        grace: float,
         most_requests: int = _MOST_REQUESTS,
     ) -> None:
         self._write = write
@@ -81,7 +81,7 @@ class Session:
         self._tasks: dict[asyncio.Task[None], RequestId] = {}
         self._engine: asyncio.Task[InferenceEngine] | None = None
         self._quitting: asyncio.Task[None] | None = None
-        self._is_closing = False
+        self._closing: asyncio.Task[bool] | None = None
 
     @property
     def is_quitting(self) -> bool:
@@ -90,7 +90,7 @@ class Session:
 
     def receive(self, line: bytes | ProtocolError) -> None:
         """Carry out what a line asks for, or begin to. Blank lines are none."""
-        if self.is_quitting or self._is_closing:
+        if self.is_quitting or self._closing is not None:
             return
         if isinstance(line, bytes) and not line.strip():
             return
@@ -107,16 +107,21 @@ class Session:
     async def close(self) -> bool:
         """Cancel what runs, and close the engine; returns whether that was done in time.
 
-        What was not is answered with an error. Nothing that comes later is looked at.
+        What was not is answered with an error. Nothing that comes later is looked at. Idempotent.
         """
-        self._is_closing = True
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        return await asyncio.shield(self._closing)
+
+    async def _close(self) -> bool:
         for request in self._requests.values():
             request.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._grace)
-        for id in self._tasks.values():
-            self._reply(error_reply(id, EngineClosedError("the bridge has ended")))
         if self._tasks:
+            for task, id in self._tasks.items():
+                task.cancel()
+                self._reply(error_reply(id, EngineClosedError("the bridge has ended")))
             return False
         if (engine := self._ready_engine()) is not None:
             closing = asyncio.ensure_future(asyncio.to_thread(engine.close))
@@ -157,7 +162,7 @@ class Session:
     ) -> InferenceEngine:
         if before:
             await asyncio.wait(before)
-        if self._is_closing:
+        if self._closing is not None:
             raise EngineClosedError("the bridge has ended")
         if previous is not None and previous.exception() is None:
             await asyncio.to_thread(previous.result().close)

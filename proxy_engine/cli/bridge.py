@@ -66,11 +66,11 @@ def _claimed() -> tuple[int, int]:
     From now on others read nothing from the one, and write to standard error with the other: also
     libraries that are not Python's, and processes that are started.
     """
+    # What was closed at the beginning is `None`; its number may be another file's by now.
+    if sys.stdin is None or sys.stdout is None:
+        raise CommandLineError("the bridge needs standard input and output, and one is closed")
     sys.stdout.flush()
-    try:
-        source, target = os.dup(_STDIN), os.dup(_STDOUT)
-    except OSError as error:
-        raise CommandLineError(f"standard input or output is closed: {error.strerror}") from error
+    source, target = os.dup(_STDIN), os.dup(_STDOUT)
     for descriptor in (source, target):
         # Some runtimes hand down pipes that do not wait.
         os.set_blocking(descriptor, True)

@@ -1,0 +1,71 @@
+"""Lines in and out."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine.bridge.errors import LineTooLongError
+from proxy_engine.bridge.lines import LineWriter, read_lines
+
+BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bcd", b"\n\n", b"\xff"])).map(b"".join)
+
+
+def lines_of(data: bytes, limit: int, sizes: list[int]) -> list[bytes | None]:
+    def read(most: int) -> bytes:
+        nonlocal data
+        size = min(most, sizes.pop() if sizes else 1)
+        chunk, data = data[:size], data[size:]
+        return chunk
+
+    found = list(read_lines(read, limit))
+    for line in found:
+        assert isinstance(line, bytes) or line.limit == limit
+    return [line if isinstance(line, bytes) else None for line in found]
+
+
+@given(BYTES, st.integers(1, 6), st.lists(st.integers(1, 9)))
+def test_lines_do_not_depend_on_how_they_come(data: bytes, limit: int, sizes: list[int]) -> None:
+    expected = data.split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    assert lines_of(data, limit, sizes) == [
+        line if len(line) <= limit else None for line in expected
+    ]
+
+
+def test_a_line_too_long_is_told_before_it_ends_and_is_not_kept() -> None:
+    def endless(most: int) -> bytes:
+        return b"x" * most
+
+    lines = read_lines(endless, 1000)
+    assert isinstance(next(lines), LineTooLongError)
+
+
+def test_lines_are_written_whole_and_in_order_while_nobody_reads() -> None:
+    source, target = os.pipe()
+    writer = LineWriter(target, lambda: None)
+    lines = [b"%d" % number * 5000 + b"\n" for number in range(100)]
+    for line in lines:
+        writer.write(line)
+    # More than a pipe holds.
+    assert not writer.close(0.01)
+    taken = bytearray()
+    while len(taken) < sum(map(len, lines)):
+        taken += os.read(source, 1 << 16)
+    assert bytes(taken) == b"".join(lines)
+    assert writer.close(10)
+
+
+def test_a_reader_that_went_away_is_told_of_once() -> None:
+    source, target = os.pipe()
+    os.close(source)
+    broken = threading.Event()
+    writer = LineWriter(target, broken.set)
+    writer.write(b"x\n")
+    assert broken.wait(10)
+    writer.write(b"y\n")
+    assert writer.close(10)

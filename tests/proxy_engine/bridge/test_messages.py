@@ -1,0 +1,257 @@
+"""Commands and replies say all that the engine's own types do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import typing
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pydantic
+import pytest
+from bridge_clients import validator
+
+from proxy_engine import (
+    InvalidOptionError,
+    ReasoningOptions,
+    Segment,
+    Span,
+    StateOptions,
+    TextDelta,
+    TokenGenerated,
+    TokenLogprobs,
+    ToolCall,
+    Usage,
+)
+from proxy_engine.bridge import replies
+from proxy_engine.bridge.commands import (
+    COMMANDS,
+    EventName,
+    GenerateCommand,
+    GenerationCommand,
+    ReasoningFields,
+    SamplingFields,
+    StateFields,
+)
+from proxy_engine.bridge.encoding import error_reply, event_reply, to_line
+from proxy_engine.bridge.protocol_schema import protocol_schema, protocol_schema_text
+from proxy_engine.bridge.request_options import options_of
+from proxy_engine.events import Finished, StreamEvent
+from proxy_engine.options import OptionOverrides
+from proxy_engine.results import GenerationResult, Logprob
+from samplers import SamplingParameters
+from state_machines.errors import BudgetTooSmallError, UnsupportedSchemaError
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "bridge-protocol.json"
+
+
+def field_names(kind: Any) -> set[str]:
+    if dataclasses.is_dataclass(kind):
+        return {field.name for field in dataclasses.fields(kind)}
+    return set(kind.model_fields)
+
+
+def test_every_option_can_be_given() -> None:
+    own = {"id", "response_format", "tools", "tool_choice", "events"}
+    assert field_names(GenerationCommand) - own == set(OptionOverrides.__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (SamplingFields, SamplingParameters),
+        (StateFields, StateOptions),
+        (ReasoningFields, ReasoningOptions),
+        (replies.Result, GenerationResult),
+        (replies.UsageFacts, Usage),
+        (replies.SegmentFacts, Segment),
+        (replies.SpanFacts, Span),
+        (replies.CallFacts, ToolCall),
+        (replies.LogprobFacts, Logprob),
+        (replies.TokenLogprobsFacts, TokenLogprobs),
+    ],
+)
+def test_messages_have_the_fields_of_what_they_tell(message: Any, kind: Any) -> None:
+    assert field_names(message) == field_names(kind)
+
+
+def test_every_event_can_be_told() -> None:
+    kinds = [typing.get_origin(kind) or kind for kind in typing.get_args(StreamEvent)]
+    names = {kind.model_fields["type"].default for kind in kinds}
+    assert set(typing.get_args(EventName)) == names - {"finished"}
+    (told, *_) = typing.get_args(replies.EventReply.model_fields["event"].annotation), ()
+    assert set(told) == set(kinds) - {Finished, TokenGenerated}
+
+
+def test_options_as_the_engine_takes_them() -> None:
+    command = GenerateCommand(
+        cmd="generate",
+        prompt="x",
+        max_tokens=3,
+        top_p=0.5,
+        seed=None,
+        stop=["a"],
+        logit_bias={"12": -1.0, "3": 2},
+        sampling=SamplingFields(temperature=0.5, logit_bias={"1": 1}),
+        states={"text": StateFields(sampling=SamplingFields(top_k=2)), "tool_call": StateFields()},
+        reasoning=ReasoningFields(most=9),
+    )
+    assert options_of(command) == {
+        "max_tokens": 3,
+        "top_p": 0.5,
+        "stop": ["a"],
+        "logit_bias": ((12, -1.0), (3, 2.0)),
+        "sampling": SamplingParameters(temperature=0.5, logit_bias={1: 1}),
+        "states": {
+            "text": StateOptions(sampling=SamplingParameters(top_k=2)),
+            "tool_call": StateOptions(),
+        },
+        "reasoning": ReasoningOptions(most=9),
+    }
+    assert options_of(GenerateCommand(cmd="generate", prompt="x", reasoning=False)) == {
+        "reasoning": False
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "option"),
+    [
+        ({"sampling": SamplingFields(top_p=3)}, "sampling"),
+        ({"states": {"text": StateFields(sampling=SamplingFields(top_k=-1))}}, "states"),
+        ({"states": {"text": StateFields(max_tokens=0)}}, "max_tokens"),
+        ({"reasoning": ReasoningFields(least=-1)}, "least"),
+        ({"sampling": SamplingFields(logit_bias={"1": 1, "01": 2})}, "sampling"),
+    ],
+)
+def test_options_out_of_range(fields: dict[str, Any], option: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        options_of(GenerateCommand(cmd="generate", prompt="x", **fields))
+    assert caught.value.option == option
+
+
+def line_of(reply: replies.Reply) -> Any:
+    line = to_line(reply)
+    assert line.isascii()
+    value = json.loads(line)
+    validator("Reply").validate(value)
+    return value
+
+
+def test_a_token() -> None:
+    event = TokenGenerated(segment="text", token_id=5, text=" Zoë\n")
+    assert line_of(event_reply("g", event)) == {
+        "id": "g",
+        "token": " Zoë\n",
+        "token_id": 5,
+        "state": "text",
+        "is_forced": False,
+        "logprobs": None,
+    }
+
+
+def test_probabilities_that_are_nothing_are_null() -> None:
+    chosen = Logprob(token_id=5, before_mask=-0.5, after_mask=0.0)
+    other = Logprob(token_id=6, before_mask=-1.5, after_mask=-math.inf)
+    event = TokenGenerated(
+        token_id=5, text="x", logprobs=TokenLogprobs(chosen, (chosen, other), (chosen,))
+    )
+    told = line_of(event_reply(1, event))["logprobs"]
+    assert told["chosen"] == {"token_id": 5, "before_mask": -0.5, "after_mask": 0.0}
+    assert [choice["after_mask"] for choice in told["top_before_mask"]] == [0.0, None]
+
+
+def test_other_events_are_the_engines_own() -> None:
+    event = TextDelta(segment="text", text="hé\ud800")
+    assert line_of(event_reply(None, event)) == {
+        "id": None,
+        "event": {"segment": "text", "type": "text_delta", "text": "hé\ud800"},
+    }
+
+
+def test_a_result() -> None:
+    value: Any = 10**400
+    for _ in range(300):
+        value = [value]
+    result: GenerationResult[Any] = GenerationResult(
+        text="x",
+        parsed=value,
+        finish_reason="tool_calls",
+        usage=Usage(3, 2, 0.5, 0.25),
+        token_ids=(1, 2),
+        model="m",
+        tool_calls=(ToolCall("c", "f", {"a": [1]}, raw="raw"),),
+        segments=(Segment("text", "x"), Segment("text", "<|end|>", is_marker=True)),
+        logprobs=(TokenLogprobs(Logprob(1, -1.0, -math.inf)),) * 2,
+        trace=(Span("mask", 0, 0.0, 0.1),),
+    )
+    told = line_of(event_reply(2, Finished(result=result)))
+    assert told["done"] is True
+    assert told["tokens_generated"] == 2
+    assert told["result"]["parsed"] == value
+    assert told["result"]["tool_calls"][0]["arguments"] == {"a": [1]}
+    assert told["result"]["usage"]["prompt_seconds"] == 0.5
+    assert told["result"]["segments"][1]["is_marker"]
+
+
+def test_errors_carry_their_facts() -> None:
+    error = line_of(
+        error_reply(
+            "g",
+            UnsupportedSchemaError(
+                "no such thing", pointer="/properties/a", keyword="$dynamicRef", hint="Leave it."
+            ),
+        )
+    )["error"]
+    assert error["type"] == "UnsupportedSchemaError"
+    assert error["message"] == "no such thing (at #/properties/a). Leave it."
+    assert (error["what"], error["hint"]) == ("no such thing", "Leave it.")
+    assert error["facts"]["pointer"] == "/properties/a"
+    assert error["facts"]["keyword"] == "$dynamicRef"
+
+
+def test_facts_that_are_not_for_json_are_told_in_words() -> None:
+    error = BudgetTooSmallError("too few", needed=math.inf, given=object())  # type: ignore[arg-type]
+    facts = line_of(error_reply(None, error))["error"]["facts"]
+    assert facts["needed"] == "inf"
+    assert facts["given"].startswith("<object")
+
+
+def test_what_nobody_raised_on_purpose_is_told_and_logged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = line_of(error_reply(3, ZeroDivisionError("by zero")))["error"]
+    assert error["type"] == "InternalError"
+    assert error["message"] == "ZeroDivisionError: by zero"
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "ZeroDivisionError" in err
+
+
+def test_the_published_schema_is_the_real_one() -> None:
+    assert SCHEMA.read_text(encoding="utf-8") == protocol_schema_text(), (
+        "write it anew: python -m proxy_engine bridge --schema > docs/bridge-protocol.json"
+    )
+
+
+def test_the_published_schema_is_one() -> None:
+    schema = protocol_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    names = {model.__name__ for model in (*COMMANDS.values(), *replies.REPLIES)}
+    assert names <= set(schema["$defs"])
+    for name, definition in schema["$defs"].items():
+        # A reference that leads nowhere raises.
+        validator(name).is_valid({})
+        assert definition.get("additionalProperties") is False or name in ("Command", "Reply")
+
+
+def test_every_reply_is_of_one_kind() -> None:
+    own = [set(model.model_fields) - {"id"} for model in replies.REPLIES]
+    for key in ("token", "event", "done", "error", "ok"):
+        assert any(key in fields for fields in own)
+    for model in replies.REPLIES:
+        assert issubclass(model, pydantic.BaseModel)
+        kinds = {"token", "event", "done", "error", "ok"} & set(model.model_fields)
+        assert len(kinds) == 1

@@ -1,0 +1,159 @@
+"""From lines to commands, and to what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from bridge_clients import validator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine.bridge.commands import ChatCommand, GenerateCommand, LoadCommand
+from proxy_engine.bridge.errors import (
+    InvalidFieldError,
+    MalformedLineError,
+    ProtocolError,
+    UnknownCommandError,
+)
+from proxy_engine.bridge.parsing import id_of, read_command, read_object
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (b"no JSON", "not JSON"),
+        (b'{"cmd": "info"', "not JSON"),
+        (b'{"cmd": "info"}{}', "not JSON"),
+        (b'{"cmd": "\xff"}', "not UTF-8"),
+        (b"[1, 2]", "no JSON object, but [1, 2]"),
+        (b"null", "no JSON object"),
+        (b'{"a": NaN}', "NaN is no number"),
+        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b'{"a": 1, "b": {"c": 1, "c": 2}}', "the name 'c' twice"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"id": ' + b"9" * 5000 + b"}", "not JSON"),
+    ],
+)
+def test_what_is_no_object_of_json(line: bytes, what: str) -> None:
+    with pytest.raises(MalformedLineError) as caught:
+        read_object(line)
+    assert what in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_mark_and_line_ends_of_other_systems_are_no_part_of_it() -> None:
+    assert read_object(b'\xef\xbb\xbf{"cmd": "info"}\r') == {"cmd": "info"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, None), ({"id": "a"}, "a"), ({"id": 0}, 0), ({"id": -3}, -3), ({"id": None}, None)]
+    + [({"id": id}, None) for id in (True, 1.0, 1.5, [], {}, "x" * 257)],
+)
+def test_identifiers(given: dict[str, Any], expected: Any) -> None:
+    assert id_of(given) == expected
+    assert type(id_of(given)) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({}, "Known are 'load', 'generate', 'chat', 'cancel', 'info', 'quit'."),
+        ({"cmd": 3}, "Known are"),
+        ({"cmd": "generat"}, "Did you mean 'generate'?"),
+        ({"cmd": "x" * 10_000}, "Known are"),
+    ],
+)
+def test_unknown_commands(given: dict[str, Any], hint: str) -> None:
+    with pytest.raises(UnknownCommandError) as caught:
+        read_command(given)
+    assert hint in caught.value.hint
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"prompt": 3}, "/prompt"),
+        ({"prompt": "x", "temprature": 1}, "/temprature"),
+        ({"prompt": "x", "a/b~": 1}, "/a~1b~0"),
+        ({}, "/prompt"),
+        ({"prompt": "x", "max_tokens": "3"}, "/max_tokens"),
+        ({"prompt": "x", "max_tokens": 3.0}, "/max_tokens"),
+        ({"prompt": "x", "max_tokens": True}, "/max_tokens"),
+        ({"prompt": "x", "temperature": "hot"}, "/temperature"),
+        ({"prompt": "x", "response_format": "json"}, "/response_format"),
+        ({"prompt": "x", "tools": {}}, "/tools"),
+        ({"prompt": "x", "tools": [{}, 3]}, "/tools/1"),
+        ({"prompt": "x", "events": ["token", "nothing"]}, "/events/1"),
+        ({"prompt": "x", "events": ["finished"]}, "/events/0"),
+        ({"prompt": "x", "logit_bias": {"a": 1}}, "/logit_bias/a"),
+        ({"prompt": "x", "logit_bias": {"1": "a"}}, "/logit_bias/1"),
+        ({"prompt": "x", "states": {"text": {"max_token": 1}}}, "/states/text/max_token"),
+        ({"prompt": "x", "sampling": {"top_k": "1"}}, "/sampling/top_k"),
+        ({"prompt": "x", "stop": [1]}, "/stop"),
+        ({"prompt": "x", "id": True}, "/id"),
+        ({"prompt": "x", "id": "x" * 257}, "/id"),
+        ({"prompt": "x", "path": "p"}, "/path"),
+    ],
+)
+def test_fields_that_are_wrong(more: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidFieldError) as caught:
+        read_command({"cmd": "generate", **more})
+    assert caught.value.field == field
+    assert field in str(caught.value)
+    assert caught.value.problems[0]["field"] == field
+
+
+def test_what_is_similar_is_hinted_at() -> None:
+    with pytest.raises(InvalidFieldError, match="Did you mean 'temperature'") as caught:
+        read_command({"cmd": "chat", "temprature": 1})
+    assert {problem["field"] for problem in caught.value.problems} == {"/messages", "/temprature"}
+
+
+def test_what_is_null_is_as_if_it_were_not_there() -> None:
+    for name in set(GenerateCommand.model_fields) - {"cmd", "prompt"}:
+        command = read_command({"cmd": "generate", "prompt": "x", name: None})
+        assert isinstance(command, GenerateCommand)
+        assert set(command.given()) == {"cmd", "prompt"}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(GenerateCommand.model_fields)) | st.text(), VALUES))
+def test_a_command_is_read_exactly_if_it_matches_its_schema(fields: dict[str, Any]) -> None:
+    given = {"prompt": "x", **fields, "cmd": "generate"}
+    given = json.loads(json.dumps(given))
+    is_valid = validator("GenerateCommand").is_valid(given)
+    try:
+        read_command(given)
+    except ProtocolError:
+        assert not is_valid or _has_whole_floats(given)
+    else:
+        assert is_valid
+
+
+def _has_whole_floats(value: Any) -> bool:
+    """JSON Schema takes 1.0 for an integer, the bridge does not."""
+    if isinstance(value, dict | list):
+        return any(map(_has_whole_floats, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and value.is_integer()
+
+
+def test_commands_of_each_kind() -> None:
+    load = read_command({"cmd": "load", "path": "p"})
+    assert isinstance(load, LoadCommand)
+    assert (load.id, load.path) == (None, "p")
+    chat = read_command({"cmd": "chat", "id": 4, "messages": [{"role": "user", "more": [1]}]})
+    assert isinstance(chat, ChatCommand)
+    assert chat.messages == [{"role": "user", "more": [1]}]

@@ -1,0 +1,177 @@
+"""The bridge as a process: pipes, signals, and what libraries print."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bridge_clients import BridgeProcess
+
+# Loads what `make_engine` says in place of a model.
+_PROGRAM = """
+import os, subprocess, sys, threading
+sys.path[:0] = {path!r}
+import proxy_engine
+from bridge_clients import FakeEngine
+from proxy_engine import TokenGenerated
+from proxy_engine.bridge import process
+from proxy_engine.cli.main import main
+
+process._SECONDS_TO_END = {seconds}
+token = TokenGenerated(segment="text", token_id=4, text="a")
+
+def make_engine(path, tool_format):
+    {make_engine}
+
+proxy_engine.InferenceEngine = make_engine
+sys.exit(main(["bridge", *sys.argv[1:]]))
+"""
+_LOAD = {"cmd": "load", "id": 0}
+_GENERATE = {"cmd": "generate", "id": 1, "prompt": "x"}
+
+
+def bridge_with(make_engine: str, *arguments: str, seconds: float = 20) -> BridgeProcess:
+    path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]
+    program = _PROGRAM.format(path=path, make_engine=make_engine, seconds=seconds)
+    return BridgeProcess(*arguments, program=program)
+
+
+def running(bridge: BridgeProcess) -> dict[str, Any]:
+    """Have one request running; returns its first reply."""
+    bridge.send(_LOAD, _GENERATE)
+    assert bridge.last(0)["ok"]
+    return bridge.receive()
+
+
+def test_a_model_is_used_from_outside(tiny_model_directory: Path) -> None:
+    with BridgeProcess("--max-line-bytes", "4000") as bridge:
+        bridge.send(b"garbage", b'{"id": "' + b"x" * 300_000 + b'"}', {"cmd": "info", "id": "i"})
+        kinds = [bridge.receive()["error"]["type"] for _ in range(2)]
+        assert kinds == ["MalformedLineError", "LineTooLongError"]
+        assert bridge.receive()["model"] is None
+        bridge.send({"cmd": "load", "id": 0, "path": str(tiny_model_directory)})
+        bridge.send(
+            *(
+                {
+                    "cmd": "generate",
+                    "id": id,
+                    "prompt": "x",
+                    "max_tokens": 400,
+                    "min_tokens": 400,
+                    "temperature": 1.0,
+                    "events": ["prompt_progress"],
+                }
+                for id in (1, 2)
+            )
+        )
+        loaded = bridge.receive()
+        assert (loaded["model"], loaded["model_type"]) == (str(tiny_model_directory), "llama")
+        assert bridge.receive()["event"]["type"] == "prompt_progress"
+        bridge.send(
+            {"cmd": "cancel", "id": 2},
+            {"cmd": "generate", "id": 3, "prompt": "x", "response_format": {"const": "yes"}},
+        )
+        last = {}
+        while len(last) < 3:
+            reply = bridge.receive()
+            if "done" in reply:
+                last[reply["id"]] = reply["result"]
+        assert last[1]["finish_reason"] == "length"
+        assert len(last[1]["token_ids"]) == 400
+        assert last[2]["finish_reason"] == "cancelled"
+        assert last[3]["parsed"] == "yes"
+        bridge.send({"cmd": "quit", "id": "q"})
+        status, rest, err = bridge.end()
+        assert (status, rest) == (0, [{"id": "q", "ok": True}])
+        assert "Traceback" not in err
+
+
+def test_a_model_that_is_not_there() -> None:
+    with BridgeProcess() as bridge:
+        bridge.send({"cmd": "load", "id": 0, "path": "./none"}, {"cmd": "quit", "wait": True})
+        status, (failed, ended), _ = bridge.end()
+        assert failed["error"]["type"] == "ModelNotFoundError"
+        assert ended == {"id": None, "ok": True}
+        assert status == 0
+
+
+def test_only_the_protocol_is_on_standard_output() -> None:
+    noise = """
+    print("printed")
+    os.write(1, b"written\\n")
+    subprocess.run(["echo", "echoed"])
+    assert sys.stdin.read() == ""
+    return FakeEngine(token)
+    """.strip()
+    with bridge_with(noise) as bridge:
+        assert running(bridge)["token"] == "a"
+        status, rest, err = bridge.end()
+        assert status == 0
+        assert [reply["id"] for reply in rest] == [1]
+        assert {"printed", "written", "echoed"} <= set(err.split())
+
+
+def test_the_end_of_the_input_ends_what_runs() -> None:
+    with bridge_with("return FakeEngine(token, is_endless=True)") as bridge:
+        running(bridge)
+        status, (last,), _ = bridge.end()
+        assert (status, last["result"]["finish_reason"]) == (0, "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["TERM", "INT"]
+)
+def test_signals_end_it_cleanly(number: int, expected: int) -> None:
+    with bridge_with("return FakeEngine(token, is_endless=True)") as bridge:
+        running(bridge)
+        bridge.signal(number)
+        # The input is still open.
+        assert bridge.last(1)["result"]["finish_reason"] == "cancelled"
+        assert bridge.process.wait(60) == expected
+        assert bridge.end()[2] == ""
+
+
+def test_a_reader_that_goes_away_ends_it() -> None:
+    with bridge_with("return FakeEngine(*[token] * 100_000, is_endless=True)") as bridge:
+        running(bridge)
+        assert bridge.process.stdout
+        bridge.process.stdout.close()
+        assert bridge.process.wait(60) == 141
+        assert bridge.end()[2] == ""
+
+
+def test_a_model_that_never_loads_does_not_keep_it() -> None:
+    with bridge_with("threading.Event().wait()", seconds=0.2) as bridge:
+        bridge.send(_LOAD, {"cmd": "info", "id": 1})
+        assert bridge.receive()["is_loading"]
+        status, (last,), _ = bridge.end()
+        assert status == 0
+        assert last["error"]["type"] == "EngineClosedError"
+
+
+def test_a_reader_that_reads_nothing_does_not_keep_it() -> None:
+    with bridge_with("return FakeEngine(*[token] * 100_000)", seconds=0.2) as bridge:
+        assert bridge.process.stdin
+        bridge.send(_LOAD, _GENERATE, {"cmd": "info", "id": 2})
+        bridge.process.stdin.close()
+        assert bridge.process.wait(60) == 0
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_closed_pipes_are_a_wrong_command_line(closed: int) -> None:
+    command = f"exec {sys.executable} -m proxy_engine bridge {closed}<&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "one is closed" in done.stderr
+
+
+def test_the_schema_is_printed() -> None:
+    document = Path(__file__).parents[3] / "docs" / "bridge-protocol.json"
+    command = [sys.executable, "-m", "proxy_engine", "bridge", "--schema"]
+    printed = subprocess.run(command, capture_output=True, timeout=60, env=os.environ)
+    assert printed.stdout == document.read_bytes()

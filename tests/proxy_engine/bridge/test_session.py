@@ -1,0 +1,532 @@
+"""A client's commands and the replies to them, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import jsonschema
+import pytest
+from bridge_clients import Client, FakeEngine
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from proxy_engine import (
+    InferenceEngine,
+    Interaction,
+    ModelNotFoundError,
+    PromptProgress,
+    TextDelta,
+    TokenGenerated,
+)
+from proxy_engine.bridge.commands import LoadCommand
+from proxy_engine.bridge.errors import LineTooLongError
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"enum": [1, 2]}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Lima", "Oslo"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+TOKENS = [
+    TokenGenerated(segment="text", token_id=4, text="a"),
+    TokenGenerated(segment="structured", token_id=5, text="{", is_forced=True),
+]
+
+MakeEngine = Callable[[LoadCommand], Any]
+
+
+def run(
+    scenario: Callable[[Client], Awaitable[None]], make_engine: MakeEngine, **options: Any
+) -> Client:
+    """Run a scenario with a client of its own, and close the session."""
+
+    async def main() -> Client:
+        client = Client(make_engine, **options)
+        try:
+            await scenario(client)
+        finally:
+            assert await client.session.close() or options
+        return client
+
+    return asyncio.run(main())
+
+
+def fake(*events: Any, is_endless: bool = False) -> MakeEngine:
+    return lambda command: FakeEngine(*events, is_endless=is_endless)
+
+
+@pytest.fixture
+def tiny(roomy_model: Any, tiny_tokenizer: TokenizerWrapper) -> MakeEngine:
+    """Whatever is loaded is the tiny model."""
+    return lambda command: InferenceEngine(
+        roomy_model, tiny_tokenizer, tool_format=command.tool_format
+    )
+
+
+def test_a_model_is_loaded_and_asked(tiny: MakeEngine) -> None:
+    async def scenario(client: Client) -> None:
+        loaded = await client.ask({"cmd": "load", "id": 0, "path": "anything"})
+        assert loaded == {
+            "id": 0,
+            "ok": True,
+            "model": "mlx_lm.models.llama",
+            "model_type": "llama",
+            "vocab_size": 320,
+            "context_length": 4096,
+        }
+        done = await client.ask(
+            {
+                "cmd": "generate",
+                "id": "g",
+                "prompt": "x",
+                "response_format": PERSON,
+                "temperature": 1.0,
+                "seed": 4,
+                "stop": None,
+            }
+        )
+        result = done["result"]
+        jsonschema.validate(result["parsed"], PERSON)
+        assert json.loads(result["text"]) == result["parsed"]
+        assert done["tokens_generated"] == len(result["token_ids"])
+        again = await client.ask(
+            {
+                "cmd": "chat",
+                "id": "c",
+                "messages": [{"role": "user", "content": "x"}],
+                "response_format": {"type": "json_schema", "json_schema": {"schema": PERSON}},
+                "sampling": {"temperature": 1.0, "seed": 4},
+            }
+        )
+        assert again["result"]["token_ids"] == result["token_ids"]
+
+    run(scenario, tiny)
+
+
+def test_events_that_are_asked_for_are_told_in_order(tiny: MakeEngine) -> None:
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load", "tool_format": "hermes"})
+        request = {
+            "cmd": "generate",
+            "prompt": "x",
+            "tools": [TOOL],
+            "tool_choice": "required",
+            "parallel_tool_calls": False,
+            "temperature": 1.0,
+        }
+        kinds = ["tool_call_started", "tool_call_delta", "tool_call_finished"]
+        done = await client.ask({**request, "id": 1, "events": kinds})
+        told = [reply["event"] for reply in client.of(1)[:-1]]
+        assert [event["type"] for event in (told[0], told[-1])] == [kinds[0], kinds[2]]
+        written = "".join(event["arguments"] for event in told[1:-1])
+        (call,) = done["result"]["tool_calls"]
+        assert json.loads(written) == told[-1]["arguments"] == call["arguments"]
+        assert call["name"] == "weather"
+        assert done["result"]["finish_reason"] == "tool_calls"
+        await client.ask({**request, "id": 2, "events": []})
+        assert len(client.of(2)) == 1
+        await client.ask({"cmd": "generate", "id": 3, "prompt": "x", "max_tokens": 5,
+                          "events": ["text_delta", "prompt_progress"], "temperature": 1.0})  # fmt: skip
+        *told_3, done_3 = client.of(3)
+        text = [r["event"]["text"] for r in told_3 if r["event"]["type"] == "text_delta"]
+        assert "".join(text) == done_3["result"]["text"]
+        assert len(text) < len(told_3)
+
+    run(scenario, tiny)
+
+
+def test_a_conversation_of_interactions(tiny: MakeEngine) -> None:
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load"})
+        turns = [Interaction("system", "Be brief."), Interaction("user", "x")]
+        done = await client.ask(
+            {
+                "cmd": "chat",
+                "id": 1,
+                "messages": [turn.to_dict() for turn in turns],
+                "max_tokens": 3,
+            }
+        )
+        assert done["done"]
+
+    run(scenario, tiny)
+
+
+def test_tokens_are_told_as_they_are_generated() -> None:
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": "g", "prompt": "x"})
+        await client.last("g")
+        token = {"id": "g", "logprobs": None}
+        *told, done = client.of("g")
+        assert told == [
+            {**token, "token": "a", "token_id": 4, "state": "text", "is_forced": False},
+            {**token, "token": "{", "token_id": 5, "state": "structured", "is_forced": True},
+        ]
+        assert done["tokens_generated"] == 2
+        assert done["result"]["token_ids"] == [4, 5]
+
+    run(scenario, fake(PromptProgress(processed=1, total=1), *TOKENS, TextDelta(text="a{")))
+
+
+def test_every_token_of_a_model_is_told(tiny: MakeEngine) -> None:
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load"})
+        request = {"cmd": "generate", "prompt": "x", "response_format": PERSON, "logprobs": 2}
+        done = await client.ask({**request, "id": 1})
+        told = client.of(1)[:-1]
+        if not told:
+            pytest.skip("streams tell of no tokens yet")
+        assert [reply["token_id"] for reply in told] == done["result"]["token_ids"]
+        assert [reply["logprobs"] for reply in told] == done["result"]["logprobs"]
+        assert "structured" in {reply["state"] for reply in told}
+
+    run(scenario, tiny)
+
+
+def test_only_what_was_given_is_asked_of_the_engine() -> None:
+    engine = FakeEngine()
+
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load"})
+        await client.ask({"cmd": "generate", "id": 1, "prompt": "p", "seed": 3, "top_k": None})
+        await client.ask({"cmd": "chat", "id": 2, "messages": [], "tool_choice": "none"})
+
+    run(scenario, lambda command: engine)
+    plain = {"response_format": None, "tools": None, "tool_choice": None}
+    assert engine.asked == [("p", {**plain, "seed": 3}), ([], {**plain, "tool_choice": "none"})]
+
+
+class TestErrors:
+    """A line that is wrong gets an error, and the next one is as if it had not been."""
+
+    def test_lines_that_are_no_commands(self) -> None:
+        async def scenario(client: Client) -> None:
+            client.send(b"garbage", b"", b" \r", b"[]", b'{"id": "a"}', b'{"id": 7, "cmd": "x"}')
+            client.send(LineTooLongError("too long", limit=3))
+            client.send(b'{"id": "i", "cmd": "info"}\r')
+            assert await client.last("i") == {
+                "id": "i",
+                "ok": True,
+                "protocol": 1,
+                "is_loading": False,
+                "model": None,
+                "running": [],
+            }
+            kinds = [(reply["id"], reply["error"]["type"]) for reply in client.replies[:-1]]
+            assert kinds == [
+                (None, "MalformedLineError"),
+                (None, "MalformedLineError"),
+                ("a", "UnknownCommandError"),
+                (7, "UnknownCommandError"),
+                (None, "LineTooLongError"),
+            ]
+
+        run(scenario, fake())
+
+    def test_a_request_without_a_model(self) -> None:
+        async def scenario(client: Client) -> None:
+            reply = await client.ask({"cmd": "generate", "id": 1, "prompt": "x"})
+            assert reply["error"]["type"] == "NoModelError"
+
+        run(scenario, fake())
+
+    def test_what_the_engine_refuses(self, tiny: MakeEngine) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load"})
+            asked: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+                ({"prompt": ""}, "PromptError", {}),
+                ({"prompt": "\ud800"}, "PromptError", {}),
+                ({"prompt": "x" * 9000}, "PromptTooLongError", {"context_length": 4096}),
+                ({"prompt": "x", "top_p": 7}, "InvalidOptionError", {"option": "top_p"}),
+                (
+                    {"prompt": "x", "response_format": {"properties": {"a": {"type": "no"}}}},
+                    "InvalidSchemaError",
+                    {"pointer": "/properties/a/type", "keyword": "type"},
+                ),
+                (
+                    {"prompt": "x", "response_format": PERSON, "max_tokens": 2},
+                    "BudgetTooSmallError",
+                    {"given": 2},
+                ),
+                ({"prompt": "x", "tools": [{"type": "x"}]}, "InvalidToolError", {"index": 0}),
+            ]
+            for id, (fields, kind, facts) in enumerate(asked):
+                reply = await client.ask({"cmd": "generate", "id": id, **fields})
+                assert reply["error"]["type"] == kind
+                assert reply["error"]["message"]
+                assert facts.items() <= reply["error"]["facts"].items()
+            assert (await client.ask({"cmd": "info", "id": "i"}))["running"] == []
+
+        run(scenario, tiny)
+
+    def test_two_requests_of_one_id(self) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": 0})
+            for id in ("g", None):
+                client.send(*[{"cmd": "generate", "id": id, "prompt": "x"}] * 2)
+                error = await client.last(id)
+                assert error["error"]["type"] == "DuplicateIdError"
+            client.send({"cmd": "cancel", "id": "all"}, {"cmd": "cancel"})
+            await client.until(lambda reply: reply["id"] is None and "done" in reply)
+            # The number is not the text.
+            client.send(*({"cmd": "generate", "id": id, "prompt": "x"} for id in (1, "1")))
+            info = await client.ask({"cmd": "info", "id": "i"})
+            assert info["running"] == [1, "1"]
+
+        run(scenario, fake(is_endless=True))
+
+    def test_too_many_requests(self) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": "l"})
+            for id in range(4):
+                client.send({"cmd": "generate", "id": id, "prompt": "x"})
+            error = (await client.last(3))["error"]
+            assert (error["type"], error["facts"]) == ("TooManyRequestsError", {"limit": 3})
+            await client.ask({"cmd": "cancel", "id": 1})
+            await client.until(lambda reply: reply["id"] == 1 and "done" in reply)
+            client.send({"cmd": "generate", "id": 4, "prompt": "x"})
+            assert (await client.ask({"cmd": "info", "id": "i"}))["running"] == [0, 2, 4]
+
+        run(scenario, fake(is_endless=True), most_requests=3)
+
+    def test_values_that_are_not_for_json_end_only_their_request(self) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load"})
+            command = {"cmd": "generate", "id": 1, "prompt": "x", "events": ["text_delta"]}
+            assert (await client.ask(command))["error"]["type"] == "InternalError"
+            assert len(client.of(1)) == 1
+            assert (await client.ask({**command, "id": 2, "events": []}))["done"]
+
+        run(scenario, fake(TextDelta.model_construct(type="text_delta", text=float("nan"))))
+
+
+class TestCancel:
+    """A request that is cancelled ends at its next token, and is told of."""
+
+    def test_while_it_runs(self, tiny: MakeEngine) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load"})
+            forever = {"cmd": "generate", "prompt": "x", "max_tokens": 3000, "min_tokens": 3000}
+            events = ["text_delta", "prompt_progress"]
+            client.send({**forever, "id": "a", "temperature": 1.0, "events": events})
+            await client.until(lambda reply: "event" in reply)
+            assert await client.ask({"cmd": "cancel", "id": "x", "target": "a"}) == {
+                "id": "x",
+                "ok": True,
+                "cancelled": ["a"],
+            }
+            done = await client.last("a")
+            assert done["result"]["finish_reason"] == "cancelled"
+            assert done["tokens_generated"] < 3000
+            assert (
+                await client.ask({"cmd": "generate", "id": "b", "prompt": "x", "max_tokens": 2})
+            )["done"]
+
+        run(scenario, tiny)
+
+    @pytest.mark.parametrize(
+        ("cancel", "cancelled"),
+        [
+            ({"id": "c", "target": 2}, [2]),
+            ({"id": 2}, [2]),
+            ({}, [1, 2, "2"]),
+            ({"id": "c", "target": "1"}, []),
+            ({"id": "c"}, []),
+        ],
+    )
+    def test_which(self, cancel: dict[str, Any], cancelled: list[Any]) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": "l"})
+            for id in (1, 2, "2"):
+                client.send({"cmd": "generate", "id": id, "prompt": "x"})
+            await client.last("l")
+            client.send({"cmd": "cancel", **cancel})
+            reply = await client.until(lambda reply: "cancelled" in reply)
+            assert (reply["id"], reply["cancelled"]) == (cancel.get("id"), cancelled)
+            for id in cancelled:
+                await client.until(lambda reply, id=id: reply["id"] == id and "done" in reply)
+            running = (await client.ask({"cmd": "info", "id": "i"}))["running"]
+            assert running == [id for id in (1, 2, "2") if id not in cancelled]
+
+        run(scenario, fake(is_endless=True))
+
+    def test_before_the_model_is_there(self) -> None:
+        may_load = threading.Event()
+
+        def make_engine(command: LoadCommand) -> Any:
+            may_load.wait(10)
+            return FakeEngine(*TOKENS, is_endless=True)
+
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": 1, "prompt": "x"})
+            client.send({"cmd": "cancel", "target": 1, "id": 2})
+            assert (await client.ask({"cmd": "info", "id": 3}))["is_loading"]
+            may_load.set()
+            assert (await client.last(1))["result"]["finish_reason"] == "cancelled"
+
+        run(scenario, make_engine)
+
+
+class TestSeveral:
+    """Requests that run at the same time."""
+
+    def test_each_has_its_own_replies(self, tiny: MakeEngine) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load"})
+            for id in range(12):
+                client.send(
+                    {
+                        "cmd": "generate",
+                        "id": id,
+                        "prompt": "x" * (id + 1),
+                        "max_tokens": 4 + id,
+                        "min_tokens": 4 + id,
+                        "temperature": 1.0,
+                        "events": ["token", "text_delta"],
+                    }
+                )
+            for id in range(12):
+                done = await client.last(id)
+                *told, last = client.of(id)
+                assert last is done
+                assert done["tokens_generated"] == 4 + id
+                text = "".join(reply["event"]["text"] for reply in told if "event" in reply)
+                assert text == done["result"]["text"]
+
+        run(scenario, tiny)
+
+
+class TestLoad:
+    """Models take turns."""
+
+    def test_a_model_that_is_not_there(self) -> None:
+        def make_engine(command: LoadCommand) -> Any:
+            if command.path == "none":
+                raise ModelNotFoundError("no such model", model="none")
+            return FakeEngine()
+
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": 1, "path": "none"})
+            client.send({"cmd": "generate", "id": 2, "prompt": "x"})
+            error = (await client.last(1))["error"]
+            assert error["type"] == "ModelNotFoundError"
+            assert error["facts"] == {"model": "none"}
+            assert (await client.last(2))["error"]["type"] == "NoModelError"
+            info = await client.ask({"cmd": "info", "id": 3})
+            assert (info["model"], info["is_loading"]) == (None, False)
+            assert (await client.ask({"cmd": "load", "id": 4, "path": "some"}))["ok"]
+            assert (await client.ask({"cmd": "generate", "id": 5, "prompt": "x"}))["done"]
+
+        run(scenario, make_engine)
+
+    def test_requests_before_it_end_first_and_the_old_model_is_gone(self) -> None:
+        engines: list[weakref.ref[FakeEngine]] = []
+        alive_at_load: list[int] = []
+
+        def make_engine(command: LoadCommand) -> Any:
+            gc.collect()
+            alive_at_load.append(sum(engine() is not None for engine in engines))
+            engine = FakeEngine(*TOKENS, is_endless=command.path == "endless")
+            engines.append(weakref.ref(engine))
+            return engine
+
+        async def scenario(client: Client) -> None:
+            client.send(
+                {"cmd": "load", "id": 1, "path": "endless"},
+                {"cmd": "generate", "id": 2, "prompt": "x"},
+                {"cmd": "load", "id": 3},
+                {"cmd": "generate", "id": 4, "prompt": "x"},
+            )
+            await client.last(1)
+            await asyncio.sleep(0.05)
+            assert not any(reply["id"] in (3, 4) for reply in client.replies)
+            assert (await client.ask({"cmd": "info", "id": 5}))["is_loading"]
+            client.send({"cmd": "cancel", "id": 2})
+            await client.last(4)
+            order = [
+                reply["id"] for reply in client.replies if "done" in reply or "model_type" in reply
+            ]
+            assert order == [1, 2, 3, 4]
+
+        run(scenario, make_engine)
+        assert alive_at_load == [0, 0]
+
+    def test_the_old_engine_is_closed(self) -> None:
+        engines: list[FakeEngine] = []
+
+        def make_engine(command: LoadCommand) -> Any:
+            assert all(engine.is_closed for engine in engines)
+            engines.append(FakeEngine())
+            return engines[-1]
+
+        async def scenario(client: Client) -> None:
+            for id in range(3):
+                assert (await client.ask({"cmd": "load", "id": id}))["ok"]
+            assert [engine.is_closed for engine in engines] == [True, True, False]
+
+        run(scenario, make_engine)
+        assert engines[-1].is_closed
+
+
+class TestEnd:
+    """``quit``, and the end of the input."""
+
+    def test_quit_cancels_and_is_the_last_to_be_answered(self) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": 1, "prompt": "x"})
+            client.send({"cmd": "quit", "id": 2}, {"cmd": "info", "id": 3}, b"garbage")
+            await client.until(lambda reply: reply["id"] == 2)
+            await asyncio.sleep(0)
+            assert client.has_quit
+
+        client = run(scenario, fake(*TOKENS, is_endless=True))
+        assert client.of(1)[-1]["result"]["finish_reason"] == "cancelled"
+        assert client.replies[-1] == {"id": 2, "ok": True}
+        assert client.of(3) == []
+
+    def test_quit_can_wait(self) -> None:
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": 1, "prompt": "x"})
+            client.send({"cmd": "quit", "id": 2, "wait": True})
+            await client.last(2)
+
+        client = run(scenario, fake(*TOKENS))
+        assert [reply["id"] for reply in client.replies] == [0, 1, 1, 1, 2]
+        assert client.of(1)[-1]["result"]["finish_reason"] == "stop"
+
+    def test_what_does_not_end_in_time_is_given_up(self) -> None:
+        may_end = threading.Event()
+
+        def make_engine(command: LoadCommand) -> Any:
+            may_end.wait(10)
+            return FakeEngine()
+
+        async def scenario(client: Client) -> None:
+            client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": 1, "prompt": "x"})
+            await asyncio.sleep(0.01)
+            began = time.monotonic()
+            assert not await client.session.close()
+            assert time.monotonic() - began < 5
+            may_end.set()
+
+        client = run(scenario, make_engine, grace=0.1)
+        kinds = [(reply["id"], reply["error"]["type"]) for reply in client.replies]
+        assert kinds == [(0, "EngineClosedError"), (1, "EngineClosedError")]

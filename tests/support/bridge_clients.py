@@ -1,0 +1,229 @@
+"""Clients of the bridge: one in the same process, one of a subprocess; and an engine that is none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jsonschema
+from jsonschema.protocols import Validator
+
+from proxy_engine.bridge.commands import LoadCommand
+from proxy_engine.bridge.errors import ProtocolError
+from proxy_engine.bridge.protocol_schema import protocol_schema
+from proxy_engine.bridge.session import Session
+from proxy_engine.events import Event, Finished, TokenGenerated
+from proxy_engine.results import GenerationResult, Usage
+
+__all__ = ["BridgeProcess", "Client", "FakeEngine", "validator"]
+
+_SECONDS = 60.0
+
+
+def validator(kind: str) -> Validator:
+    """A validator for ``"Command"``, ``"Reply"``, or a single message."""
+    schema = protocol_schema()
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
+
+
+_REPLY = validator("Reply")
+
+
+def is_last(reply: dict[str, Any]) -> bool:
+    """Whether a reply is the last one to its command."""
+    return bool({"ok", "done", "error"} & set(reply))
+
+
+class Client:
+    """Speaks to a session on the same event loop; every reply has to match its schema."""
+
+    def __init__(
+        self, make_engine: Callable[[LoadCommand], Any], *, grace: float = 10, **options: Any
+    ) -> None:
+        self.replies: list[dict[str, Any]] = []
+        self.has_quit = False
+        self._more = asyncio.Event()
+        self.session = Session(self._take, make_engine, self._quit, grace=grace, **options)
+
+    def send(self, *commands: dict[str, Any] | bytes | ProtocolError) -> None:
+        """Hand over lines."""
+        for command in commands:
+            line = json.dumps(command).encode() if isinstance(command, dict) else command
+            self.session.receive(line)
+
+    async def ask(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Send a command, and wait for its last reply."""
+        self.send(command)
+        return await self.last(command.get("id"))
+
+    async def last(self, id: Any) -> dict[str, Any]:
+        """Wait for the last reply to the only command with this id."""
+        return await self.until(lambda reply: reply["id"] == id and is_last(reply))
+
+    async def until(self, suits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait for a reply."""
+        while True:
+            for reply in self.replies:
+                if suits(reply):
+                    return reply
+            self._more.clear()
+            await asyncio.wait_for(self._more.wait(), _SECONDS)
+
+    def of(self, id: Any) -> list[dict[str, Any]]:
+        """The replies to the commands with this id, in order."""
+        return [reply for reply in self.replies if reply["id"] == id]
+
+    def _take(self, line: bytes) -> None:
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        assert line.isascii()
+        reply = json.loads(line)
+        _REPLY.validate(reply)
+        self.replies.append(reply)
+        self._more.set()
+
+    def _quit(self) -> None:
+        self.has_quit = True
+        self._more.set()
+
+
+class _FakeStream:
+    def __init__(self, events: Iterable[Event], *, is_endless: bool) -> None:
+        self._events = list(events)
+        self._is_endless = is_endless
+        self._told: list[int] = []
+        self._cancelled = asyncio.Event()
+
+    def __aiter__(self) -> _FakeStream:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._events:
+            event = self._events.pop(0)
+            if isinstance(event, TokenGenerated):
+                self._told.append(event.token_id)
+            return event
+        if self._is_endless:
+            await self._cancelled.wait()
+        return Finished(result=_result(self._told, is_cancelled=self._cancelled.is_set()))
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    async def __aenter__(self) -> _FakeStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._cancelled.set()
+
+
+def _result(token_ids: list[int], *, is_cancelled: bool) -> GenerationResult[None]:
+    return GenerationResult(
+        text="",
+        parsed=None,
+        finish_reason="cancelled" if is_cancelled else "stop",
+        usage=Usage(1, len(token_ids), 0.0, 0.0),
+        token_ids=tuple(token_ids),
+        model="fake",
+    )
+
+
+class FakeEngine:
+    """Tells scripted events; with ``is_endless`` it then waits to be cancelled."""
+
+    model_name, model_type, context_length = "fake", "none", None
+
+    def __init__(self, *events: Event, is_endless: bool = False) -> None:
+        self.vocabulary = type("Vocabulary", (), {"size": 7})
+        self.asked: list[tuple[Any, dict[str, Any]]] = []
+        self.is_closed = False
+        self._events = events
+        self._is_endless = is_endless
+
+    async def astream(self, prompt: Any, **asked: Any) -> _FakeStream:
+        self.asked.append((prompt, asked))
+        return _FakeStream(self._events, is_endless=self._is_endless)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class BridgeProcess:
+    """``python -m proxy_engine bridge``, or another ``program`` that does the same."""
+
+    def __init__(self, *arguments: str, program: str | None = None) -> None:
+        command = [*(["-c", program] if program else ["-m", "proxy_engine", "bridge"]), *arguments]
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end
+        self.process = subprocess.Popen(
+            [sys.executable, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            # A shell's background jobs ignore the signal, and so would what they start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        # Whatever hangs ends the test, with what was said until then.
+        self._timer = threading.Timer(_SECONDS, self.process.kill)
+        self._timer.start()
+
+    def send(self, *commands: dict[str, Any] | bytes) -> None:
+        """Write lines."""
+        assert self.process.stdin
+        for command in commands:
+            line = json.dumps(command).encode() if isinstance(command, dict) else command
+            self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        """The next line, which has to match its schema."""
+        assert self.process.stdout
+        reply: dict[str, Any] = json.loads(self.process.stdout.readline())
+        _REPLY.validate(reply)
+        return reply
+
+    def last(self, id: Any) -> dict[str, Any]:
+        """The next last reply to a command with this id; those before it are dropped."""
+        while True:
+            reply = self.receive()
+            if reply["id"] == id and is_last(reply):
+                return reply
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        os.kill(self.process.pid, number)
+
+    def end(self) -> tuple[int, list[dict[str, Any]], str]:
+        """Close the input, and wait; returns the status, what else was said, and what was logged."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.close()
+        out = b"" if self.process.stdout.closed else self.process.stdout.read()
+        self.process.wait()
+        self._timer.cancel()
+        replies = [json.loads(line) for line in out.splitlines()]
+        for reply in replies:
+            _REPLY.validate(reply)
+        self._log.seek(0)
+        return self.process.returncode, replies, self._log.read().decode()
+
+    def __enter__(self) -> BridgeProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self._log):
+            # Closing flushes, and nobody may read any more.
+            with contextlib.suppress(OSError):
+                if pipe:
+                    pipe.close()
