@@ -96,8 +96,7 @@ class InferenceEngine(Closing, BatchEngine):
     @property
     def model_type(self) -> str:
         """The model's architecture, as its configuration names it."""
-        model = self._loaded.model
-        return str(getattr(model, "model_type", type(model).__module__.rpartition(".")[2]))
+        return self._core.loaded.model_type
 
     @property
     def tokenizer(self) -> TokenizerWrapper:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import EngineClosedError
+from ..worker import Worker
 from .commands import (
     CancelCommand,
     ChatCommand,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["MakeEngine", "Session"]
 
 MakeEngine: TypeAlias = "Callable[[LoadCommand], InferenceEngine]"
-"""Loads a model; called on a thread of its own."""
+"""Loads a model; called on another thread."""
 
 _MOST_REQUESTS = 4096
 
@@ -79,6 +80,8 @@ class Session:
         self._requests: dict[RequestId, _Request] = {}
         # What is under way, and whom it answers.
         self._tasks: dict[asyncio.Task[None], RequestId] = {}
+        # MLX does not bear that a thread which has imported it ends; a worker's never does.
+        self._loader = Worker()
         self._engine: asyncio.Task[InferenceEngine] | None = None
         self._quitting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[bool] | None = None
@@ -123,6 +126,7 @@ class Session:
                 task.cancel()
                 self._reply(error_reply(id, EngineClosedError("the bridge has ended")))
             return False
+        self._loader.close()
         if (engine := self._ready_engine()) is not None:
             closing = asyncio.ensure_future(asyncio.to_thread(engine.close))
             await asyncio.wait([closing], timeout=self._grace)
@@ -170,7 +174,7 @@ class Session:
         del previous
         before.clear()
         gc.collect()
-        return await asyncio.to_thread(self._make_engine, command)
+        return await asyncio.wrap_future(self._loader.submit(lambda: self._make_engine(command)))
 
     def _generate(self, command: GenerateCommand | ChatCommand) -> None:
         loading = self._engine

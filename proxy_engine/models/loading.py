@@ -46,6 +46,12 @@ class LoadedModel:
     logits_width: int
     directory: Path | None = None
 
+    @property
+    def model_type(self) -> str:
+        """The architecture, as the configuration names it, or as mlx-lm's module is called."""
+        module = type(self.model).__module__
+        return str(getattr(self.model, "model_type", module.rpartition(".")[2]))
+
     @classmethod
     def of(
         cls,
