@@ -125,6 +125,8 @@ class LoadCommand(_Command):
     """A directory or a hub id; the embedded model where it is missing."""
     tool_format: str | None = None
     """The family in whose way the model writes tool calls, where its tokenizer does not tell."""
+    batch_size: int | None = None
+    """The most generations that run together."""
 
 
 class GenerationCommand(_Command, SamplingFields):

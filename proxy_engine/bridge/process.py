@@ -79,5 +79,7 @@ async def _serve(source: int, target: int, longest_line: int) -> int:
 
 
 def _load(command: LoadCommand) -> InferenceEngine:
+    given = command.given()
+    options = {name: given[name] for name in ("tool_format", "batch_size") if name in given}
     # Imported by this, in its own time, while input is read.
-    return proxy_engine.InferenceEngine(command.path, tool_format=command.tool_format)
+    return proxy_engine.InferenceEngine(command.path, **options)

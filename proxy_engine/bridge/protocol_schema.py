@@ -13,11 +13,18 @@ from .replies import PROTOCOL, REPLIES
 __all__ = ["protocol_schema", "protocol_schema_text"]
 
 
-class _Untitled(GenerateJsonSchema):
-    """Titles would only say the names of the fields once more."""
+class _Exact(GenerateJsonSchema):
+    """Without titles, which would only say the names of the fields once more."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def dict_schema(self, schema: Any) -> dict[str, Any]:
+        """What is no name of an entry is refused."""
+        generated = super().dict_schema(schema)
+        if "patternProperties" in generated:
+            generated["additionalProperties"] = False
+        return generated
 
 
 def protocol_schema() -> dict[str, Any]:
@@ -30,7 +37,7 @@ def protocol_schema() -> dict[str, Any]:
         *((model, "validation") for model in commands),
         *((model, "serialization") for model in REPLIES),
     ]
-    _, generated = models_json_schema(modes, schema_generator=_Untitled)
+    _, generated = models_json_schema(modes, schema_generator=_Exact)
     definitions = generated["$defs"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -67,6 +67,10 @@ class _Reply(_Message):
     """That of the command it answers; `null` where it had none, or none that could be read."""
 
 
+class _OkReply(_Reply):
+    ok: Literal[True] = True
+
+
 class ModelFacts(_Message):
     """A model that is ready."""
 
@@ -80,16 +84,13 @@ class ModelFacts(_Message):
     """Tokens of prompt and answer together; `null` where the model sets no limit."""
 
 
-class LoadedReply(_Reply, ModelFacts):
+class LoadedReply(ModelFacts, _OkReply):
     """The model that was asked for is ready."""
 
-    ok: Literal[True] = True
 
-
-class InfoReply(_Reply):
+class InfoReply(_OkReply):
     """How things stand."""
 
-    ok: Literal[True] = True
     protocol: int = PROTOCOL
     """The version of this protocol."""
     is_loading: bool
@@ -100,18 +101,15 @@ class InfoReply(_Reply):
     """The requests that run or wait, the oldest first."""
 
 
-class CancelledReply(_Reply):
+class CancelledReply(_OkReply):
     """The requests will end at their next token; each still gets its own last reply."""
 
-    ok: Literal[True] = True
     cancelled: list[RequestId]
     """Those that were meant and not ended yet; it is no error if there are none."""
 
 
-class QuitReply(_Reply):
+class QuitReply(_OkReply):
     """The bridge ends; nothing comes after it."""
-
-    ok: Literal[True] = True
 
 
 class LogprobFacts(_Message):

@@ -168,12 +168,12 @@ class Session:
             await asyncio.wait(before)
         if self._closing is not None:
             raise EngineClosedError("the bridge has ended")
+        before.clear()
         if previous is not None and previous.exception() is None:
             await asyncio.to_thread(previous.result().close)
-        # Two models may not fit into memory: the old one goes first.
-        del previous
-        before.clear()
-        gc.collect()
+            # Two models may not fit into memory: the old one goes first.
+            del previous
+            gc.collect()
         return await asyncio.wrap_future(self._loader.submit(lambda: self._make_engine(command)))
 
     def _generate(self, command: GenerateCommand | ChatCommand) -> None:

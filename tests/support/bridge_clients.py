@@ -24,7 +24,7 @@ from proxy_engine.bridge.session import Session
 from proxy_engine.events import Event, Finished, TokenGenerated
 from proxy_engine.results import GenerationResult, Usage
 
-__all__ = ["BridgeProcess", "Client", "FakeEngine", "validator"]
+__all__ = ["BridgeProcess", "Client", "FakeEngine", "is_last", "validator"]
 
 _SECONDS = 60.0
 

@@ -25,7 +25,7 @@ from proxy_engine.cli.main import main
 process._SECONDS_TO_END = {seconds}
 token = TokenGenerated(segment="text", token_id=4, text="a")
 
-def make_engine(path, tool_format):
+def make_engine(path):
     {make_engine}
 
 proxy_engine.InferenceEngine = make_engine

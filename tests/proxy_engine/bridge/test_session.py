@@ -13,7 +13,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from bridge_clients import Client, FakeEngine
+from bridge_clients import Client, FakeEngine, is_last
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import (
@@ -192,8 +194,6 @@ def test_every_token_of_a_model_is_told(tiny: MakeEngine) -> None:
         request = {"cmd": "generate", "prompt": "x", "response_format": PERSON, "logprobs": 2}
         done = await client.ask({**request, "id": 1})
         told = client.of(1)[:-1]
-        if not told:
-            pytest.skip("streams tell of no tokens yet")
         assert [reply["token_id"] for reply in told] == done["result"]["token_ids"]
         assert [reply["logprobs"] for reply in told] == done["result"]["logprobs"]
         assert "structured" in {reply["state"] for reply in told}
@@ -530,3 +530,36 @@ class TestEnd:
         client = run(scenario, make_engine, grace=0.1)
         kinds = [(reply["id"], reply["error"]["type"]) for reply in client.replies]
         assert kinds == [(0, "EngineClosedError"), (1, "EngineClosedError")]
+
+
+COMMANDS = st.fixed_dictionaries(
+    {"cmd": st.sampled_from(["load", "generate", "chat", "cancel", "info", "lod"])},
+    optional={
+        "id": st.sampled_from([1, 2, "a", None, True]),
+        "prompt": st.just("x"),
+        "messages": st.just([{"role": "user", "content": "x"}]),
+        "target": st.sampled_from([1, "a"]),
+        "path": st.sampled_from(["some", "none"]),
+        "top_k": st.sampled_from([3, "3", None]),
+    },
+)
+LINES = COMMANDS | st.binary(max_size=4).filter(lambda line: b"\n" not in line)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(LINES, max_size=12))
+def test_every_line_gets_one_last_reply(lines: list[dict[str, Any] | bytes]) -> None:
+    def make_engine(command: LoadCommand) -> Any:
+        if command.path == "none":
+            raise ModelNotFoundError("no such model", model="none")
+        return FakeEngine(*TOKENS, is_endless=command.path == "some")
+
+    async def scenario(client: Client) -> None:
+        for line in lines:
+            client.send(line)
+            await asyncio.sleep(0)
+
+    # Closing cancels what runs.
+    client = run(scenario, make_engine)
+    asked = [line for line in lines if isinstance(line, dict) or line.strip()]
+    assert len([reply for reply in client.replies if is_last(reply)]) == len(asked)
