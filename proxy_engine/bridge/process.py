@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import proxy_engine
 
@@ -29,17 +30,17 @@ _TERMINATED = 143
 _SECONDS_TO_END = 5.0
 
 
-def serve(source: int, target: int, *, longest_line: int) -> int:
+def serve(source: int, target: int, *, longest_line: int) -> NoReturn:
     """Read commands from the file descriptor ``source``, and write replies to ``target``.
 
-    Returns the exit status, when the client has quit, ``source`` has ended, nobody reads
-    ``target`` any more, or a signal asks for the end. Where something does not end in time, the
-    process ends here.
+    Ends the process when the client has quit, ``source`` has ended, nobody reads ``target`` any
+    more, or a signal asks for the end.
     """
-    return asyncio.run(_serve(source, target, longest_line))
+    asyncio.run(_serve(source, target, longest_line))
+    raise AssertionError("the process has ended")
 
 
-async def _serve(source: int, target: int, longest_line: int) -> int:
+async def _serve(source: int, target: int, longest_line: int) -> NoReturn:
     loop = asyncio.get_running_loop()
     ending: asyncio.Future[int] = loop.create_future()
 
@@ -70,12 +71,16 @@ async def _serve(source: int, target: int, longest_line: int) -> int:
         loop.add_signal_handler(number, end, status)
     threading.Thread(target=read, name="bridge-input", daemon=True).start()
     status = await ending
-    is_ended = await session.close()
-    is_written = await asyncio.to_thread(writer.close, _SECONDS_TO_END)
-    if not (is_ended and is_written):
-        # A model that is being loaded cannot be interrupted, and would be waited for.
-        os._exit(status)
-    return status
+    await session.close()
+    # On no thread of a pool, whose threads may all be at what does not end.
+    writer.close(_SECONDS_TO_END)
+    for stream in (sys.stdout, sys.stderr):
+        # One that was closed from the beginning is `None`.
+        with contextlib.suppress(OSError, AttributeError):
+            stream.flush()
+    # Python would wait for a model that is being loaded, and MLX may abort a process that ends at
+    # the same moment as a thread which has used it.
+    os._exit(status)
 
 
 def _load(command: LoadCommand) -> InferenceEngine:

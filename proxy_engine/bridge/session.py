@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import EngineClosedError
-from ..worker import Worker
 from .commands import (
     CancelCommand,
     ChatCommand,
@@ -80,8 +79,6 @@ class Session:
         self._requests: dict[RequestId, _Request] = {}
         # What is under way, and whom it answers.
         self._tasks: dict[asyncio.Task[None], RequestId] = {}
-        # MLX does not bear that a thread which has imported it ends; a worker's never does.
-        self._loader = Worker()
         self._engine: asyncio.Task[InferenceEngine] | None = None
         self._quitting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[bool] | None = None
@@ -126,7 +123,6 @@ class Session:
                 task.cancel()
                 self._reply(error_reply(id, EngineClosedError("the bridge has ended")))
             return False
-        self._loader.close()
         if (engine := self._ready_engine()) is not None:
             closing = asyncio.ensure_future(asyncio.to_thread(engine.close))
             await asyncio.wait([closing], timeout=self._grace)
@@ -174,7 +170,7 @@ class Session:
             # Two models may not fit into memory: the old one goes first.
             del previous
             gc.collect()
-        return await asyncio.wrap_future(self._loader.submit(lambda: self._make_engine(command)))
+        return await asyncio.to_thread(self._make_engine, command)
 
     def _generate(self, command: GenerateCommand | ChatCommand) -> None:
         loading = self._engine
