@@ -1,4 +1,8 @@
-"""Fixtures for all packages: a language model small enough to be made in a test."""
+"""Fixtures for all packages: a language model small enough to be made in a test.
+
+And how properties are tried: the same examples every time, or ever new ones by environment.
+``HYPOTHESIS_PROFILE=fuzz`` draws new examples in every run, of schemas twenty times as many.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
+from hypothesis import HealthCheck, settings
 from mlx.utils import tree_flatten
 from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -16,6 +21,14 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from proxy_engine import InferenceEngine
+
+_SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW
+)
+settings.register_profile("fuzz", deadline=None, suppress_health_check=_SLOW, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 CHAT_TEMPLATE = (
     "{% for m in messages %}{{ '<|start|>' + m['role'] + '\n' + m['content'] }}"
