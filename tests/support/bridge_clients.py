@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ __all__ = ["BridgeProcess", "Client", "FakeEngine", "is_last", "validator"]
 _SECONDS = 60.0
 
 
+@functools.cache
 def validator(kind: str) -> Validator:
     """A validator for ``"Command"``, ``"Reply"``, or a single message."""
     schema = protocol_schema()
