@@ -119,11 +119,12 @@ class Row:
                 chosen, masked = sampler(leaned, self.tokens), logits
             else:
                 placed = self._masks.on_device(allowed)
-                if placed.ids is not None and not wants_all:
-                    return Choice(sampler(leaned, self.tokens, placed.ids).reshape(1))
-                masked = apply_mask(logits, placed.mask)
-                leaned = apply_mask(leaned, placed.mask) if lean else masked
-                chosen = sampler(leaned, self.tokens)
+                if placed.ids is None:
+                    chosen = sampler(apply_mask(leaned, placed.mask), self.tokens)
+                else:
+                    # With probabilities, too: by another way the same seed would choose others.
+                    chosen = sampler(leaned, self.tokens, placed.ids)
+                masked = apply_mask(logits, placed.mask) if wants_all else logits
             chosen = chosen.reshape(1)
             if self._options.logprobs is None:
                 return Choice(chosen)

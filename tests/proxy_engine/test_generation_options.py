@@ -260,3 +260,12 @@ def test_a_prompt_whose_answer_is_forced_is_saved(
             tmp_path / "a.safetensors", "hello", response_format={"const": 1}
         )
         assert saved == engine.generate("hello").usage.prompt_tokens
+
+
+def test_asking_for_logprobs_changes_no_choice(engine: InferenceEngine) -> None:
+    schema = {"type": "array", "items": {"enum": ["red", "green", 12]}, "maxItems": 6}
+    for seed in range(6):
+        options: Any = {"temperature": 2.0, "seed": seed, "forced_tokens": False, "max_tokens": 60}
+        plain = engine.generate("x", response_format=schema, **options)
+        told = engine.generate("x", response_format=schema, logprobs=1, **options)
+        assert told.token_ids == plain.token_ids
