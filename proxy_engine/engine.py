@@ -232,12 +232,13 @@ class InferenceEngine(Closing, BatchEngine):
         **options: Unpack[OptionOverrides],
     ) -> GenerationResult[Any]:
         """``generate``, without blocking the event loop. A cancelled task cancels the request."""
-        # Compiling a large schema takes a while, too.
-        begun = await asyncio.to_thread(
-            self._begin, prompt, response_format, tools, tool_choice, options
+        # Compiling a large schema takes a while, too. It is not queued there: a task that is
+        # cancelled meanwhile would not hear of it.
+        request = await asyncio.to_thread(
+            self._core.preparation.request, prompt, response_format, tools, tool_choice, options
         )
-        with cancelling(begun.cancelled):
-            return await asyncio.wrap_future(begun.future)
+        with cancelling(request.cancelled):
+            return await asyncio.wrap_future(self._core.scheduler.submit(request, ignore))
 
     @overload
     async def astream(
@@ -385,7 +386,7 @@ class InferenceEngine(Closing, BatchEngine):
         )
 
     def close(self) -> None:
-        """Stop the running request, refuse all others, and free the thread. Idempotent."""
+        """Stop the running requests, refuse all others, and free the thread. Idempotent."""
         self._finalizer()
 
     def _begin(

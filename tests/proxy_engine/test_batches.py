@@ -24,6 +24,8 @@ from proxy_engine import (
     PromptError,
 )
 from proxy_engine.generation import Batch
+from proxy_engine.preparation import Preparation
+from proxy_engine.request import Request
 
 PERSON = {
     "type": "object",
@@ -351,3 +353,30 @@ def test_requests_that_cannot_be_asked_for_cancel_the_others(engine: InferenceEn
     assert caught.traceback
     assert all(begun.cancelled.is_set() for begun in stream._begun.values())
     assert list(stream) == []
+
+
+def test_a_task_that_is_cancelled_while_it_is_prepared(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preparation = engine._core.preparation
+    made: list[Request] = []
+    go_on = threading.Event()
+
+    def slow(*arguments: Any) -> Request:
+        go_on.wait(10)
+        made.append(Preparation.request(preparation, *arguments))
+        return made[0]
+
+    monkeypatch.setattr(preparation, "request", slow)
+
+    async def main() -> None:
+        task = asyncio.create_task(engine("x", min_tokens=450, max_tokens=450))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+
+    asyncio.run(main())
+    assert made
+    assert engine.running_requests == engine.queued_requests == 0
