@@ -1,8 +1,8 @@
 """One thread that owns the model.
 
 MLX's streams belong to threads: what one thread has described, no other can evaluate. A single
-thread that runs every request, in the order they came, is therefore both the queue and the lock,
-and a caller that is interrupted leaves nothing half done.
+thread that does all of a model's work, call by call, is therefore a lock as well, and a caller that
+is interrupted leaves nothing half done.
 
 Threads are not ended but lent again: MLX may abort the process when a thread that has used it
 ends at the same moment as the interpreter.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -50,10 +51,12 @@ class Worker:
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Queue ``call``. Raises ``EngineClosedError`` after ``close``."""
         future: Future[T] = Future()
+        job = partial(self._run, future, call)
+        # Nothing is made under the lock: the collector might close this worker meanwhile.
         with self._lock:
             if self.is_closing:
                 raise EngineClosedError("the engine is closed")
-            self._thread.jobs.put(lambda: self._run(future, call))
+            self._thread.jobs.put(job)
         return future
 
     def close(self) -> None:
