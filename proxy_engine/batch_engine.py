@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, Unpack, overload
 
 from .batches import AsyncBatchStream, BatchRequest, BatchStream, Begun
-from .errors import BatchError
+from .errors import BatchError, PromptError
 from .options import OptionOverrides
 from .prompts import Prompt
 from .results import GenerationResult
@@ -105,8 +105,15 @@ class BatchEngine(ABC):
         """``generate_batch``, item by item: any number of requests, asked for as they are needed.
 
         Items come in the order of the requests, or as they are finished; what is wrong with one
-        is told in its item. A closed or forgotten stream cancels what runs.
+        is told in its item. Some ``4 * batch_size`` are asked for before the first item comes out.
+        A closed or forgotten stream cancels what runs.
+
+        Raises ``PromptError`` for a string, which would be a prompt a character.
         """
+        if isinstance(requests, str):
+            raise PromptError(
+                "requests are several prompts, and a string is one", hint="Put it into a list."
+            )
         begin = self._begin
         shared_tools = None if tools is None else list(tools)
 

@@ -22,7 +22,7 @@ class Request:
     may be called. ``watches``: events tell of tokens, and of structured values while they are
     written. ``boundaries`` are lengths of the prompt up to which others may be the same. Setting
     ``cancelled`` makes a running request stop at its next token. ``made`` is when the request was
-    made, by the clock of ``time.perf_counter``.
+    made, or rather queued, by the clock of ``time.perf_counter``.
     """
 
     prompt_ids: list[int]

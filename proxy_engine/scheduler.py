@@ -8,6 +8,7 @@ lets every row write, so that a long prompt does not keep the others waiting.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -88,6 +89,8 @@ class Scheduler:
                 "what a request runs itself cannot ask the same engine",
                 hint="Validators run on its thread; take another engine, or ask afterwards.",
             )
+        # A stream that is made queues nothing until somebody reads it.
+        request.made = time.perf_counter()
         job = _Job(request, emit, Future())
         with self._lock:
             if self._worker.is_closing:

@@ -380,3 +380,8 @@ def test_a_task_that_is_cancelled_while_it_is_prepared(
     asyncio.run(main())
     assert made
     assert engine.running_requests == engine.queued_requests == 0
+
+
+def test_a_string_is_one_prompt(engine: InferenceEngine) -> None:
+    with pytest.raises(PromptError, match="list"):
+        engine.generate_batch("prompt")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -269,3 +270,11 @@ def test_asking_for_logprobs_changes_no_choice(engine: InferenceEngine) -> None:
         plain = engine.generate("x", response_format=schema, **options)
         told = engine.generate("x", response_format=schema, logprobs=1, **options)
         assert told.token_ids == plain.token_ids
+
+
+def test_a_stream_that_waits_for_its_reader_is_not_late(engine: InferenceEngine) -> None:
+    stream = engine.stream("x", max_seconds=0.5, min_tokens=8, max_tokens=8)
+    time.sleep(0.6)
+    result = stream.result()
+    assert result.usage.completion_tokens == 8
+    assert result.usage.queue_seconds < 0.5
