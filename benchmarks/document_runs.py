@@ -79,7 +79,7 @@ def overhead(
     runs, _ = write_documents(subject, documents, GREEDY, repeats)
     others = [name for name in subject.stacks if name != "mlx-lm"]
     for stack in others:
-        for kind in ("structure", "text"):
+        for kind in dict.fromkeys(document.kind for document in documents):
             for time in PASSES:
                 added, model = _added(runs, stack, kind, time)
                 if added:

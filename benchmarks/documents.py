@@ -17,13 +17,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
 __all__ = [
     "CHARACTERS",
     "EACH",
+    "PASSAGE",
+    "STRING",
     "STRUCTURE_HEAVY",
     "TEXT_HEAVY",
     "Document",
     "choose",
+    "free_string",
+    "passage",
     "text_share",
 ]
 
@@ -32,12 +38,25 @@ CHARACTERS = range(150, 601)
 TEXT_HEAVY = 0.6
 STRUCTURE_HEAVY = 0.25
 
+PASSAGE = (
+    "The ferry left the harbour a little after six, while the lamps along the quay were still lit. "
+    "Nobody on deck spoke much. A woman in a green coat counted the crates again, wrote a number "
+    "in her notebook, and crossed it out; two boys leaned over the rail to watch the water turn "
+    "from black to grey. Behind the breakwater the wind was stronger than anyone had expected, and "
+    "the captain, who had promised his brother to be back by noon, took the longer way around the "
+    "island, past the old lighthouse and the fields of kelp. "
+)
+"""Text as a novel has it."""
+
+STRING = "free string"
+"""A third kind, of no schema of MaskBench."""
+
 _KINDS = ("structure", "text")
 
 
 @dataclass(frozen=True)
 class Document:
-    """A schema and a text that it allows. ``kind`` is ``"structure"`` or ``"text"``."""
+    """A schema and a text that it allows. ``kind``: ``"structure"``, ``"text"``, ``STRING``."""
 
     name: str
     kind: str
@@ -53,6 +72,20 @@ def choose(data: Path, admits: Callable[[Document], bool], *, each: int = EACH) 
         found = (d for d in candidates if d.kind == kind and admits(d))
         chosen += [document for document, _ in zip(found, range(each), strict=False)]
     return chosen
+
+
+def passage(tokenizer: TokenizerWrapper, tokens: int) -> str:
+    """Return a text of about so many tokens."""
+    text = PASSAGE * (tokens // 20 + 1)
+    ids = tokenizer.encode(text, add_special_tokens=False)[:tokens]
+    return str(tokenizer.decode(ids)).strip()
+
+
+def free_string(tokenizer: TokenizerWrapper, tokens: int) -> Document:
+    """Return the document that is any string, of about so many tokens."""
+    return Document(
+        "any string", STRING, {"type": "string"}, json.dumps(passage(tokenizer, tokens))
+    )
 
 
 def text_share(value: Any) -> float:

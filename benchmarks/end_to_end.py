@@ -2,17 +2,15 @@
 
 See ``README.md`` beside this file. Code in reading order: ``stacks`` (one adapter each),
 ``scripted_model`` (so that all write the same), ``documents`` (what is written), ``subject`` (a
-model and its stacks), ``end_to_end_measures`` and ``document_runs`` (the figures),
-``end_to_end_tables`` (what is printed).
+model and its stacks), ``end_to_end_measures`` and ``document_runs`` (the figures), ``overlap`` and
+``overlap_measure`` (one request, step by step), ``end_to_end_tables`` (what is printed).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import gc
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
@@ -22,7 +20,7 @@ from typing import Any
 import mlx.core as mx
 from arguments import environment, named_tokenizer, positive
 from document_runs import extraction, overhead
-from documents import EACH, Document, choose
+from documents import EACH, Document, choose, free_string
 from end_to_end_measures import (
     SkippedError,
     batch,
@@ -32,10 +30,10 @@ from end_to_end_measures import (
     shared_prefix,
 )
 from end_to_end_tables import render
+from overlap_measure import hidden, trace
 from random_models import size
 from records import write_record
 from stacks import GREEDY, SEEDED, STACKS, Sampling
-from stacks.ours import OurStack
 from subject import Subject, embedded_subject, random_subject
 
 from proxy_engine.models.dense import has_fast_blas
@@ -43,6 +41,8 @@ from proxy_engine.models.dense import has_fast_blas
 __all__ = ["FIGURES", "main"]
 
 FIGURES = ("strings", "extraction", "first", "prefix", "batch", "whole", "overhead")
+
+_STRING_TOKENS = 64
 
 _SAMPLINGS = {sampling.name: sampling for sampling in (GREEDY, SEEDED)}
 
@@ -90,7 +90,9 @@ def _measure(
     if not options.sizes:
         _measure_whole(run, subject, documents, options)
     if options.trace:
-        run.trace(subject, documents[0], options.trace)
+        # Where most tokens are chosen under masks of their own.
+        texts = [document for document in documents if document.kind == "text"]
+        run.trace(subject, (texts or documents)[0], options)
 
 
 def _measures(
@@ -124,13 +126,17 @@ def _measure_size(
     *,
     is_first: bool,
 ) -> None:
-    """Measure a model with the first document of each kind that its tokenizer can spell."""
+    """Measure a model with the first document of each kind that its tokenizer can spell.
+
+    And with a string.
+    """
     run.report["models"].append(subject.facts())
     spelled = [document for document in documents if subject.can_write(document)]
     if is_first:
         _measure_whole(run, subject, spelled, options)
     if "overhead" in options.figures:
         firsts = list({document.kind: document for document in reversed(spelled)}.values())
+        firsts.append(free_string(subject.tokenizer, _STRING_TOKENS))
         run.add(
             subject,
             "overhead",
@@ -206,29 +212,13 @@ class _Run:
         if self._file:
             write_record(self._file, self.report)
 
-    def trace(self, subject: Subject, document: Document, file: Path) -> None:
-        """Write what the engine tells of the times within one request, as far as it does."""
-        ours = subject.stacks["ours"]
-        request, script = subject.about(document)
-        subject.model.follow(script, len(request.prompt_ids))
-        result = ours.generate(request) if isinstance(ours, OurStack) else None
-        subject.model.follow(None)
-        usage = getattr(result, "usage", None)
-        if not hasattr(usage, "mask_seconds"):
-            reason = "the engine does not tell of the times within a request yet"
-            skipped = {"model": subject.name, "figure": "trace", "reason": reason}
-            self.report["skipped"].append(skipped)
-            return
-        # Where masks and forward passes overlap, they are less than the sum of both.
-        times = {"model": subject.name, "document": document.name, "usage": usage}
-        times["steps"] = getattr(result, "trace", None)
-        file.write_text(json.dumps(times, default=_as_value, indent=1), encoding="utf-8")
-
-
-def _as_value(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return str(value)
+    def trace(self, subject: Subject, document: Document, options: argparse.Namespace) -> None:
+        """Write what was done when within one request, and what of a slower mask is hidden."""
+        print(f"{subject.name}: trace", file=sys.stderr, flush=True)
+        traced = trace(subject, document)
+        delay = hidden(subject, tokens=options.tokens // 2, repeats=options.repeats)
+        record = {"environment": self.report["environment"], **traced, "slower_masks": delay}
+        write_record(options.trace, record)
 
 
 def _subject(name: str, options: argparse.Namespace) -> Subject:
@@ -298,7 +288,7 @@ def _sizes(text: str) -> list[str]:
 
 def _names(known: Sequence[str] | dict[str, Any]) -> Callable[[str], list[str]]:
     def read(text: str) -> list[str]:
-        names = text.split(",")
+        names = [name for name in text.split(",") if name]
         for name in names:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"no {name!r} (of {', '.join(known)})")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from alternation import ratio_of, rotated, settle
 from document_runs import sentence_of
-from documents import Document
+from documents import PASSAGE, Document, passage
 from jsonschema.validators import validator_for
 from stacks import RefusedRequestError, Request, Sampling
 from stacks.ours import OurStack
@@ -34,15 +34,7 @@ __all__ = [
 
 _TOGETHER = 8
 _STEPS = 50
-
-_PASSAGE = (
-    "The ferry left the harbour a little after six, while the lamps along the quay were still lit. "
-    "Nobody on deck spoke much. A woman in a green coat counted the crates again, wrote a number "
-    "in her notebook, and crossed it out; two boys leaned over the rail to watch the water turn "
-    "from black to grey. Behind the breakwater the wind was stronger than anyone had expected, and "
-    "the captain, who had promised his brother to be back by noon, took the longer way around the "
-    "island, past the old lighthouse and the fields of kelp. "
-)
+_FIELDS = 12
 
 
 class SkippedError(Exception):
@@ -53,10 +45,7 @@ def free_strings(
     subject: Subject, sampling: Sampling, *, tokens: int, repeats: int
 ) -> Iterator[dict[str, Any]]:
     """Tokens a second inside a string that may be any text, ours beside mlx-lm's free text."""
-    text = (_PASSAGE * (tokens // 20 + 1)).encode()
-    ids = subject.tokenizer.encode(text.decode(), add_special_tokens=False)[:tokens]
-    string = subject.tokenizer.decode(ids).strip()
-    script = subject.script(json.dumps(string))
+    script = subject.script(json.dumps(passage(subject.tokenizer, tokens)))
     speeds: dict[str, list[float]] = {"ours": [], "mlx-lm": []}
     for turn in range(repeats + 1):
         prompt = subject.prompt("Tell a story, as a JSON string.\n")
@@ -132,8 +121,8 @@ def shared_prefix(subject: Subject, *, prompt_words: int, repeats: int) -> Itera
     """Time to the first token of a prompt that begins, to 80%, like one before it; ours alone."""
     if "cached_tokens" not in {field.name for field in dataclasses.fields(Usage)}:
         raise SkippedError("the engine has no prompt cache yet (usage.cached_tokens)")
-    ours = _ours(subject)
-    words = (_PASSAGE * (prompt_words // 80 + 1)).split()[:prompt_words]
+    ours = subject.ours
+    words = (PASSAGE * (prompt_words // 80 + 1)).split()[:prompt_words]
     shared = " ".join(words[: round(0.8 * len(words))])
     cold: list[float] = []
     warm: list[float] = []
@@ -159,45 +148,62 @@ def shared_prefix(subject: Subject, *, prompt_words: int, repeats: int) -> Itera
 
 
 def batch(subject: Subject, *, tokens: int, repeats: int) -> Iterator[dict[str, Any]]:
-    """Wall time of eight requests together, beside the same one after the other; ours alone."""
-    ours = _ours(subject)
-    if not hasattr(ours.engine, "generate_batch"):
-        raise SkippedError("the engine has no generate_batch yet")
-    schema = {
-        "type": "object",
-        "properties": {"story": {"type": "string", "minLength": tokens, "maxLength": tokens + 8}},
-        "required": ["story"],
-        "additionalProperties": False,
+    """Wall time of eight requests together, beside the same one after the other; ours alone.
+
+    Strings are sampled token by token; most tokens of fields are forced, and as rows write numbers
+    of other lengths, they do not stay in step.
+    """
+    story = {"type": "string", "minLength": tokens, "maxLength": tokens + 8}
+    number = {"type": "integer", "minimum": 0, "maximum": 999}
+    schemas = {
+        "strings": {"story": story},
+        "fields": {f"field_{n}": number for n in range(_FIELDS)},
     }
-    together: list[float] = []
-    alone: list[float] = []
-    equal = 0
-    for _ in range(repeats):
+    for kind, properties in schemas.items():
+        schema = {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+        most = 8 * tokens + 32 * _FIELDS
+        yield from _together(subject, kind, schema, most, repeats)
+
+
+def _together(
+    subject: Subject, kind: str, schema: Any, max_tokens: int, repeats: int
+) -> Iterator[dict[str, Any]]:
+    ways: dict[str, Callable[[Sequence[Request]], tuple[list[str], float]]] = {
+        "batch": lambda requests: subject.ours.write_together(requests),
+        "threads": lambda requests: subject.ours.write_in_threads(requests),
+        "alone": lambda requests: subject.ours.write_alone(requests),
+    }
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    equal = dict.fromkeys(ways, 0)
+    for repeat in range(repeats):
         prompts = [subject.prompt(f"Tell story number {n}.\n") for n in range(_TOGETHER)]
-        requests = [subject.request(prompt, schema, 8 * tokens) for prompt in prompts]
-        # Anew, so that nothing of the prompts is known already.
-        for is_batch in (True, False):
-            subject.stacks["ours"].forget()
-            ours.generate(subject.request("Begin.", schema, 8 * tokens))
+        requests = [subject.request(prompt, schema, max_tokens) for prompt in prompts]
+        texts = {}
+        for way in rotated(ways, repeat):
+            # Anew, so that nothing of the prompts is known already.
+            subject.ours.forget()
+            subject.ours.generate(subject.request("Begin.", schema, max_tokens))
             settle()
-            if is_batch:
-                try:
-                    texts, seconds = ours.write_together(requests)
-                except TypeError as error:
-                    raise SkippedError(f"generate_batch takes other arguments: {error}") from error
-                together.append(seconds)
-            else:
-                written = [ours.write(request) for request in requests]
-                alone.append(sum(one.seconds for one in written))
-                equal += sum(a == b.text for a, b in zip(texts, written, strict=True))
-    yield {
-        "figure": f"{_TOGETHER} requests together",
-        "equal_texts": equal,
-        "of": repeats * _TOGETHER,
-        "against": f"ours, {_TOGETHER} x single",
-        "unit": "s",
-        **ratio_of(together, alone).as_record(),
-    }
+            texts[way], taken = ways[way](requests)
+            seconds[way].append(taken)
+        for way in ways:
+            equal[way] += sum(a == b for a, b in zip(texts[way], texts["alone"], strict=True))
+    for way in ("batch", "threads"):
+        yield {
+            "figure": f"{_TOGETHER} requests together",
+            "way": way,
+            "kind": kind,
+            "equal_texts": equal[way],
+            "of": repeats * _TOGETHER,
+            "against": f"ours, {_TOGETHER} x single",
+            "unit": "s",
+            **ratio_of(seconds[way], seconds["alone"]).as_record(),
+        }
 
 
 def completeness(
@@ -208,10 +214,10 @@ def completeness(
     The model writes what it likes. Besides the fewest and each number up to 50 more, ten numbers
     are drawn from the next 200.
     """
-    ours = _ours(subject)
+    ours = subject.ours
     prompt = subject.prompt("Write some JSON.\n")
     # Of no tokenizer's tokens one has all of this.
-    if ours.takes(subject.request(prompt, {"const": _PASSAGE}, 1)):
+    if ours.takes(subject.request(prompt, {"const": PASSAGE}, 1)):
         raise SkippedError("the engine does not refuse what cannot be whole within max_tokens")
     outcomes = {"whole": 0, "refused": 0, "invalid": 0}
     least = {}
@@ -263,10 +269,3 @@ def _fewest(ours: OurStack, request: Request) -> int:
         else:
             refused = middle
     return admitted
-
-
-def _ours(subject: Subject) -> OurStack:
-    stack = subject.stacks["ours"]
-    if not isinstance(stack, OurStack):
-        raise TypeError("the stack called ours is another one")
-    return stack

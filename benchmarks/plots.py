@@ -1,7 +1,7 @@
 """Draw the plots of ``docs/performance.md``, and fill in its tables, from the files of figures.
 
-Reads ``maskbench.json``, ``memory.json``, ``growth.json`` and ``end_to_end.json`` in
-``docs/plots``, as far as they are there. The same figures give the same files.
+Reads ``maskbench.json``, ``memory.json``, ``growth.json``, ``end_to_end.json`` and ``overlap.json``
+in ``docs/plots``, as far as they are there. The same figures give the same files.
 """
 
 from __future__ import annotations
@@ -15,11 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from documents import STRING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from write_up import TABLES, filled, slug
+from overlap import CPU_WORK, busiest, flights
+from write_up import TABLES, filled, slug, spans_of
 
-__all__ = ["draw_between_masks", "draw_growth", "draw_memory", "draw_overhead", "main", "save"]
+__all__ = [
+    "draw_between_masks",
+    "draw_growth",
+    "draw_memory",
+    "draw_overhead",
+    "draw_overlap",
+    "main",
+    "save",
+]
 
 _DOCS = Path(__file__).parents[1] / "docs"
 
@@ -35,6 +45,15 @@ _COSTS = {
     "mean_mask": "#0b6e4f",
     "slowest_mask": "#c1440e",
 }
+_PHASES = {
+    "mask": "#c1440e",
+    "advance": "#8a6d00",
+    "sample": "#0b6e4f",
+    "dispatch": "#3a5a9b",
+    "wait": "#dddddd",
+}
+_PASSES = ("#7a8fbf", "#aab8d8")
+_STEPS = 12
 _SUBJECTS = {"strings": "-", "unlisted names": "--", "unique items": ":"}
 _MILLISECONDS = [1, 2, 5, 10, 20, 50]
 _STYLE: Any = {
@@ -82,6 +101,8 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"memory.svg": draw_memory(report)}
     if name == "growth":
         return {"growth.svg": draw_growth(report)}
+    if name == "overlap":
+        return {"overlap.svg": draw_overlap(report)}
     return {"end-to-end.svg": draw_overhead(report)} if report["overhead"] else {}
 
 
@@ -193,10 +214,10 @@ def draw_memory(report: dict[str, Any]) -> Figure:
 def draw_overhead(report: dict[str, Any]) -> Figure:
     """Draw what a constraint adds to the time of a token, by the time that the model takes."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(10, 3.8), layout="constrained")
-        for axes, kind in zip(
-            figure.subplots(1, 2, sharey=True), ("structure", "text"), strict=True
-        ):
+        kinds = list(dict.fromkeys(point["kind"] for point in report["overhead"]))
+        figure = Figure(figsize=(4.5 * len(kinds) + 1, 3.8), layout="constrained")
+        grid = figure.subplots(1, len(kinds), sharey=True, squeeze=False)
+        for axes, kind in zip(grid.flat, kinds, strict=True):
             points = [point for point in report["overhead"] if point["kind"] == kind]
             for stack in dict.fromkeys(point["stack"] for point in points):
                 for schemas, line in (("new", "-"), ("known", "--")):
@@ -206,7 +227,7 @@ def draw_overhead(report: dict[str, Any]) -> Figure:
             axes.minorticks_off()
             axes.set_xticks(_MILLISECONDS, [f"{tick:g}" for tick in _MILLISECONDS])
             axes.set_xlabel("the model alone, ms a token")
-            axes.set_title(f"{kind}-heavy documents")
+            axes.set_title(f"{kind}s" if kind == STRING else f"{kind}-heavy documents")
             axes.legend(fontsize=8)
         figure.axes[0].set_ylabel("added by the constraint, ms a token")
         return figure
@@ -236,6 +257,42 @@ def _draw_added(
         elinewidth=0.7,
         label=f"{stack}, {schemas} schema",
     )
+
+
+def draw_overlap(report: dict[str, Any]) -> Figure:
+    """Draw the steps in a row that have the most to do for the CPU, beside the model's passes."""
+    spans = spans_of(report)
+    first = busiest(spans, _STEPS)
+    chosen = [span for span in spans if first <= span.step < first + _STEPS]
+    begin, end = (1000 * time for time in (chosen[0].started, chosen[-1].ended))
+    with mpl.rc_context({**_STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(10, 2.6), layout="constrained")
+        axes = figure.subplots()
+        for phase, colour in _PHASES.items():
+            bars = [
+                (1000 * span.started - begin, 1000 * (span.ended - span.started))
+                for span in chosen
+                if span.name == phase
+            ]
+            axes.broken_barh(bars, (1.1, 0.8), color=colour, linewidth=0, label=phase)
+        for number, started, ended in flights(spans):
+            low, high = max(1000 * started, begin), min(1000 * ended, end)
+            if low < high:
+                # Every other pass below: the next one is dispatched before this one is read.
+                place = (0.5, 0.4) if number % 2 else (0.1, 0.4)
+                axes.broken_barh(
+                    [(low - begin, high - low)], place, color=_PASSES[number % 2], linewidth=0
+                )
+        axes.set_yticks([0.5, 1.5], ["passes under way", "CPU"])
+        axes.set_ylim(0, 2)
+        axes.set_xlim(0, end - begin)
+        axes.set_xlabel(f"ms, from step {first} of the request on")
+        axes.set_title(
+            f"{report['overlapped']:.0%} of the time for {' and '.join(CPU_WORK)} "
+            "is within a pass (all steps)"
+        )
+        figure.legend(loc="outside lower center", ncols=len(_PHASES))
+        return figure
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from random_models import Size, make_random_model
 from scripted_model import Script, ScriptedModel, script_of
 from stacks import GREEDY, Request, Sampling, Setting, Stack, Written, load_stack
+from stacks.ours import OurStack
 
 from proxy_engine.models.embedded import embedded_model
 from proxy_engine.models.loading import load_model
@@ -56,6 +57,14 @@ class Subject:
             "weight_bytes": sum(weight.nbytes for weight in weights),
             "vocabulary_size": self.vocabulary.size,
         }
+
+    @property
+    def ours(self) -> OurStack:
+        """The project's own stack, with what the others have not."""
+        stack = self.stacks["ours"]
+        if not isinstance(stack, OurStack):
+            raise TypeError("the stack called ours is another one")
+        return stack
 
     def prompt(self, text: str) -> str:
         """Return a prompt whose beginning no prompt before it had."""

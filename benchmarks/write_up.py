@@ -13,8 +13,11 @@ from typing import Any
 from end_to_end_tables import figure_rows, left_out, overhead_rows
 from growth import findings, growth_rows, set_up_rows
 from memory import point_after
+from overlap import CPU_WORK
 from report import notes
 from tables import duration, markdown
+
+from proxy_engine import Span
 
 __all__ = [
     "TABLES",
@@ -23,7 +26,9 @@ __all__ = [
     "growth_table",
     "maskbench_tables",
     "memory_table",
+    "overlap_table",
     "slug",
+    "spans_of",
 ]
 
 _PLACE = re.compile(r"(<!-- figures: ([a-z_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -168,6 +173,32 @@ def end_to_end_tables(report: dict[str, Any]) -> str:
     return "\n\n".join(blocks)
 
 
+def spans_of(report: dict[str, Any]) -> list[Span]:
+    """Return the spans of a request from a file of figures, in their order, in seconds."""
+    spans = [
+        Span(name, step, started / 1000, ended / 1000)
+        for name, stretches in report["spans"].items()
+        for step, started, ended in stretches
+    ]
+    return sorted(spans, key=lambda span: (span.started, span.ended))
+
+
+def overlap_table(report: dict[str, Any]) -> str:
+    """Return what the times of one request come to, and the plot of some of its steps."""
+    usage, slower = report["usage"], report["slower_masks"]
+    tokens = usage["completion_tokens"]
+    work = sum(span.ended - span.started for span in spans_of(report) if span.name in CPU_WORK)
+    sentences = (
+        f"Model {report['model']}, {slower['token_ms']:.1f} ms a token of free text; "
+        f"the document {report['document']}, {tokens} tokens, {usage['forced_tokens']} of them "
+        f"forced, its schema new. Masks and matchers take {duration(1e6 * work)} in all, "
+        f"{report['overlapped']:.0%} of it while a pass is under way. Masks that take "
+        f"{slower['delay_ms']:.1f} ms longer make tokens {slower['added_ms']:.2f} ms later: "
+        f"{slower['hidden']:.0%} of it is hidden."
+    )
+    return "\n\n".join([_machine(report), sentences, "![Overlap](plots/overlap.svg)"])
+
+
 def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
@@ -185,5 +216,6 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "memory": memory_table,
     "growth": growth_table,
     "end_to_end": end_to_end_tables,
+    "overlap": overlap_table,
 }
 """How the table of each file of figures is made."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
 from typing import Any
@@ -59,13 +60,14 @@ class OurStack:
             seconds - result.usage.completion_seconds,
         )
 
-    def generate(self, request: Request) -> GenerationResult[Any]:
+    def generate(self, request: Request, *, trace: bool = False) -> GenerationResult[Any]:
         """Return the engine's own result. Raises :class:`RefusedRequestError`."""
         try:
             return self._engine.generate(
                 request.prompt,
                 response_format=parsed_schema(request),
                 max_tokens=request.max_tokens,
+                trace=trace,
                 **sampling_options(request.sampling),
             )
         except OutputValidationError:
@@ -118,16 +120,27 @@ class OurStack:
 
     def write_together(self, requests: Sequence[Request]) -> tuple[list[str], float]:
         """Return the texts of requests that differ in their prompts alone, and the seconds."""
-        batch: Any = self._engine
         started = perf_counter()
-        results = batch.generate_batch(
+        results = self._engine.generate_batch(
             [request.prompt for request in requests],
             response_format=parsed_schema(requests[0]),
             max_tokens=requests[0].max_tokens,
             **sampling_options(requests[0].sampling),
         )
-        texts = [result.text for result in results]
-        return texts, perf_counter() - started
+        return [result.text for result in results], perf_counter() - started
+
+    def write_in_threads(self, requests: Sequence[Request]) -> tuple[list[str], float]:
+        """Return the texts of requests that are made by a thread each, and the seconds."""
+        with ThreadPoolExecutor(len(requests)) as threads:
+            started = perf_counter()
+            results = list(threads.map(self.generate, requests))
+            return [result.text for result in results], perf_counter() - started
+
+    def write_alone(self, requests: Sequence[Request]) -> tuple[list[str], float]:
+        """Return the texts of requests that are made one after the other, and the seconds."""
+        started = perf_counter()
+        results = [self.generate(request) for request in requests]
+        return [result.text for result in results], perf_counter() - started
 
     def forget(self) -> None:
         """Start anew, with a vocabulary that has no masks yet; see ``Stack``."""

@@ -18,13 +18,17 @@ from end_to_end import main
 from end_to_end_measures import batch, completeness
 from end_to_end_tables import figure_rows, left_out, overhead_rows
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from overlap import flights
+from overlap_measure import hidden, trace
 from random_models import Size, make_random_model
+from records import as_text
 from scripted_model import ScriptedModel, script_of
 from stacks import GREEDY, SEEDED, RefusedRequestError, Request, Setting
 from stacks.ours import OurStack
 from subject import LeftScriptError, Subject, random_subject
+from write_up import spans_of
 
-from proxy_engine import GenerationResult, InferenceEngine, Usage
+from proxy_engine import GenerationResult, Usage
 
 SENTENCE = "the quick brown fox jumps over the lazy dog and goes home"
 STRUCTURE = {"numbers": [[n, n + 1] for n in range(18)], "ok": True}
@@ -208,15 +212,32 @@ def test_completeness_begins_with_the_fewest_tokens(subject: Subject, data: Path
     assert figure["value"] == 59 / 61
 
 
-def test_batches_are_compared_with_the_same_requests_alone(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def generate_batch(self: InferenceEngine, prompts: list[str], **options: Any) -> Any:
-        return [self.generate(prompt, **options) for prompt in prompts]
+def test_batches_are_compared_with_the_same_requests_alone(subject: Subject) -> None:
+    figures = list(batch(subject, tokens=4, repeats=1))
+    assert [(figure["kind"], figure["way"]) for figure in figures] == [
+        ("strings", "batch"),
+        ("strings", "threads"),
+        ("fields", "batch"),
+        ("fields", "threads"),
+    ]
+    for figure in figures:
+        assert (figure["equal_texts"], figure["of"]) == (8, 8)
 
-    monkeypatch.setattr(InferenceEngine, "generate_batch", generate_batch, raising=False)
-    (figure,) = batch(subject, tokens=4, repeats=1)
-    assert (figure["equal_texts"], figure["of"]) == (8, 8)
+
+def test_a_trace_tells_of_every_step(subject: Subject, data: Path) -> None:
+    document = choose(data, lambda document: document.kind == "text")[0]
+    record = json.loads(as_text(trace(subject, document)))
+    assert {"prompt", "mask", "sample", "dispatch", "wait", "advance"} == set(record["spans"])
+    assert 0 < record["overlapped"] <= 1
+    spans = spans_of(record)
+    assert [span.started for span in spans] == sorted(span.started for span in spans)
+    assert len(flights(spans)) > 10
+
+
+def test_slower_masks_are_measured_beside_the_others(subject: Subject) -> None:
+    record = hidden(subject, tokens=16, repeats=2)
+    assert record["delay_ms"] > 0
+    assert record["hidden"] == pytest.approx(1 - record["added_ms"] / record["delay_ms"], abs=0.01)
 
 
 def test_the_command_measures_all_there_is(
@@ -240,6 +261,8 @@ def test_the_command_measures_all_there_is(
     report = json.loads(file.read_text(encoding="utf-8"))
     assert report["failures"] == []
     assert [model["model"] for model in report["models"]] == ["1x32", "2x32"]
+    traced = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))
+    assert (traced["model"], traced["document"]) == ("1x32", "story")
     done = {figure["figure"] for figure in report["figures"]}
     assert {"free strings", "extraction", "first token, new schema"} <= done
     assert len(done) + len({s["figure"] for s in report["skipped"]} - {"trace"}) == 6
@@ -248,7 +271,9 @@ def test_the_command_measures_all_there_is(
     points = report["overhead"]
     assert {(point["model"], point["stack"]) for point in points} == {("2x32", "ours")}
     assert {(point["kind"], point["schemas"]) for point in points} == {
-        (kind, schemas) for kind in ("structure", "text") for schemas in ("new", "known")
+        (kind, schemas)
+        for kind in ("structure", "text", "free string")
+        for schemas in ("new", "known")
     }
     printed = capsys.readouterr().out
     for row in [*figure_rows(report["figures"])[1:], *overhead_rows(points)[1:]]:

@@ -1,0 +1,124 @@
+"""Where the time of one request goes, step by step, and what of it is hidden behind the model.
+
+A trace says what is done between a pass's dispatch and its result, not whether the device works all
+that time. So masks are made to take longer, by sleeping: what is hidden of that is what tokens do
+not come later by.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from alternation import settle
+from documents import Document, passage
+from overlap import overlapped
+from stacks.ours import sampling_options
+from subject import Subject
+
+from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary
+from state_machines.grammar.node import Node
+from state_machines.machine import StateMachine
+
+__all__ = ["hidden", "trace"]
+
+_PART_OF_A_TOKEN = 0.25
+
+
+def trace(subject: Subject, document: Document) -> dict[str, Any]:
+    """Return what the engine tells of one request with a schema that is new to it."""
+    subject.forget()
+    ours = subject.ours
+    request, script = subject.about(document)
+    settle()
+    subject.model.follow(script, len(request.prompt_ids))
+    try:
+        result = ours.generate(request, trace=True)
+    finally:
+        subject.model.follow(None)
+    phases: dict[str, list[list[float]]] = {}
+    for span in result.trace:
+        times = [round(seconds * 1000, 3) for seconds in (span.started, span.ended)]
+        phases.setdefault(span.name, []).append([span.step, *times])
+    return {
+        "model": subject.name,
+        "document": document.name,
+        "usage": {
+            name: value if isinstance(value, int) else _short(value)
+            for name, value in asdict(result.usage).items()
+        },
+        "overlapped": _short(overlapped(result.trace)),
+        # By phase: the step, and milliseconds since the request was begun.
+        "spans": phases,
+    }
+
+
+def hidden(subject: Subject, *, tokens: int, repeats: int) -> dict[str, Any]:
+    """Return how much later tokens come when every mask takes a quarter of their time longer.
+
+    The thread sleeps for that; on a CPU, too, the model has the cores to itself then.
+    """
+    plain: list[float] = []
+    later: list[float] = []
+    for _ in range(repeats + 1):
+        plain.append(_token_seconds(subject, tokens, 0.0))
+        delay = _PART_OF_A_TOKEN * float(np.median(plain))
+        later.append(_token_seconds(subject, tokens, delay) - plain[-1])
+    # The first repeat met what a server has met before.
+    added = float(np.median(later[1:]))
+    return {
+        "token_ms": _short(float(np.median(plain[1:])) * 1000),
+        "delay_ms": _short(delay * 1000),
+        "added_ms": _short(added * 1000),
+        "hidden": _short(1 - added / delay),
+        "repeats": repeats,
+    }
+
+
+def _token_seconds(subject: Subject, tokens: int, delay: float) -> float:
+    script = subject.script(json.dumps(passage(subject.tokenizer, tokens)))
+    request = subject.request(subject.prompt("Tell a story."), None, script.tokens + 64)
+    machine = _Delayed(JsonSchemaStateMachine({"type": "string"}).start, delay)
+    settle()
+    subject.model.follow(script, len(request.prompt_ids))
+    try:
+        result = subject.ours.engine.generate(
+            request.prompt,
+            response_format=machine,
+            max_tokens=request.max_tokens,
+            **sampling_options(request.sampling),
+        )
+    finally:
+        subject.model.follow(None)
+    return 1 / result.usage.completion_tokens_per_second
+
+
+class _Delayed(StateMachine):
+    """A machine whose masks take longer by some seconds."""
+
+    def __init__(self, start: Node, delay: float) -> None:
+        super().__init__(start)
+        self._delay = delay
+
+    def matcher(self, vocabulary: Vocabulary) -> Matcher:
+        return _DelayedMatcher(self.start, vocabulary, self._delay)
+
+
+class _DelayedMatcher(Matcher):
+    __slots__ = ("_delay",)
+
+    def __init__(self, start: Node, vocabulary: Vocabulary, delay: float) -> None:
+        super().__init__(start, vocabulary)
+        self._delay = delay
+
+    def allowed_tokens(self) -> npt.NDArray[np.bool_]:
+        time.sleep(self._delay)
+        return super().allowed_tokens()
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
