@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -64,12 +65,14 @@ def hidden(subject: Subject, *, tokens: int, repeats: int) -> dict[str, Any]:
     """
     plain: list[float] = []
     later: list[float] = []
+    slept: list[float] = []
     for _ in range(repeats + 1):
-        plain.append(_token_seconds(subject, tokens, 0.0))
-        delay = _PART_OF_A_TOKEN * float(np.median(plain))
-        later.append(_token_seconds(subject, tokens, delay) - plain[-1])
+        plain.append(_token_seconds(subject, tokens, lambda: None))
+        sleep = _Sleep(_PART_OF_A_TOKEN * float(np.median(plain)))
+        later.append(_token_seconds(subject, tokens, sleep) - plain[-1])
+        slept.append(sleep.mean)
     # The first repeat met what a server has met before.
-    added = float(np.median(later[1:]))
+    added, delay = (float(np.median(values[1:])) for values in (later, slept))
     return {
         "token_ms": _short(float(np.median(plain[1:])) * 1000),
         "delay_ms": _short(delay * 1000),
@@ -79,10 +82,10 @@ def hidden(subject: Subject, *, tokens: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def _token_seconds(subject: Subject, tokens: int, delay: float) -> float:
+def _token_seconds(subject: Subject, tokens: int, before: Callable[[], None]) -> float:
     script = subject.script(json.dumps(passage(subject.tokenizer, tokens)))
     request = subject.request(subject.prompt("Tell a story."), None, script.tokens + 64)
-    machine = _Delayed(JsonSchemaStateMachine({"type": "string"}).start, delay)
+    machine = _Delayed(JsonSchemaStateMachine({"type": "string"}).start, before)
     settle()
     subject.model.follow(script, len(request.prompt_ids))
     try:
@@ -97,26 +100,43 @@ def _token_seconds(subject: Subject, tokens: int, delay: float) -> float:
     return 1 / result.usage.completion_tokens_per_second
 
 
-class _Delayed(StateMachine):
-    """A machine whose masks take longer by some seconds."""
+class _Sleep:
+    """Sleeps for some seconds when it is called, and measures how long it was: never less."""
 
-    def __init__(self, start: Node, delay: float) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._slept: list[float] = []
+
+    @property
+    def mean(self) -> float:
+        return sum(self._slept) / max(1, len(self._slept))
+
+    def __call__(self) -> None:
+        started = time.perf_counter()
+        time.sleep(self._seconds)
+        self._slept.append(time.perf_counter() - started)
+
+
+class _Delayed(StateMachine):
+    """A machine before whose masks something else is done."""
+
+    def __init__(self, start: Node, before: Callable[[], None]) -> None:
         super().__init__(start)
-        self._delay = delay
+        self._before = before
 
     def matcher(self, vocabulary: Vocabulary) -> Matcher:
-        return _DelayedMatcher(self.start, vocabulary, self._delay)
+        return _DelayedMatcher(self.start, vocabulary, self._before)
 
 
 class _DelayedMatcher(Matcher):
-    __slots__ = ("_delay",)
+    __slots__ = ("_before",)
 
-    def __init__(self, start: Node, vocabulary: Vocabulary, delay: float) -> None:
+    def __init__(self, start: Node, vocabulary: Vocabulary, before: Callable[[], None]) -> None:
         super().__init__(start, vocabulary)
-        self._delay = delay
+        self._before = before
 
     def allowed_tokens(self) -> npt.NDArray[np.bool_]:
-        time.sleep(self._delay)
+        self._before()
         return super().allowed_tokens()
 
 
