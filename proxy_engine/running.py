@@ -108,6 +108,11 @@ class RunningRequest:
         self._finish_reason: FinishReason = "cancelled"
         self._is_in_text = False
 
+    @property
+    def has_told(self) -> bool:
+        """Whether it was told of a token."""
+        return bool(self._token_ids)
+
     def tell_progress(self, processed: int) -> None:
         """Tell that so many tokens of the prompt have been read."""
         self._emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))

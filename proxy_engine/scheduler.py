@@ -246,15 +246,19 @@ class Scheduler:
         if self._reading is None and not self._waiting:
             self._batch.settle()
         steps = self._batch.step()
-        jobs = [self._jobs[step.row] for step in steps]
+        untold = [(self._jobs[step.row], step) for step in steps]
         try:
             for step in steps:
                 if step.row.finished:
                     self._leave(step.row, keeps=step.error is None)
+            # Who waits for a first token is told before the next pass is begun.
+            for pair in [pair for pair in untold if not _running(pair[0]).has_told]:
+                untold.remove(pair)
+                self._tell(*pair)
             self._batch.feed()
         finally:
             # The device works while others are told; who is finished is told in any case.
-            for job, step in zip(jobs, steps, strict=True):
+            for job, step in untold:
                 self._tell(job, step)
 
     def _tell(self, job: _Job, step: Step) -> None:

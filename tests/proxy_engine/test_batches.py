@@ -22,7 +22,9 @@ from proxy_engine import (
     InferenceEngine,
     InvalidOptionError,
     PromptError,
+    TokenGenerated,
 )
+from proxy_engine.events import Event
 from proxy_engine.generation import Batch
 from proxy_engine.preparation import Preparation
 from proxy_engine.request import Request
@@ -385,3 +387,36 @@ def test_a_task_that_is_cancelled_while_it_is_prepared(
 def test_a_string_is_one_prompt(engine: InferenceEngine) -> None:
     with pytest.raises(PromptError, match="list"):
         engine.generate_batch("prompt")
+
+
+def test_a_first_token_is_told_before_the_next_pass_is_begun(
+    tiny_model: Any, tiny_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = 0
+    told: list[int] = []
+    original = type(tiny_model).__call__
+
+    def counting(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        return original(self, *arguments, **keywords)
+
+    def emit(event: Event) -> None:
+        if isinstance(event, TokenGenerated) and not event.is_forced:
+            told.append(passes)
+
+    monkeypatch.setattr(type(tiny_model), "__call__", counting)
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        core = engine._core
+        # What is forced behind each letter takes a pass that is begun once the letter is known.
+        request = core.preparation.request(
+            "x",
+            {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 3, "maxItems": 3},
+            None,
+            None,
+            {"temperature": 0.0, "prefill_step_size": 512},
+        )
+        request.watches = True
+        passes = 0
+        core.scheduler.submit(request, emit).result()
+    assert told[0] == 1
