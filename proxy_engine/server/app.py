@@ -1,0 +1,136 @@
+"""The application: endpoints, what holds for all of them, and what they work with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.exceptions import HTTPException
+
+from state_machines.errors import ProxyError
+
+from ..engine import InferenceEngine
+from .endpoints import chat, models, operations
+from .errors import ApiError, api_error, invalid_body
+from .memory import used_bytes
+from .metrics import Metrics
+from .middleware import BodyMiddleware, RequestMiddleware
+from .model_host import Lease, Load, ModelHost
+from .model_registry import KnownModel, ModelRegistry
+from .queueing import Queue
+from .replies import error_reply
+from .security import KeyMiddleware
+from .services import Services
+from .settings import ServerSettings
+
+__all__ = ["create_app", "load_engine"]
+
+_CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}
+
+
+def load_engine(model: KnownModel) -> InferenceEngine:
+    """Load a model. Raises ``ModelError``, ``VocabularyError``."""
+    return InferenceEngine(model.source)
+
+
+def create_app(
+    settings: ServerSettings | None = None,
+    *,
+    engine: InferenceEngine | None = None,
+    load: Load = load_engine,
+) -> FastAPI:
+    """Return the application, an ASGI one.
+
+    ``engine`` is used for the first model where it is given, and closed with the application;
+    otherwise the first request that needs a model has it loaded, by ``load``.
+    """
+    settings = settings or ServerSettings()
+    services = _services(settings, engine, load)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        services.drain()
+        services.end_running()
+        await services.host.close()
+
+    app = FastAPI(
+        title="Proxy Engine",
+        description="Structured generation, through OpenAI's interfaces.",
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    app.state.services = services
+    for module in (chat, models, operations):
+        app.include_router(module.router)
+    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(ProxyError, _proxy_error)
+    app.add_exception_handler(RequestValidationError, _invalid_body)
+    app.add_exception_handler(HTTPException, _http_error)
+    # The last one added is the first to see a request.
+    app.add_middleware(
+        BodyMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds
+    )
+    if settings.api_key is not None:
+        app.add_middleware(KeyMiddleware, key=settings.api_key.get_secret_value())
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-ID"],
+        )
+    app.add_middleware(RequestMiddleware, metrics=services.metrics)
+    return app
+
+
+def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Load) -> Services:
+    metrics = Metrics()
+    registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
+    current = None
+    if engine is not None:
+        current = Lease(registry.first(), engine)
+    host = ModelHost(
+        registry, load, metrics, memory_limit=settings.memory_limit_bytes, current=current
+    )
+    queue = Queue(settings.max_running, settings.max_queue, lambda: metrics.duration.mean or 1.0)
+    services = Services(settings, registry, host, queue, metrics)
+    metrics.watch("answers_running", "Answers that are being generated.", lambda: queue.running)
+    metrics.watch("answers_waiting", "Answers that wait.", lambda: queue.waiting)
+    metrics.watch("memory_bytes", "Memory of all arrays.", used_bytes)
+    metrics.watch("model_loaded", "Whether a model is in memory.", lambda: host.current is not None)
+    return services
+
+
+async def _api_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, ApiError):
+        raise error
+    return error_reply(error)
+
+
+async def _proxy_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, ProxyError):
+        raise error
+    return error_reply(api_error(error))
+
+
+async def _invalid_body(request: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    return error_reply(invalid_body(error))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    told = ApiError(
+        error.status_code,
+        str(error.detail),
+        code=_CODES.get(error.status_code),
+        headers=error.headers,
+    )
+    return error_reply(told)

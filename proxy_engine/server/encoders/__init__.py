@@ -1,0 +1,1 @@
+"""The engine's events as each endpoint writes them."""

@@ -1,0 +1,1 @@
+"""The server's paths, a module each: from requests to the engine's, and to an encoder."""

@@ -1,0 +1,124 @@
+"""``POST /v1/chat/completions``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request, Response
+
+from ...options import OptionOverrides, ReasoningOptions
+from ..constraints import constraint
+from ..encoders.chat import ChatEncoder
+from ..errors import ApiError
+from ..model_host import Lease
+from ..running import Generation
+from ..schemas.chat import ChatCompletion, ChatRequest
+from ..services import ServicesOfRequest
+from .generating import Asked, generating_router, reply
+
+__all__ = ["reasoning_option", "router"]
+
+router = generating_router()
+
+
+@router.post("/chat/completions", response_model=ChatCompletion)
+async def create_chat_completion(
+    body: ChatRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Answer a conversation; with ``stream``, by server-sent events."""
+    most = services.settings.max_prompt_characters
+    return await reply(request, services, lambda: _asked(body, most))
+
+
+def _asked(body: ChatRequest, max_characters: int) -> Asked:
+    if body.max_tokens is not None and body.max_completion_tokens not in (None, body.max_tokens):
+        raise ApiError(
+            400,
+            "max_tokens and max_completion_tokens differ; give one of them",
+            code="conflicting_values",
+            param="max_tokens",
+        )
+    if body.top_logprobs is not None and not body.logprobs:
+        raise ApiError(
+            400, "top_logprobs needs logprobs", code="invalid_value", param="top_logprobs"
+        )
+    field, response_format = constraint(body, body.response_format)
+    messages = [message.to_engine() for message in body.messages]
+    check_size(sum(_size(message) for message in messages), max_characters, "messages")
+    choices = body.n or 1
+    generations = [
+        Generation(
+            messages,
+            response_format,
+            body.tools or None,
+            body.tool_choice,
+            _options(body, choice),
+        )
+        for choice in range(choices)
+    ]
+    stream_options = body.stream_options
+
+    def encoder(lease: Lease) -> ChatEncoder:
+        return ChatEncoder(
+            lease.model.name,
+            lease.engine.vocabulary,
+            choices=choices,
+            logprobs=bool(body.logprobs),
+            usage=bool(stream_options and stream_options.include_usage),
+            tokens=bool(body.include_tokens),
+        )
+
+    newer = body.max_completion_tokens is not None
+    names = {
+        "prompt": "messages",
+        "response_format": field,
+        "max_tokens": "max_completion_tokens" if newer else "max_tokens",
+        "logprobs": "top_logprobs",
+        "reasoning": "reasoning_effort",
+    }
+    return Asked(body.model, generations, encoder, bool(body.stream), names)
+
+
+def _options(body: ChatRequest, choice: int) -> OptionOverrides:
+    options = body.sampling_options(choice)
+    most = body.max_completion_tokens or body.max_tokens
+    if most is not None:
+        options["max_tokens"] = most
+    if body.stop is not None:
+        options["stop"] = body.stop
+    if body.parallel_tool_calls is not None:
+        options["parallel_tool_calls"] = body.parallel_tool_calls
+    if body.logprobs:
+        options["logprobs"] = body.top_logprobs or 0
+    template = body.chat_template_kwargs
+    if body.reasoning_effort is not None:
+        options["reasoning"] = reasoning_option(body.reasoning_effort)
+    elif template is not None:
+        thinks = template.enable_thinking if template.thinking is None else template.thinking
+        if thinks is not None:
+            options["reasoning"] = thinks
+    return options
+
+
+def reasoning_option(effort: str) -> bool | ReasoningOptions:
+    """Return what an effort means here: none at all, or as much as the model likes."""
+    return False if effort == "none" else ReasoningOptions(is_required=False)
+
+
+def check_size(characters: int, most: int, param: str) -> None:
+    """Raise for a prompt that is too large to be looked at. Raises ``ApiError``."""
+    if characters > most:
+        raise ApiError(
+            413,
+            f"the prompt has {characters:,} characters; {most:,} are the most",
+            code="prompt_too_large",
+            param=param,
+        )
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_size, value.values()))
+    return sum(map(_size, value)) if isinstance(value, list) else 0

@@ -1,0 +1,165 @@
+"""What the endpoints that generate do alike: from a request that was read to its response."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
+
+from state_machines.errors import ProxyError
+
+from ..disconnects import until_gone
+from ..encoders.encoder import Encoder
+from ..errors import ApiError, ErrorResponse, api_error, naming
+from ..model_host import Lease
+from ..replies import json_reply
+from ..running import Generation, Running, begin
+from ..services import Services
+from ..sse import ServerSentEvents
+
+__all__ = ["ERRORS", "Asked", "StrictRoute", "generating_router", "reply"]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for.
+
+    ``generations``: each answer. ``encoder`` makes the encoder, once the model is known. ``names``:
+    what the endpoint calls the engine's parameters.
+    """
+
+    model: str | None
+    generations: Sequence[Generation]
+    encoder: Callable[[Lease], Encoder]
+    is_streamed: bool
+    names: Mapping[str, str]
+
+
+async def reply(request: Request, services: Services, read: Callable[[], Asked]) -> Response:
+    """Generate, and return the response, or one that streams.
+
+    ``read`` may take a while; it is called on a thread.
+    """
+
+    async def beginning() -> tuple[Asked, Running]:
+        asked = await asyncio.to_thread(read)
+        _check_count(services, asked)
+        with naming(asked.names):
+            running = await begin(
+                asked.generations,
+                asked.model,
+                queue=services.queue,
+                host=services.host,
+                metrics=services.metrics,
+                running=services.running,
+            )
+        return asked, running
+
+    asked, running = await until_gone(request.receive, beginning())
+    facts: dict[str, Any] = request.state.facts
+    facts["model"] = running.lease.model.name
+    encoder = asked.encoder(running.lease)
+    if asked.is_streamed:
+        settings = services.settings
+        return ServerSentEvents(
+            _frames(encoder, running, asked, facts),
+            running.close,
+            keep_alive=settings.keep_alive_seconds,
+            patience=settings.write_seconds,
+        )
+    try:
+        with naming(asked.names):
+            await until_gone(request.receive, _consume(encoder, running, facts))
+        return json_reply(encoder.response())
+    finally:
+        await running.close()
+
+
+def _check_count(services: Services, asked: Asked) -> None:
+    most = services.settings.max_choices
+    if len(asked.generations) > most:
+        raise ApiError(
+            400,
+            f"{len(asked.generations)} answers to one request are too many; {most} are the most",
+            code="too_many",
+            param="n",
+        )
+
+
+async def _consume(encoder: Encoder, running: Running, facts: dict[str, Any]) -> None:
+    async with aclosing(running.events()) as events:
+        async for index, event in events:
+            for _ in encoder.encode(index, event):
+                pass
+    facts.update(running.facts)
+
+
+async def _frames(
+    encoder: Encoder, running: Running, asked: Asked, facts: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    for data in encoder.begin():
+        yield data
+    try:
+        async with aclosing(running.events()) as events:
+            async for index, event in events:
+                for data in encoder.encode(index, event):
+                    yield data
+    except (ApiError, ProxyError) as error:
+        told = error if isinstance(error, ApiError) else api_error(error, asked.names)
+        facts["error"] = told.code
+        for data in encoder.fail(told):
+            yield data
+        return
+    except Exception:
+        _logger.exception("a stream failed")
+        facts["error"] = "internal"
+        told = ApiError(500, "something went wrong; it is in the log", code="internal")
+        for data in encoder.fail(told):
+            yield data
+        return
+    for data in encoder.end():
+        yield data
+    facts.update(running.facts)
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        body = await self.body()
+        try:
+            return from_json(body, allow_inf_nan=False)
+        except ValueError as error:
+            raise json.JSONDecodeError(str(error), "", 0) from error
+
+
+class StrictRoute(APIRoute):
+    """Takes JSON that is no more than JSON: no NaN, no half characters, no endless brackets."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler."""
+        handler = super().get_route_handler()
+
+        async def handling(request: Request) -> Response:
+            return await handler(_StrictRequest(request.scope, request.receive))
+
+        return handling
+
+
+def generating_router() -> APIRouter:
+    """Return a router for endpoints of this kind."""
+    return APIRouter(prefix="/v1", route_class=StrictRoute, responses=ERRORS)
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorResponse} for status in (400, 401, 404, 408, 413, 422, 503, 507)
+}
+"""How endpoints that generate say that they do not."""

@@ -1,0 +1,61 @@
+"""``GET /v1/models``: what may be asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Response
+
+from ..errors import ApiError, ErrorResponse
+from ..model_registry import KnownModel
+from ..replies import json_reply
+from ..schemas.models import Model, ModelList
+from ..services import Services, ServicesOfRequest
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
+
+
+@router.get("/models", response_model=ModelList)
+async def list_models(services: ServicesOfRequest) -> Response:
+    """Return the models on this computer, the one in memory first."""
+    models = [_described(model, services) for model in await _all(services)]
+    models.sort(key=lambda model: not model.loaded)
+    return json_reply(ModelList(object="list", data=models))
+
+
+@router.get("/models/{id:path}", response_model=Model, responses={404: {"model": ErrorResponse}})
+async def get_model(id: str, services: ServicesOfRequest) -> Response:
+    """Return one of them."""
+    model = next((model for model in await _all(services) if model.name == id), None)
+    model = model or await asyncio.to_thread(services.registry.find, id)
+    if model is None:
+        raise ApiError(404, f"there is no model {id!r} here", code="model_not_found", param="model")
+    return json_reply(_described(model, services))
+
+
+async def _all(services: Services) -> list[KnownModel]:
+    models = await asyncio.to_thread(services.registry.models)
+    current = services.host.current
+    if current is None:
+        return models
+    return [current.model, *(model for model in models if model.name != current.model.name)]
+
+
+def _described(model: KnownModel, services: Services) -> Model:
+    current = services.host.current
+    is_loaded = current is not None and current.model.name == model.name
+    length = model.context_length
+    if current is not None and is_loaded:
+        length = current.engine.context_length
+    return Model(
+        id=model.name,
+        object="model",
+        created=model.created,
+        owned_by="local",
+        context_length=length,
+        max_model_len=length,
+        weights_bytes=model.weights_bytes,
+        loaded=is_loaded,
+    )

@@ -1,0 +1,52 @@
+"""How much memory models take, and how much there is."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import mlx.core as mx
+
+__all__ = ["available_bytes", "release", "used_bytes", "weights_bytes"]
+
+
+def used_bytes() -> int:
+    """Bytes of all arrays that there are."""
+    return int(mx.get_active_memory())
+
+
+def release() -> int:
+    """Give back what nobody uses any more; return the bytes that are still used."""
+    # Models hold themselves in cycles.
+    gc.collect()
+    mx.clear_cache()
+    return used_bytes()
+
+
+def available_bytes(limit: int | None = None) -> int:
+    """Bytes that can be had besides those that are used; of ``limit`` bytes where it is given."""
+    if limit is not None:
+        return limit - used_bytes()
+    if mx.default_device().type == mx.DeviceType.gpu:
+        facts = mx.device_info()
+        total = facts.get("max_recommended_working_set_size") or facts.get("memory_size")
+        if isinstance(total, int):
+            return total - used_bytes()
+    return _available_to_processes()
+
+
+def weights_bytes(directory: Path) -> int:
+    """The size of a model's weights as files."""
+    return sum(path.stat().st_size for path in directory.glob("model*.safetensors"))
+
+
+def _available_to_processes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    # What the system keeps of files counts as taken here: rather too little than too much.
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") - used_bytes()

@@ -1,0 +1,170 @@
+"""Answers that are being generated for one request: their events, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..events import Finished, PromptProgress, StreamEvent
+from ..options import OptionOverrides
+from ..prompts import Prompt
+from ..results import GenerationResult
+from ..streams import AsyncEventStream
+from .errors import ApiError
+from .metrics import Metrics
+from .model_host import Lease, ModelHost
+from .queueing import Queue
+
+__all__ = ["Generation", "Running", "begin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What the engine is asked for: one answer."""
+
+    prompt: Prompt
+    response_format: Any = None
+    tools: Sequence[Any] | None = None
+    tool_choice: Any = None
+    options: OptionOverrides = field(default_factory=OptionOverrides)
+
+
+@dataclass(slots=True)
+class _Progress:
+    has_token: bool = False
+    is_counted: bool = False
+
+
+class Running:
+    """Answers of one request. ``close`` ends them, and gives back what they have taken."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        streams: Sequence[AsyncEventStream[Any]],
+        held: AsyncExitStack,
+        metrics: Metrics,
+        started: float,
+    ) -> None:
+        self.lease = lease
+        self._streams = streams
+        self._held = held
+        self._metrics = metrics
+        self._started = started
+        self._progress = [_Progress() for _ in streams]
+        self._results: list[GenerationResult[Any]] = []
+        self._events: asyncio.Queue[tuple[int, StreamEvent[Any] | Exception]] = asyncio.Queue()
+        metrics.started.add(len(streams))
+        self._tasks = [
+            asyncio.create_task(self._pump(index, stream)) for index, stream in enumerate(streams)
+        ]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a log says of it."""
+        usages = [result.usage for result in self._results]
+        return {
+            "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
+            "cached_tokens": sum(usage.cached_tokens for usage in usages),
+            "completion_tokens": sum(usage.completion_tokens for usage in usages),
+            "finish_reason": ",".join(result.finish_reason for result in self._results),
+        }
+
+    async def events(self) -> AsyncGenerator[tuple[int, StreamEvent[Any]], None]:
+        """Tell which answer has which event, until all are finished.
+
+        Raises what went wrong with one of them; ``ApiError`` (503) where ``end`` was called.
+        """
+        left = len(self._streams)
+        while left:
+            index, event = await self._events.get()
+            if isinstance(event, Exception):
+                self._count(index, "failed")
+                raise event
+            if isinstance(event, Finished):
+                left -= 1
+                self._results.append(event.result)
+                self._count(index, event.result.finish_reason)
+                self._metrics.count_usage(event.result.usage)
+                if event.result.finish_reason == "cancelled":
+                    raise ApiError(
+                        503,
+                        "the server is shutting down",
+                        code="shutting_down",
+                        headers={"Retry-After": "10"},
+                    )
+            elif not isinstance(event, PromptProgress) and not self._progress[index].has_token:
+                self._progress[index].has_token = True
+                self._metrics.first_token.add(time.perf_counter() - self._started)
+            yield index, event
+
+    def end(self) -> None:
+        """Have all of them end at their next token."""
+        for stream in self._streams:
+            stream.cancel()
+
+    async def close(self) -> None:
+        """End what still runs. Idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for index in range(len(self._streams)):
+            self._count(index, "cancelled")
+        await self._held.aclose()
+
+    async def _pump(self, index: int, stream: AsyncEventStream[Any]) -> None:
+        try:
+            async for event in stream:
+                self._events.put_nowait((index, event))
+        except Exception as error:
+            self._events.put_nowait((index, error))
+
+    def _count(self, index: int, outcome: str) -> None:
+        if not self._progress[index].is_counted:
+            self._progress[index].is_counted = True
+            self._metrics.answers.add(outcome=outcome)
+            self._metrics.duration.add(time.perf_counter() - self._started)
+
+
+async def begin(
+    generations: Sequence[Generation],
+    model: str | None,
+    *,
+    queue: Queue,
+    host: ModelHost,
+    metrics: Metrics,
+    running: set[Running],
+) -> Running:
+    """Check the requests and have the engine begin with them.
+
+    ``running`` has them until they are closed. Raises ``ApiError`` and what
+    ``InferenceEngine.astream`` raises.
+    """
+    started = time.perf_counter()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(queue.places(len(generations)))
+        lease = await stack.enter_async_context(host.lease(model))
+        streams = []
+        for generation in generations:
+            stream = await lease.engine.astream(
+                generation.prompt,
+                response_format=generation.response_format,
+                tools=generation.tools,
+                tool_choice=generation.tool_choice,
+                **generation.options,
+            )
+            stack.push_async_callback(stream.aclose)
+            streams.append(stream)
+        # From here on all of it belongs to what is returned.
+        held = stack.pop_all()
+        answers = Running(lease, streams, held, metrics, started)
+        running.add(answers)
+        held.callback(running.discard, answers)
+        return answers

@@ -1,0 +1,1 @@
+"""Requests and responses of each endpoint, as pydantic models."""

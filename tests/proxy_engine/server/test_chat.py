@@ -1,0 +1,285 @@
+"""Chat completions, by OpenAI's own client."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import openai
+import pytest
+from pydantic import BaseModel, Field
+
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+TOOL: Any = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "Tell the weather.",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Lima", "Oslo"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+class Review(BaseModel):
+    stars: Literal[1, 2, 3]
+    words: str = Field(max_length=12)
+
+
+def chat(client: openai.OpenAI, **given: Any) -> Any:
+    return client.chat.completions.create(
+        **{"model": client.models.list().data[0].id, "messages": HELLO, "max_tokens": 12, **given}
+    )
+
+
+def test_answers(client: openai.OpenAI) -> None:
+    completion = chat(client, seed=1)
+    assert completion.object == "chat.completion"
+    assert completion.id.startswith("chatcmpl-")
+    (choice,) = completion.choices
+    assert choice.message.role == "assistant"
+    assert choice.finish_reason in ("stop", "length")
+    usage = completion.usage
+    assert 0 < usage.completion_tokens <= 12
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+def test_the_same_seed_writes_the_same(client: openai.OpenAI) -> None:
+    texts = [chat(client, seed=7).choices[0].message.content for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
+    whole = chat(client, temperature=0)
+    chunks = list(
+        chat(client, temperature=0, stream=True, stream_options={"include_usage": True})
+    )
+    assert chunks[0].choices[0].delta.role == "assistant"
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == whole.choices[0].message.content
+    reasons = [c.choices[0].finish_reason for c in chunks if c.choices]
+    assert reasons[-1] == whole.choices[0].finish_reason
+    assert not any(reasons[:-1])
+    assert not chunks[-1].choices
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+    assert {c.id for c in chunks} == {chunks[0].id}
+
+
+def test_without_include_usage_there_is_none(client: openai.OpenAI) -> None:
+    chunks = list(chat(client, stream=True))
+    assert all(chunk.choices and chunk.usage is None for chunk in chunks)
+
+
+def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+    completion = client.chat.completions.parse(
+        model="SmolLM2-135M-Instruct", messages=HELLO, response_format=Review, max_tokens=60
+    )
+    review = completion.choices[0].message.parsed
+    assert isinstance(review, Review)
+    assert json.loads(completion.choices[0].message.content or "") == review.model_dump()
+
+
+def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+    with client.chat.completions.stream(
+        model="SmolLM2-135M-Instruct", messages=HELLO, response_format=Review, max_tokens=60
+    ) as stream:
+        kinds = {event.type for event in stream}
+        completion = stream.get_final_completion()
+    assert {"chunk", "content.delta", "content.done"} <= kinds
+    assert isinstance(completion.choices[0].message.parsed, Review)
+
+
+@pytest.mark.parametrize(
+    ("given", "check"),
+    [
+        ({"response_format": {"type": "json_object"}}, lambda t: isinstance(json.loads(t), dict)),
+        ({"extra_body": {"regex": "[ab]{3}!"}}, lambda t: t[3:] == "!" and set(t[:3]) <= set("ab")),
+        ({"extra_body": {"guided_regex": "x|y"}}, lambda t: t in "xy"),
+        ({"extra_body": {"choice": ["yes", "no"]}}, lambda t: t in ("yes", "no")),
+        ({"extra_body": {"guided_choice": ["yes"]}}, lambda t: t == "yes"),
+        ({"extra_body": {"guided_json": {"const": 7}}}, lambda t: json.loads(t) == 7),
+        ({"extra_body": {"guided_json": '{"const": 7}'}}, lambda t: json.loads(t) == 7),
+        ({"extra_body": {"structured_outputs": {"choice": ["a"]}}}, lambda t: t == "a"),
+        ({"extra_body": {"structured_outputs": {"json": {"const": 1}}}}, lambda t: json.loads(t) == 1),
+        ({"stop": ["e", "a"], "max_tokens": 40}, lambda t: not set("ea") & set(t)),
+        ({"extra_body": {"top_k": 1, "min_p": 0.1, "repetition_penalty": 1.1}}, lambda t: True),
+        ({"extra_body": {"top_k": -1}, "user": "u", "metadata": {"a": "b"}}, lambda t: True),
+        ({"logit_bias": {"5": 100}, "presence_penalty": 1, "frequency_penalty": 1}, lambda t: True),
+    ],
+)
+def test_options(client: openai.OpenAI, given: dict[str, Any], check: Any) -> None:
+    completion = chat(client, **{"max_tokens": 60, **given})
+    assert check(completion.choices[0].message.content)
+
+
+def test_several_choices_differ(client: openai.OpenAI) -> None:
+    completion = chat(client, n=3, seed=3)
+    assert [choice.index for choice in completion.choices] == [0, 1, 2]
+    assert len({choice.message.content for choice in completion.choices}) > 1
+
+
+def test_streams_several_choices(client: openai.OpenAI) -> None:
+    whole = chat(client, n=2, seed=3)
+    texts = ["", ""]
+    for chunk in chat(client, n=2, seed=3, stream=True):
+        choice = chunk.choices[0]
+        texts[choice.index] += choice.delta.content or ""
+    assert texts == [choice.message.content for choice in whole.choices]
+
+
+def test_calls_tools(client: openai.OpenAI) -> None:
+    completion = chat(client, tools=[TOOL], tool_choice="required", max_tokens=200)
+    choice = completion.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content is None
+    for call in choice.message.tool_calls:
+        assert call.type == "function"
+        assert call.function.name == "weather"
+        assert json.loads(call.function.arguments)["city"] in ("Lima", "Oslo")
+
+
+def test_streams_calls(client: openai.OpenAI) -> None:
+    choice = {"type": "function", "function": {"name": "weather"}}
+    calls: dict[int, dict[str, str]] = {}
+    reason = None
+    for chunk in chat(client, tools=[TOOL], tool_choice=choice, max_tokens=200, stream=True):
+        reason = chunk.choices[0].finish_reason or reason
+        for call in chunk.choices[0].delta.tool_calls or ():
+            known = calls.setdefault(call.index, {"id": "", "name": "", "arguments": ""})
+            known["id"] += call.id or ""
+            known["name"] += call.function.name or ""
+            known["arguments"] += call.function.arguments or ""
+    assert reason == "tool_calls"
+    assert list(calls) == [0]
+    assert calls[0]["name"] == "weather"
+    assert calls[0]["id"]
+    assert json.loads(calls[0]["arguments"])["city"] in ("Lima", "Oslo")
+
+
+def test_goes_on_after_a_call(client: openai.OpenAI) -> None:
+    completion = chat(client, tools=[TOOL], tool_choice="required", max_tokens=200)
+    message = completion.choices[0].message
+    conversation = [
+        *HELLO,
+        message,
+        *(
+            {"role": "tool", "tool_call_id": call.id, "content": "sun"}
+            for call in message.tool_calls
+        ),
+    ]
+    again = chat(client, messages=conversation, tools=[TOOL], tool_choice="none")
+    assert again.choices[0].finish_reason in ("stop", "length")
+
+
+def test_reasoning_is_a_field_of_its_own(client: openai.OpenAI) -> None:
+    given: dict[str, Any] = {
+        "extra_body": {"chat_template_kwargs": {"enable_thinking": True}, "choice": ["yes", "no"]},
+        "max_tokens": 60,
+        "temperature": 0,
+    }
+    message = chat(client, **given).choices[0].message
+    assert message.content in ("yes", "no")
+    assert isinstance(message.reasoning_content, str)
+    streamed = ""
+    for chunk in chat(client, stream=True, **given):
+        streamed += getattr(chunk.choices[0].delta, "reasoning_content", None) or ""
+    assert streamed == message.reasoning_content
+
+
+def test_takes_messages_of_every_kind(client: openai.OpenAI) -> None:
+    messages = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]},
+        {"role": "assistant", "content": "C", "reasoning_content": "why", "refusal": None},
+        {"role": "user", "content": "D", "name": "someone"},
+    ]
+    assert chat(client, messages=messages).choices
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "param", "code"),
+    [
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "a", "schema": {"properties": {"b": {"minimum": "c"}}}},
+                }
+            },
+            400,
+            "response_format",
+            "invalid_schema",
+        ),
+        ({"extra_body": {"regex": "("}}, 400, "regex", "invalid_pattern"),
+        ({"extra_body": {"regex": r"(a)\1"}}, 400, "regex", "invalid_pattern"),
+        ({"extra_body": {"guided_json": "{"}}, 400, "guided_json", "invalid_schema"),
+        ({"extra_body": {"choice": []}}, 400, "choice", "invalid_value"),
+        ({"extra_body": {"grammar": "root ::= 'a'"}}, 400, "grammar", "unsupported"),
+        (
+            {"extra_body": {"structured_outputs": {"grammar": "a"}}},
+            400,
+            "structured_outputs.grammar",
+            "unsupported",
+        ),
+        (
+            {"extra_body": {"regex": "a"}, "response_format": {"type": "json_object"}},
+            400,
+            "regex",
+            "conflicting_constraints",
+        ),
+        ({"response_format": {"type": "yaml"}}, 400, "response_format", "invalid_schema"),
+        ({"tools": [{"type": "function"}]}, 400, "tools[0]", "invalid_tool"),
+        ({"tools": [TOOL], "tool_choice": "wether"}, 400, "tool_choice", "invalid_value"),
+        ({"tool_choice": "required"}, 400, "tool_choice", "invalid_value"),
+        ({"extra_body": {"choice": ["a" * 50]}}, 400, "max_tokens", "max_tokens_too_small"),
+        ({"logit_bias": {"99999": 1}}, 400, "logit_bias", "invalid_value"),
+        ({"messages": [{"role": "user", "content": ""}]}, 400, "messages", "invalid_prompt"),
+        (
+            {"messages": [{"role": "user", "content": "a " * 9000}]},
+            400,
+            "messages",
+            "context_length_exceeded",
+        ),
+        ({"top_logprobs": 2}, 400, "top_logprobs", "invalid_value"),
+        ({"max_completion_tokens": 3}, 400, "max_tokens", "conflicting_values"),
+        ({"n": 100}, 400, "n", "too_many"),
+        ({"n": 0}, 422, "n", "invalid_value"),
+        ({"temperature": -1}, 422, "temperature", "invalid_value"),
+        ({"messages": []}, 422, "messages", "invalid_value"),
+        ({"messages": [{"role": "king"}]}, 422, "messages[0].role", "invalid_value"),
+        ({"extra_body": {"temprature": 1}}, 422, "temprature", "invalid_value"),
+        ({"logit_bias": {"a": 1}}, 422, "logit_bias.a.[key]", "invalid_value"),
+        ({"model": "../etc"}, 404, "model", "model_not_found"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_refuses(
+    client: openai.OpenAI, given: dict[str, Any], status: int, param: str, code: str, stream: bool
+) -> None:
+    with pytest.raises(openai.APIStatusError) as caught:
+        chat(client, stream=stream, **given)
+    assert caught.value.status_code == status
+    assert isinstance(caught.value.body, dict)
+    assert caught.value.body["param"] == param
+    assert caught.value.body["code"] == code
+    assert caught.value.body["message"]
+
+
+def test_a_refused_schema_says_where_and_why(client: openai.OpenAI) -> None:
+    schema = {"type": "object", "properties": {"a/b": {"multipleOf": 0}}}
+    wrapped = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    with pytest.raises(openai.BadRequestError) as caught:
+        chat(client, response_format=wrapped)
+    assert isinstance(caught.value.body, dict)
+    assert caught.value.body["schema_pointer"].startswith("/properties/a~1b")
+    assert caught.value.body["schema_keyword"] == "multipleOf"
+    tool = {"type": "function", "function": {"name": "t", "parameters": schema}}
+    with pytest.raises(openai.BadRequestError) as caught:
+        chat(client, tools=[tool])
+    assert isinstance(caught.value.body, dict)
+    assert caught.value.body["param"].startswith("tools")
+    assert caught.value.body["schema_keyword"] == "multipleOf"
