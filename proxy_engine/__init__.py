@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .openai_messages import from_openai_message, to_openai_message
     from .options import GenerationOptions, ReasoningOptions, StateOptions
     from .prompt_cache import CacheOptions
+    from .raw_prompt import RawPrompt
     from .results import GenerationResult, Logprob, Segment, Span, TokenLogprobs, Usage
     from .streams import AsyncEventStream, EventStream
     from .tool_loop import ToolRun
@@ -114,6 +115,7 @@ _MODULES = {
     ),
     "prompt_cache": ("CacheOptions",),
     "openai_messages": ("from_openai_message", "to_openai_message"),
+    "raw_prompt": ("RawPrompt",),
     "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
     "results": ("GenerationResult", "Logprob", "Segment", "Span", "TokenLogprobs", "Usage"),
     "streams": ("AsyncEventStream", "EventStream"),
@@ -160,6 +162,7 @@ __all__ = [
     "PromptError",
     "PromptProgress",
     "PromptTooLongError",
+    "RawPrompt",
     "ReasoningDelta",
     "ReasoningOptions",
     "Role",

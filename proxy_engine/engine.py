@@ -144,7 +144,8 @@ class InferenceEngine(Closing, BatchEngine):
     ) -> GenerationResult[Any]:
         """Answer ``prompt``, and return when the answer is whole.
 
-        ``prompt`` is a string, OpenAI-style messages, or interactions. ``response_format`` is a
+        ``prompt`` is a string, OpenAI-style messages, interactions, or a ``RawPrompt`` that no
+        chat template sees. ``response_format`` is a
         pydantic model, another type, a JSON Schema, OpenAI's dict, a state machine, a composition
         of sub-states, or ``None`` for free text (see ``proxy_engine.response_format``). ``tools``
         are OpenAI-style dicts, pydantic models, functions, or ``Tool``s; ``tool_choice`` says

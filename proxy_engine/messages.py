@@ -9,14 +9,15 @@ from .content import ToolCall
 from .errors import PromptError
 from .interaction import Interaction, Role
 from .openai_messages import from_openai_message, part_from_openai, read_tool_call
+from .raw_prompt import RawPrompt
 
 __all__ = ["Message", "Prompt", "to_interactions", "to_messages"]
 
 Message: TypeAlias = Mapping[str, Any]
 """An OpenAI-style chat message: ``role``, ``content``, and what the chat template knows besides."""
 
-Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction]
-"""One user message, or a conversation."""
+Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction] | RawPrompt
+"""One user message, or a conversation; or what is neither, and goes to the model as it is."""
 
 _NAMES_OF_THE_ASSISTANT = {"agent": "assistant"}
 
@@ -50,7 +51,11 @@ def to_interactions(prompt: Prompt) -> list[Interaction]:
     return [_interaction(item, index) for index, item in enumerate(_items(prompt))]
 
 
-def _items(prompt: Sequence[Message | Interaction]) -> Iterable[Message | Interaction]:
+def _items(
+    prompt: Sequence[Message | Interaction] | RawPrompt,
+) -> Iterable[Message | Interaction]:
+    if isinstance(prompt, RawPrompt):
+        raise PromptError("a raw prompt is no conversation")
     if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
         raise PromptError(
             f"a prompt of type {type(prompt).__name__} is not known",

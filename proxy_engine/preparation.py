@@ -15,11 +15,12 @@ from state_machines.tools import ToolFormat
 from state_machines.tools.call import CALL
 
 from .answers import STRUCTURED, AnswerCompiler
-from .errors import InvalidOptionError, PromptTooLongError
+from .errors import InvalidOptionError, PromptError, PromptTooLongError
 from .models.loading import LoadedModel
 from .options import GenerationOptions, OptionOverrides
 from .prompt_cache import PromptCaches, message_boundaries
 from .prompts import Prompt, encode_prompt, to_messages
+from .raw_prompt import RawPrompt
 from .request import Request
 from .response_format import ResponseFormat, ResponseFormatCompiler
 from .tool_formats import format_of, is_open, reasoning_of
@@ -73,10 +74,14 @@ class Preparation:
         response = self._formats.compile(response_format)
         _check_states(overrides.get("states") or {}, response)
         known_tools = resolve_tools(tools)
+        if known_tools and isinstance(prompt, RawPrompt):
+            raise PromptError("a raw prompt names no tools; give messages")
         choice = ToolChoice.of(tool_choice, known_tools)
         tokenizer = self._loaded.tokenizer
 
         def encode(prompt: Prompt) -> list[int]:
+            if isinstance(prompt, RawPrompt):
+                return prompt.token_ids(tokenizer, self._vocabulary.size)
             return encode_prompt(
                 prompt,
                 tokenizer,
@@ -89,7 +94,9 @@ class Preparation:
         with self._tokenizer_lock:
             prompt_ids = encode(prompt)
             boundaries: tuple[int, ...] = ()
-            if self._caches.cannot_be_cut_at(len(prompt_ids) + options.max_tokens):
+            has_messages = not isinstance(prompt, RawPrompt)
+            most = len(prompt_ids) + options.max_tokens
+            if has_messages and self._caches.cannot_be_cut_at(most):
                 boundaries = message_boundaries(to_messages(prompt), prompt_ids, encode)
             markers = self._answers.delimiters(options)
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))

@@ -55,9 +55,7 @@ def test_the_same_seed_writes_the_same(client: openai.OpenAI) -> None:
 
 def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
     whole = chat(client, temperature=0)
-    chunks = list(
-        chat(client, temperature=0, stream=True, stream_options={"include_usage": True})
-    )
+    chunks = list(chat(client, temperature=0, stream=True, stream_options={"include_usage": True}))
     assert chunks[0].choices[0].delta.role == "assistant"
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text == whole.choices[0].message.content
@@ -104,7 +102,10 @@ def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
         ({"extra_body": {"guided_json": {"const": 7}}}, lambda t: json.loads(t) == 7),
         ({"extra_body": {"guided_json": '{"const": 7}'}}, lambda t: json.loads(t) == 7),
         ({"extra_body": {"structured_outputs": {"choice": ["a"]}}}, lambda t: t == "a"),
-        ({"extra_body": {"structured_outputs": {"json": {"const": 1}}}}, lambda t: json.loads(t) == 1),
+        (
+            {"extra_body": {"structured_outputs": {"json": {"const": 1}}}},
+            lambda t: json.loads(t) == 1,
+        ),
         ({"stop": ["e", "a"], "max_tokens": 40}, lambda t: not set("ea") & set(t)),
         ({"extra_body": {"top_k": 1, "min_p": 0.1, "repetition_penalty": 1.1}}, lambda t: True),
         ({"extra_body": {"top_k": -1}, "user": "u", "metadata": {"a": "b"}}, lambda t: True),

@@ -1,0 +1,34 @@
+"""Prompts that go to the model as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy_engine import InferenceEngine, PromptError, PromptTooLongError, RawPrompt
+
+
+def test_text_and_its_tokens_are_the_same_prompt(tiny_engine: InferenceEngine) -> None:
+    ids = list(tiny_engine.tokenizer.encode("abc 12"))
+    results = [
+        tiny_engine.generate(RawPrompt(content), max_tokens=8) for content in ("abc 12", ids)
+    ]
+    assert results[0].text == results[1].text
+    assert results[0].usage.prompt_tokens == len(ids)
+    assert tiny_engine.generate("abc 12", max_tokens=1).usage.prompt_tokens > len(ids)
+
+
+@pytest.mark.parametrize("content", ["", [], [-1], [320], ["a"]])
+def test_refuses_what_is_no_prompt(tiny_engine: InferenceEngine, content: object) -> None:
+    with pytest.raises(PromptError):
+        tiny_engine.generate(RawPrompt(content))  # type: ignore[arg-type]
+
+
+def test_refuses_what_is_too_long(tiny_engine: InferenceEngine) -> None:
+    with pytest.raises(PromptTooLongError):
+        tiny_engine.generate(RawPrompt([1] * 1000))
+
+
+def test_has_a_format_but_no_tools(tiny_engine: InferenceEngine) -> None:
+    assert tiny_engine.generate(RawPrompt("a"), response_format={"const": 1}).parsed == 1
+    with pytest.raises(PromptError):
+        tiny_engine.generate(RawPrompt("a"), tools=[{"type": "function", "name": "b"}])
