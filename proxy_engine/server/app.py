@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
-from .endpoints import chat, models, operations
+from .endpoints import chat, completions, models, operations
 from .errors import ApiError, api_error, invalid_body
 from .memory import used_bytes
 from .metrics import Metrics
@@ -64,7 +64,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    for module in (chat, models, operations):
+    for module in (chat, completions, models, operations):
         app.include_router(module.router)
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(ProxyError, _proxy_error)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from state_machines import Vocabulary
 from state_machines.answer import REASONING
@@ -40,7 +40,7 @@ from ..schemas.chat import (
 )
 from ..schemas.common import Extension
 from ..sse import DONE, frame
-from .encoder import TokenTexts, new_id, seconds_now, timings, token_info
+from .encoder import TokenTexts, least_logprob, new_id, seconds_now, timings, token_info
 
 __all__ = ["ChatEncoder", "chat_usage"]
 
@@ -151,8 +151,7 @@ class ChatEncoder:
 
     def _logprob(self, logprob: Logprob) -> ChatTopLogprob:
         text, form = self._texts.of(logprob.token_id)
-        # JSON has no infinity; OpenAI writes this for what is next to impossible.
-        return ChatTopLogprob(token=text, logprob=max(logprob.before_mask, -9999.0), bytes=form)
+        return ChatTopLogprob(token=text, logprob=least_logprob(logprob), bytes=form)
 
     def _chunk(
         self,
@@ -227,18 +226,26 @@ class ChatEncoder:
         return chat_usage(results, sum(choice.reasoning_tokens for choice in self._choices))
 
 
-def chat_usage(results: list[GenerationResult[Any]], reasoning_tokens: int) -> ChatUsage:
-    """Return what answers to the same prompt took: the prompt is counted once."""
-    prompt = results[0].usage.prompt_tokens
+def chat_usage(
+    results: Sequence[GenerationResult[Any]],
+    reasoning_tokens: int = 0,
+    *,
+    prompts: Sequence[GenerationResult[Any]] | None = None,
+) -> ChatUsage:
+    """Return what answers took; ``prompts`` has one for each prompt, which is counted once."""
+    prompt = sum(result.usage.prompt_tokens for result in prompts or results[:1])
+    cached = sum(result.usage.cached_tokens for result in prompts or results[:1])
     completion = sum(result.usage.completion_tokens for result in results)
     return ChatUsage(
         prompt_tokens=prompt,
         completion_tokens=completion,
         total_tokens=prompt + completion,
-        prompt_tokens_details=PromptDetails(cached_tokens=results[0].usage.cached_tokens),
+        prompt_tokens_details=PromptDetails(cached_tokens=cached),
         completion_tokens_details=CompletionDetails(reasoning_tokens=reasoning_tokens),
     )
 
 
-def _reason(result: GenerationResult[Any]) -> Any:
-    return result.finish_reason
+def _reason(result: GenerationResult[Any]) -> Literal["stop", "length", "tool_calls"]:
+    reason = result.finish_reason
+    # A request that was cancelled gets an error instead.
+    return "stop" if reason == "cancelled" else reason

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from state_machines import Vocabulary
 
 from ...events import StreamEvent, TokenGenerated
-from ...results import Usage
+from ...results import Logprob, Usage
 from ..errors import ApiError
 from ..schemas.common import Timings, TokenInfo
 
 __all__ = [
     "Encoder",
     "TokenTexts",
+    "least_logprob",
     "new_id",
     "seconds_now",
     "timings",
@@ -67,6 +68,20 @@ class TokenTexts:
         if form.startswith(b"\xff"):
             return form[1:].decode("utf-8", "replace"), None
         return form.decode("utf-8", "replace"), list(form)
+
+    def joined(self, prompt: str | Sequence[int]) -> str:
+        """Return the text of a prompt. Tokens that there are not have none."""
+        if isinstance(prompt, str):
+            return prompt
+        forms = [self._forms[token_id] for token_id in prompt if token_id < len(self._forms)]
+        return b"".join(form.removeprefix(b"\xff") for form in forms if form).decode(
+            "utf-8", "replace"
+        )
+
+
+def least_logprob(logprob: Logprob) -> float:
+    """Return a probability as the model had it; JSON has no infinity, OpenAI writes -9999."""
+    return max(logprob.before_mask, -9999.0)
 
 
 def new_id(prefix: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import Request, Response
 
 from ...options import OptionOverrides, ReasoningOptions
@@ -14,7 +12,7 @@ from ..model_host import Lease
 from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
 from ..services import ServicesOfRequest
-from .generating import Asked, generating_router, reply
+from .generating import Asked, check_size, generating_router, reply, size
 
 __all__ = ["reasoning_option", "router"]
 
@@ -44,7 +42,7 @@ def _asked(body: ChatRequest, max_characters: int) -> Asked:
         )
     field, response_format = constraint(body, body.response_format)
     messages = [message.to_engine() for message in body.messages]
-    check_size(sum(_size(message) for message in messages), max_characters, "messages")
+    check_size(size(messages), max_characters, "messages")
     choices = body.n or 1
     generations = [
         Generation(
@@ -103,22 +101,3 @@ def _options(body: ChatRequest, choice: int) -> OptionOverrides:
 def reasoning_option(effort: str) -> bool | ReasoningOptions:
     """Return what an effort means here: none at all, or as much as the model likes."""
     return False if effort == "none" else ReasoningOptions(is_required=False)
-
-
-def check_size(characters: int, most: int, param: str) -> None:
-    """Raise for a prompt that is too large to be looked at. Raises ``ApiError``."""
-    if characters > most:
-        raise ApiError(
-            413,
-            f"the prompt has {characters:,} characters; {most:,} are the most",
-            code="prompt_too_large",
-            param=param,
-        )
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(_size, value.values()))
-    return sum(map(_size, value)) if isinstance(value, list) else 0

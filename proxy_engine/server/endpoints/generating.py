@@ -25,7 +25,7 @@ from ..running import Generation, Running, begin
 from ..services import Services
 from ..sse import ServerSentEvents
 
-__all__ = ["ERRORS", "Asked", "StrictRoute", "generating_router", "reply"]
+__all__ = ["ERRORS", "Asked", "StrictRoute", "check_size", "generating_router", "reply", "size"]
 
 _logger = logging.getLogger(__name__)
 
@@ -163,3 +163,23 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 404, 408, 413, 422, 503, 507)
 }
 """How endpoints that generate say that they do not."""
+
+
+def check_size(characters: int, most: int, param: str) -> None:
+    """Raise for a prompt that is too large to be looked at. Raises ``ApiError``."""
+    if characters > most:
+        raise ApiError(
+            413,
+            f"the prompt has {characters:,} characters; {most:,} are the most",
+            code="prompt_too_large",
+            param=param,
+        )
+
+
+def size(value: Any) -> int:
+    """Return how many characters there are in a JSON value's texts."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(size, value.values()))
+    return sum(map(size, value)) if isinstance(value, list) else 0

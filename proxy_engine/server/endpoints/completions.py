@@ -1,0 +1,98 @@
+"""``POST /v1/completions``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import Request, Response
+
+from ...options import OptionOverrides
+from ...raw_prompt import RawPrompt
+from ..constraints import constraint
+from ..encoders.completions import CompletionEncoder
+from ..encoders.encoder import TokenTexts
+from ..errors import ApiError
+from ..model_host import Lease
+from ..running import Generation
+from ..schemas.completions import Completion, CompletionRequest
+from ..services import ServicesOfRequest
+from .generating import Asked, check_size, generating_router, reply
+
+__all__ = ["router"]
+
+# As OpenAI's documentation has it.
+_MAX_TOKENS = 16
+
+router = generating_router()
+
+
+@router.post("/completions", response_model=Completion)
+async def create_completion(
+    body: CompletionRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Go on with a text, or several; with ``stream``, by server-sent events."""
+    most = services.settings.max_prompt_characters
+    return await reply(request, services, lambda: _asked(body, most))
+
+
+def _asked(body: CompletionRequest, max_characters: int) -> Asked:
+    choices = body.n or 1
+    if body.best_of not in (None, choices):
+        raise ApiError(400, "best_of is no other than n here", code="unsupported", param="best_of")
+    if body.echo and body.logprobs is not None:
+        raise ApiError(
+            400,
+            "probabilities of a prompt's own tokens are not told; give echo or logprobs",
+            code="unsupported",
+            param="echo",
+        )
+    field, response_format = constraint(body, body.response_format)
+    prompts = _prompts(body)
+    check_size(sum(map(len, prompts)), max_characters, "prompt")
+    generations = [
+        Generation(
+            RawPrompt(prompt),
+            response_format,
+            options=_options(body, number * choices + choice),
+        )
+        for number, prompt in enumerate(prompts)
+        for choice in range(choices)
+    ]
+    stream_options = body.stream_options
+
+    def encoder(lease: Lease) -> CompletionEncoder:
+        texts = TokenTexts(lease.engine.vocabulary)
+        return CompletionEncoder(
+            lease.model.name,
+            lease.engine.vocabulary,
+            [texts.joined(prompt) if body.echo else "" for prompt in prompts],
+            choices=choices,
+            logprobs=body.logprobs is not None,
+            usage=bool(stream_options and stream_options.include_usage),
+            tokens=bool(body.include_tokens),
+        )
+
+    return Asked(body.model, generations, encoder, bool(body.stream), {"response_format": field})
+
+
+def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:
+    given = body.prompt
+    if isinstance(given, str):
+        return [given]
+    if not given:
+        raise ApiError(400, "there is no prompt", code="invalid_prompt", param="prompt")
+    if isinstance(given[0], int):
+        return [[token for token in given if isinstance(token, int)]]
+    return [prompt for prompt in given if not isinstance(prompt, int)]
+
+
+def _options(body: CompletionRequest, choice: int) -> OptionOverrides:
+    options = body.sampling_options(choice)
+    options["max_tokens"] = body.max_tokens or _MAX_TOKENS
+    # All that comes is the text's continuation.
+    options["reasoning"] = False
+    if body.stop is not None:
+        options["stop"] = body.stop
+    if body.logprobs is not None:
+        options["logprobs"] = body.logprobs
+    return options

@@ -1,0 +1,105 @@
+"""Completions of raw prompts, by OpenAI's own client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+
+
+def complete(client: openai.OpenAI, prompt: Any, **given: Any) -> Any:
+    return client.completions.create(
+        **{"model": "SmolLM2-135M-Instruct", "prompt": prompt, "temperature": 0, **given}
+    )
+
+
+def test_goes_on_with_a_text(client: openai.OpenAI) -> None:
+    completion = complete(client, "abc", max_tokens=6)
+    assert completion.object == "text_completion"
+    assert completion.usage.completion_tokens <= 6
+    assert completion.choices[0].finish_reason in ("stop", "length")
+
+
+def test_writes_sixteen_tokens_unless_told_otherwise(client: openai.OpenAI) -> None:
+    completion = complete(client, "abc", logit_bias={"264": -100})
+    assert completion.usage.completion_tokens == 16
+
+
+def test_text_and_tokens_are_the_same_prompt(client: openai.OpenAI, roomy_engine: Any) -> None:
+    ids = list(roomy_engine.tokenizer.encode("abc 12"))
+    texts = {
+        complete(client, prompt).choices[0].text
+        for prompt in ("abc 12", ["abc 12"], ids, [ids])
+    }
+    assert len(texts) == 1
+
+
+def test_several_prompts_and_several_choices(client: openai.OpenAI) -> None:
+    completion = complete(client, ["abc", "12"], n=2, temperature=1, seed=5)
+    assert [choice.index for choice in completion.choices] == [0, 1, 2, 3]
+    alone = complete(client, "abc", temperature=1, seed=5)
+    assert completion.choices[0].text == alone.choices[0].text
+    assert completion.usage.prompt_tokens < 2 * (3 + 2)
+
+
+def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
+    given: dict[str, Any] = {"echo": True, "max_tokens": 8}
+    whole = complete(client, ["abc", "12"], **given)
+    texts = ["", ""]
+    usage = None
+    reasons = []
+    stream = complete(
+        client, ["abc", "12"], stream=True, stream_options={"include_usage": True}, **given
+    )
+    for chunk in stream:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            texts[choice.index] += choice.text
+            reasons += [choice.finish_reason] if choice.finish_reason else []
+    assert texts == [choice.text for choice in whole.choices]
+    assert texts[0].startswith("abc")
+    assert texts[1].startswith("12")
+    assert len(reasons) == 2
+    assert usage.completion_tokens == whole.usage.completion_tokens
+
+
+def test_echoes_tokens_as_text(client: openai.OpenAI, roomy_engine: Any) -> None:
+    ids = list(roomy_engine.tokenizer.encode("abé"))
+    assert complete(client, ids, echo=True, max_tokens=1).choices[0].text.startswith("abé")
+
+
+def test_stops(client: openai.OpenAI) -> None:
+    text = complete(client, "abc", temperature=1, max_tokens=50, stop=["a", "e", " "])
+    assert not set("ae ") & set(text.choices[0].text)
+
+
+def test_has_the_form_that_is_asked_for(client: openai.OpenAI) -> None:
+    completion = complete(client, "abc", extra_body={"regex": "[0-9]{4}"})
+    assert completion.choices[0].text.isdecimal()
+    assert completion.choices[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "given", "status", "param"),
+    [
+        ("", {}, 400, "prompt"),
+        ([], {}, 400, "prompt"),
+        ([1, 400], {}, 400, "prompt"),
+        (["a", 1], {}, 422, None),
+        ("a", {"echo": True, "logprobs": 1}, 400, "echo"),
+        ("a", {"best_of": 2}, 400, "best_of"),
+        ("a", {"suffix": "b"}, 422, "suffix"),
+        ("a", {"extra_body": {"regex": "a{40}"}}, 400, "max_tokens"),
+        ("a " * 5000, {}, 400, "prompt"),
+        (["a"] * 20, {}, 400, "n"),
+    ],
+)
+def test_refuses(
+    client: openai.OpenAI, prompt: Any, given: dict[str, Any], status: int, param: str | None
+) -> None:
+    with pytest.raises(openai.APIStatusError) as caught:
+        complete(client, prompt, **given)
+    assert caught.value.status_code == status
+    assert isinstance(caught.value.body, dict)
+    assert param is None or caught.value.body["param"] == param
