@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
-from .endpoints import chat, completions, models, operations
+from .endpoints import chat, completions, models, operations, responses
 from .errors import ApiError, api_error, invalid_body
 from .memory import used_bytes
 from .metrics import Metrics
@@ -22,6 +22,7 @@ from .model_host import Lease, Load, ModelHost
 from .model_registry import KnownModel, ModelRegistry
 from .queueing import Queue
 from .replies import error_reply
+from .response_store import ResponseStore
 from .security import KeyMiddleware
 from .services import Services
 from .settings import ServerSettings
@@ -64,7 +65,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    for module in (chat, completions, models, operations):
+    for module in (chat, completions, responses, models, operations):
         app.include_router(module.router)
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(ProxyError, _proxy_error)
@@ -98,7 +99,9 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
         registry, load, metrics, memory_limit=settings.memory_limit_bytes, current=current
     )
     queue = Queue(settings.max_running, settings.max_queue, lambda: metrics.duration.mean or 1.0)
-    services = Services(settings, registry, host, queue, metrics)
+    services = Services(
+        settings, registry, host, queue, metrics, ResponseStore(settings.stored_responses)
+    )
     metrics.watch("answers_running", "Answers that are being generated.", lambda: queue.running)
     metrics.watch("answers_waiting", "Answers that wait.", lambda: queue.waiting)
     metrics.watch("memory_bytes", "Memory of all arrays.", used_bytes)

@@ -11,6 +11,7 @@ from .metrics import Metrics
 from .model_host import ModelHost
 from .model_registry import ModelRegistry
 from .queueing import Queue
+from .response_store import ResponseStore
 from .running import Running
 from .settings import ServerSettings
 
@@ -26,6 +27,7 @@ class Services:
     host: ModelHost
     queue: Queue
     metrics: Metrics
+    responses: ResponseStore
     running: set[Running] = field(default_factory=set)
 
     def drain(self) -> None:

@@ -29,8 +29,7 @@ def test_writes_sixteen_tokens_unless_told_otherwise(client: openai.OpenAI) -> N
 def test_text_and_tokens_are_the_same_prompt(client: openai.OpenAI, roomy_engine: Any) -> None:
     ids = list(roomy_engine.tokenizer.encode("abc 12"))
     texts = {
-        complete(client, prompt).choices[0].text
-        for prompt in ("abc 12", ["abc 12"], ids, [ids])
+        complete(client, prompt).choices[0].text for prompt in ("abc 12", ["abc 12"], ids, [ids])
     }
     assert len(texts) == 1
 

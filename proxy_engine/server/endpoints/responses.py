@@ -1,0 +1,174 @@
+"""``/v1/responses``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request, Response
+
+from ...options import OptionOverrides
+from ..constraints import constraint
+from ..encoders.encoder import new_id, seconds_now
+from ..encoders.responses import ResponsesEncoder
+from ..errors import ApiError
+from ..model_host import Lease
+from ..response_items import messages_of_input, messages_of_output
+from ..response_store import ResponseStore, StoredResponse
+from ..running import Generation
+from ..schemas.common import ResponseModel
+from ..schemas.responses import ResponseObject, ResponsesRequest
+from ..services import ServicesOfRequest
+from .chat import reasoning_option
+from .generating import Asked, check_size, generating_router, reply, size
+
+__all__ = ["router"]
+
+_NAMES = {"prompt": "input", "max_tokens": "max_output_tokens", "logprobs": "top_logprobs"}
+
+router = generating_router()
+
+
+class Deleted(ResponseModel):
+    """What was forgotten."""
+
+    id: str
+    object: str
+    deleted: bool
+
+
+@router.post("/responses", response_model=ResponseObject)
+async def create_response(
+    body: ResponsesRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Answer a text or a conversation; with ``stream``, by server-sent events."""
+    most = services.settings.max_prompt_characters
+    # The store is the event loop's.
+    earlier = _earlier(body, services.responses)
+    return await reply(request, services, lambda: _asked(body, earlier, services.responses, most))
+
+
+@router.get("/responses/{id}", response_model=ResponseObject)
+async def get_response(id: str, services: ServicesOfRequest) -> Response:
+    """Return a response that is kept."""
+    stored = services.responses.get(id)
+    if stored is None:
+        raise _not_here(id)
+    return Response(stored.body, media_type="application/json")
+
+
+@router.delete("/responses/{id}", response_model=Deleted)
+async def delete_response(id: str, services: ServicesOfRequest) -> Deleted:
+    """Forget a response."""
+    if not services.responses.remove(id):
+        raise _not_here(id)
+    return Deleted(id=id, object="response", deleted=True)
+
+
+def _not_here(id: str) -> ApiError:
+    return ApiError(404, f"there is no response {id!r} here", code="not_found", param="id")
+
+
+def _earlier(body: ResponsesRequest, store: ResponseStore) -> list[dict[str, Any]]:
+    id = body.previous_response_id
+    if id is None:
+        return []
+    stored = store.get(id)
+    if stored is None:
+        raise ApiError(
+            400,
+            f"there is no response {id!r} here, or none any more",
+            code="previous_response_not_found",
+            param="previous_response_id",
+        )
+    return stored.messages
+
+
+def _asked(
+    body: ResponsesRequest,
+    earlier: list[dict[str, Any]],
+    store: ResponseStore,
+    max_characters: int,
+) -> Asked:
+    field, response_format = constraint(body, _format(body), "text.format")
+    conversation = [*earlier, *messages_of_input(body.input)]
+    messages = conversation
+    if body.instructions is not None:
+        # They are not those of the responses before or after.
+        messages = [{"role": "system", "content": body.instructions}, *conversation]
+    check_size(size(messages), max_characters, "input")
+    generation = Generation(
+        messages, response_format, body.tools or None, body.tool_choice, _options(body)
+    )
+    is_stored = store.is_used and body.store is not False
+
+    def keep(response: ResponseObject) -> None:
+        if is_stored:
+            text = response.model_dump_json(exclude_unset=True)
+            whole = [*conversation, *messages_of_output(response.output)]
+            store.put(response.id, StoredResponse(text, whole))
+
+    def encoder(lease: Lease) -> ResponsesEncoder:
+        return ResponsesEncoder(
+            _begun(body, lease.model.name, is_stored=is_stored),
+            lease.engine.vocabulary,
+            done=keep,
+            tokens=bool(body.include_tokens),
+        )
+
+    names = {**_NAMES, "response_format": field}
+    return Asked(body.model, [generation], encoder, bool(body.stream), names)
+
+
+def _format(body: ResponsesRequest) -> Any:
+    """Return ``text.format``, whose schema lies flat in it, as chats have it."""
+    given = body.text.format if body.text is not None else None
+    if given is None or given.get("type") != "json_schema":
+        return given
+    return {
+        "type": "json_schema",
+        "json_schema": {key: value for key, value in given.items() if key != "type"},
+    }
+
+
+def _options(body: ResponsesRequest) -> OptionOverrides:
+    options = body.sampling_options()
+    if body.max_output_tokens is not None:
+        options["max_tokens"] = body.max_output_tokens
+    if body.parallel_tool_calls is not None:
+        options["parallel_tool_calls"] = body.parallel_tool_calls
+    if body.max_tool_calls is not None:
+        options["max_tool_calls"] = body.max_tool_calls
+    if body.reasoning is not None and body.reasoning.effort is not None:
+        options["reasoning"] = reasoning_option(body.reasoning.effort)
+    if body.top_logprobs is not None or "message.output_text.logprobs" in (body.include or ()):
+        options["logprobs"] = body.top_logprobs or 0
+    return options
+
+
+def _begun(body: ResponsesRequest, model: str, *, is_stored: bool) -> ResponseObject:
+    reasoning = body.reasoning
+    return ResponseObject(
+        id=new_id("resp_"),
+        object="response",
+        created_at=seconds_now(),
+        status="in_progress",
+        error=None,
+        incomplete_details=None,
+        instructions=body.instructions,
+        max_output_tokens=body.max_output_tokens,
+        model=model,
+        output=[],
+        parallel_tool_calls=body.parallel_tool_calls is not False,
+        previous_response_id=body.previous_response_id,
+        reasoning={"effort": reasoning.effort if reasoning else None, "summary": None},
+        store=is_stored,
+        temperature=1.0 if body.temperature is None else body.temperature,
+        text={"format": (body.text and body.text.format) or {"type": "text"}},
+        tool_choice=body.tool_choice or "auto",
+        tools=body.tools or [],
+        top_p=1.0 if body.top_p is None else body.top_p,
+        truncation="disabled",
+        usage=None,
+        user=body.user,
+        metadata=body.metadata or {},
+    )

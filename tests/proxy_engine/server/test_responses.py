@@ -1,0 +1,191 @@
+"""Responses, by OpenAI's own client."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+TOOL: Any = {
+    "type": "function",
+    "name": "weather",
+    "description": "Tell the weather.",
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"enum": ["Lima", "Oslo"]}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+SCHEMA: Any = {"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"]}
+
+
+class Review(BaseModel):
+    stars: Literal[1, 2, 3]
+
+
+def respond(client: openai.OpenAI, given: Any = "Hello", **more: Any) -> Any:
+    asked = {"model": "SmolLM2-135M-Instruct", "input": given, "max_output_tokens": 12}
+    return client.responses.create(**{**asked, **more})
+
+
+def test_answers(client: openai.OpenAI) -> None:
+    response = respond(client)
+    assert response.object == "response"
+    assert response.status in ("completed", "incomplete")
+    assert response.output[-1].type == "message"
+    assert response.output_text == response.output[-1].content[0].text
+    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
+    if response.status == "incomplete":
+        assert response.incomplete_details.reason == "max_output_tokens"
+
+
+def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
+    whole = respond(client, temperature=0)
+    events = list(respond(client, temperature=0, stream=True))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    kinds = [event.type for event in events]
+    assert kinds[:4] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    ]
+    assert kinds[-4:-1] == [
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+    ]
+    assert kinds[-1] in ("response.completed", "response.incomplete")
+    text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+    assert text == whole.output_text == events[-1].response.output_text
+    assert events[-1].response.usage == whole.usage or events[-1].response.usage is not None
+
+
+def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+    response = client.responses.parse(
+        model="SmolLM2-135M-Instruct", input="Hello", text_format=Review, max_output_tokens=40
+    )
+    assert isinstance(response.output_parsed, Review)
+    assert response.status == "completed"
+
+
+def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+    with client.responses.stream(
+        model="SmolLM2-135M-Instruct", input="Hello", text_format=Review, max_output_tokens=40
+    ) as stream:
+        for _ in stream:
+            pass
+        assert isinstance(stream.get_final_response().output_parsed, Review)
+
+
+def test_formats(client: openai.OpenAI) -> None:
+    text = {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": True}}
+    response = respond(client, text=text, max_output_tokens=200)
+    assert json.loads(response.output_text)["a"] == 1
+    response = respond(client, text={"format": {"type": "text"}})
+    assert response.text.format.type == "text"
+    response = respond(client, extra_body={"choice": ["yes", "no"]})
+    assert response.output_text in ("yes", "no")
+
+
+def test_calls_tools_and_goes_on(client: openai.OpenAI) -> None:
+    given: list[Any] = [{"role": "user", "content": "Oslo?"}]
+    tools: Any = {"tools": [TOOL], "parallel_tool_calls": False}
+    response = respond(client, given, tool_choice="required", max_output_tokens=200, **tools)
+    (call,) = (item for item in response.output if item.type == "function_call")
+    assert json.loads(call.arguments)["city"] in ("Lima", "Oslo")
+    assert call.status == "completed"
+    given += response.output
+    given.append({"type": "function_call_output", "call_id": call.call_id, "output": "sun"})
+    again = respond(client, given, tool_choice="none", **tools)
+    assert again.output[-1].type == "message"
+
+
+def test_streams_calls(client: openai.OpenAI) -> None:
+    events = list(
+        respond(
+            client,
+            tools=[TOOL],
+            tool_choice={"type": "function", "name": "weather"},
+            max_output_tokens=200,
+            stream=True,
+        )
+    )
+    deltas = "".join(e.delta for e in events if e.type == "response.function_call_arguments.delta")
+    (done,) = (e for e in events if e.type == "response.function_call_arguments.done")
+    assert deltas == done.arguments
+    assert events[-1].response.output[-1].arguments == deltas
+    assert events[-1].type == "response.completed"
+
+
+def test_goes_on_from_a_response(client: openai.OpenAI) -> None:
+    first = respond(client, instructions="Be brief.")
+    second = respond(client, "More", previous_response_id=first.id)
+    assert second.previous_response_id == first.id
+    assert second.usage.input_tokens > respond(client, "More").usage.input_tokens
+    assert client.responses.retrieve(first.id).output_text == first.output_text
+    client.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(first.id)
+    with pytest.raises(openai.BadRequestError) as caught:
+        respond(client, previous_response_id=first.id)
+    assert isinstance(caught.value.body, dict)
+    assert caught.value.body["code"] == "previous_response_not_found"
+
+
+def test_keeps_nothing_if_told_so(client: openai.OpenAI) -> None:
+    response = respond(client, store=False)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(response.id)
+
+
+def test_reasoning_is_an_item_of_its_own(client: openai.OpenAI) -> None:
+    response = respond(
+        client,
+        [
+            {"type": "reasoning", "id": "r", "summary": [], "content": [
+                {"type": "reasoning_text", "text": "Hm"}]},
+            {"type": "message", "role": "assistant", "content": [
+                {"type": "output_text", "text": "Yes", "annotations": []}]},
+            {"role": "developer", "content": "Think."},
+            {"role": "user", "content": [{"type": "input_text", "text": "Well?"}]},
+        ],
+        reasoning={"effort": "low"},
+        extra_body={"choice": ["yes", "no"]},
+        max_output_tokens=60,
+    )  # fmt: skip
+    assert response.output_text in ("yes", "no")
+    assert response.output[-1].type == "message"
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "param"),
+    [
+        ({"input": []}, 400, "input"),
+        ({"input": [{"type": "item_reference", "id": "a"}]}, 400, "input[0]"),
+        ({"input": [{"role": "user", "content": [{"type": "x"}]}]}, 400, "input[0]"),
+        ({"input": [{"role": "user", "content": 3}]}, 400, "input[0]"),
+        (
+            {"text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": 3}}}},
+            400,
+            "text.format",
+        ),
+        ({"tools": [{"type": "web_search"}]}, 400, "tools[0]"),
+        ({"extra_body": {"choice": ["a" * 40]}}, 400, "max_output_tokens"),
+        ({"background": True}, 422, "background"),
+        ({"truncation": "auto"}, 422, "truncation"),
+    ],
+)
+def test_refuses(client: openai.OpenAI, given: dict[str, Any], status: int, param: str) -> None:
+    with pytest.raises(openai.APIStatusError) as caught:
+        respond(client, **given) if "input" not in given else client.responses.create(
+            model="SmolLM2-135M-Instruct", **given
+        )
+    assert caught.value.status_code == status
+    assert isinstance(caught.value.body, dict)
+    assert caught.value.body["param"] == param
