@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from state_machines.errors import ProxyError
 
-from . import bridge, extract, fetch_model
+from . import bridge, extract, fetch_model, serve
 from .errors import CommandLineError
 
 __all__ = ["main"]
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="proxy-engine", description="Language-model output that matches its schema."
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (extract, bridge, fetch_model):
+    for module in (extract, serve, bridge, fetch_model):
         module.add_parser(commands)
     options = parser.parse_args(arguments)
     # JSON is UTF-8 whatever the locale says.

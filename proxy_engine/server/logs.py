@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, Literal
 
-__all__ = ["LOGGER", "configure", "uvicorn_config"]
+__all__ = ["LOGGER", "configure"]
 
 LOGGER = "proxy_engine.server"
 """The logger of this package; facts are given as ``extra={"fields": {…}}``."""
@@ -48,11 +48,6 @@ def configure(form: Literal["text", "json"], level: str) -> None:
         logger.setLevel(level.upper())
     # What it says of starting and stopping is said here already.
     logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLogger(LOGGER).level))
-
-
-def uvicorn_config() -> dict[str, Any]:
-    """Return the options by which uvicorn leaves logging alone."""
-    return {"log_config": None, "access_log": False}
 
 
 def _timestamp(seconds: float) -> str:

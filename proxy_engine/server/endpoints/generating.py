@@ -68,6 +68,8 @@ async def reply(request: Request, services: Services, read: Callable[[], Asked])
     asked, running = await until_gone(request.receive, beginning())
     facts: dict[str, Any] = request.state.facts
     facts["model"] = running.lease.model.name
+    if services.settings.log_prompts:
+        facts["prompts"] = [generation.prompt for generation in asked.generations]
     encoder = asked.encoder(running.lease)
     if asked.is_streamed:
         settings = services.settings

@@ -1,0 +1,108 @@
+"""The server as a process: started, listening, and stopped by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+from collections.abc import Mapping
+
+import uvicorn
+from pydantic import ValidationError
+
+from ..errors import EngineError
+from . import logs
+from .app import create_app, load_engine
+from .model_registry import ModelRegistry
+from .services import Services
+from .settings import ServerSettings
+
+__all__ = ["InvalidSettingsError", "serve"]
+
+# Between the end of answers and the end of their connections.
+_SECONDS_TO_SAY_SO = 5
+_BACKLOG = 2048
+
+_logger = logging.getLogger(__name__)
+
+
+class InvalidSettingsError(EngineError):
+    """A flag or a variable has a value that it cannot have."""
+
+
+def serve(given: Mapping[str, str]) -> int:
+    """Load the model, and serve it until a signal comes; returns the exit status.
+
+    ``given`` are settings that go before those of the environment. Raises
+    ``InvalidSettingsError``, ``ModelError``, ``VocabularyError``.
+    """
+    try:
+        settings = ServerSettings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise InvalidSettingsError(_described(error)) from error
+    logs.configure(settings.log_format, settings.log_level)
+    if not settings.is_local and settings.api_key is None:
+        _logger.warning(
+            "listening beyond this computer without a key: whoever reaches it may use it",
+            extra={"fields": {"host": settings.host}},
+        )
+    registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
+    engine = load_engine(registry.first())
+    app = create_app(settings, engine=engine)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + _SECONDS_TO_SAY_SO,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+    )
+    server = _Server(config, app.state.services)
+    server.run()
+    return 0 if server.started else 1
+
+
+class _Server(uvicorn.Server):
+    """Ends answers before it ends connections."""
+
+    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+        super().__init__(config)
+        self._services = services
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        for listening in self.servers:
+            host, port = listening.sockets[0].getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            current = self._services.host.current
+            fields = {
+                "url": f"http://{shown}:{port}",
+                "model": None if current is None else current.model.name,
+            }
+            _logger.info("listening", extra={"fields": fields})
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nothing more; have what runs end within the time of grace."""
+        self._services.drain()
+        _logger.info("stopping", extra={"fields": {"answers": self._services.queue.running}})
+        ending = asyncio.create_task(self._end_running())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            ending.cancel()
+        _logger.info("stopped")
+
+    async def _end_running(self) -> None:
+        await asyncio.sleep(self._services.settings.grace_seconds)
+        self._services.end_running()
+
+
+def _described(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc'])).replace('_', '-')}: {item['msg']}"
+        for item in error.errors(include_url=False)
+    )
