@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -29,27 +31,29 @@ from .settings import ServerSettings
 
 __all__ = ["create_app", "load_engine"]
 
+_logger = logging.getLogger(__name__)
+
 _CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}
 
 
-def load_engine(model: KnownModel) -> InferenceEngine:
+def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
     """Load a model. Raises ``ModelError``, ``VocabularyError``."""
-    return InferenceEngine(model.source)
+    return InferenceEngine(model.source, report=_logger.info, batch_size=settings.max_running)
 
 
 def create_app(
     settings: ServerSettings | None = None,
     *,
     engine: InferenceEngine | None = None,
-    load: Load = load_engine,
+    load: Load | None = None,
 ) -> FastAPI:
     """Return the application, an ASGI one.
 
     ``engine`` is used for the first model where it is given, and closed with the application;
-    otherwise the first request that needs a model has it loaded, by ``load``.
+    otherwise the first request that needs a model has it loaded. ``load`` loads models.
     """
     settings = settings or ServerSettings()
-    services = _services(settings, engine, load)
+    services = _services(settings, engine, load or partial(load_engine, settings=settings))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -98,7 +102,12 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
     host = ModelHost(
         registry, load, metrics, memory_limit=settings.memory_limit_bytes, current=current
     )
-    queue = Queue(settings.max_running, settings.max_queue, lambda: metrics.duration.mean or 1.0)
+    queue = Queue(
+        settings.max_running,
+        settings.max_queue,
+        lambda: metrics.duration.mean or 1.0,
+        metrics.refused.add,
+    )
     services = Services(
         settings, registry, host, queue, metrics, ResponseStore(settings.stored_responses)
     )

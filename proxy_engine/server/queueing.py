@@ -19,15 +19,21 @@ _LONGEST_WAIT = 60
 class Queue:
     """Places for ``running`` answers and ``waiting`` ones. For one event loop.
 
-    ``usual_seconds`` tells how long an answer takes, to say when to come back.
+    ``usual_seconds`` tells how long an answer takes, to say when to come back; ``refused`` is told
+    of how many answers there was no room for.
     """
 
     def __init__(
-        self, running: int, waiting: int, usual_seconds: Callable[[], float] = lambda: 1.0
+        self,
+        running: int,
+        waiting: int,
+        usual_seconds: Callable[[], float],
+        refused: Callable[[int], None] = lambda count: None,
     ) -> None:
         self._running = running
         self._waiting = waiting
         self._usual_seconds = usual_seconds
+        self._refused = refused
         self._taken = 0
         self.is_closed = False
 
@@ -61,6 +67,7 @@ class Queue:
                 headers={"Retry-After": "10"},
             )
         if self._taken + count > most:
+            self._refused(count)
             raise ApiError(
                 503,
                 f"{self.running} answers run and {self.waiting} wait; there is no room for more",

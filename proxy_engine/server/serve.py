@@ -48,7 +48,7 @@ def serve(given: Mapping[str, str]) -> int:
             extra={"fields": {"host": settings.host}},
         )
     registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
-    engine = load_engine(registry.first())
+    engine = load_engine(registry.first(), settings)
     app = create_app(settings, engine=engine)
     config = uvicorn.Config(
         app,

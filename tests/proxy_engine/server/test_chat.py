@@ -284,3 +284,42 @@ def test_a_refused_schema_says_where_and_why(client: openai.OpenAI) -> None:
     assert isinstance(caught.value.body, dict)
     assert caught.value.body["param"].startswith("tools")
     assert caught.value.body["schema_keyword"] == "multipleOf"
+
+
+def test_tells_probabilities(client: openai.OpenAI) -> None:
+    whole = chat(client, temperature=0, logprobs=True, top_logprobs=2, max_tokens=6)
+    content = whole.choices[0].logprobs.content
+    assert content
+    for token in content:
+        assert token.logprob <= 0
+        assert len(token.top_logprobs) == 2
+        assert bytes(token.bytes).decode("utf-8", "replace") == token.token
+    text = b"".join(bytes(token.bytes) for token in content).decode("utf-8", "replace")
+    assert text == whole.choices[0].message.content
+    streamed = []
+    for chunk in chat(
+        client, temperature=0, logprobs=True, top_logprobs=2, max_tokens=6, stream=True
+    ):
+        if chunk.choices[0].logprobs:
+            streamed += chunk.choices[0].logprobs.content
+    assert [token.token for token in streamed] == [token.token for token in content]
+    assert chat(client).choices[0].logprobs is None
+
+
+def test_tells_of_every_token(client: openai.OpenAI) -> None:
+    asked = {"include_tokens": True, "choice": ["yes sir", "yes madam"]}
+    tokens = []
+    timings = None
+    text = ""
+    for chunk in chat(client, extra_body=asked, max_tokens=40, stream=True):
+        extension = getattr(chunk, "proxy_engine", None) or {}
+        tokens += extension.get("tokens", [])
+        timings = extension.get("timings", timings)
+        text += chunk.choices[0].delta.content or ""
+    assert {token["segment"] for token in tokens} == {"structured"}
+    assert any(token["is_forced"] for token in tokens)
+    assert timings["completion_tokens"] == len(tokens)
+    assert timings["forced_tokens"] == sum(token["is_forced"] for token in tokens)
+    assert "".join(token["text"] for token in tokens).startswith(text)
+    whole = chat(client, extra_body=asked, max_tokens=40)
+    assert whole.model_extra["proxy_engine"]["timings"]["completion_tokens"] > 0

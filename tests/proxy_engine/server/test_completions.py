@@ -102,3 +102,20 @@ def test_refuses(
     assert caught.value.status_code == status
     assert isinstance(caught.value.body, dict)
     assert param is None or caught.value.body["param"] == param
+
+
+def test_tells_probabilities(client: openai.OpenAI) -> None:
+    # Of letters alone, so that no token ends within a character.
+    given: Any = {"logprobs": 2, "max_tokens": 8, "extra_body": {"regex": "[a-z]{3,5}"}}
+    whole = complete(client, "abc", **given)
+    told = whole.choices[0].logprobs
+    assert "".join(told.tokens) == whole.choices[0].text
+    assert told.text_offset[0] == 0
+    assert told.text_offset == sorted(told.text_offset)
+    assert all(value <= 0 for value in told.token_logprobs)
+    assert all(1 <= len(top) <= 2 for top in told.top_logprobs)
+    tokens = []
+    for chunk in complete(client, "abc", stream=True, **given):
+        for choice in chunk.choices:
+            tokens += choice.logprobs.tokens if choice.logprobs else []
+    assert tokens == told.tokens

@@ -189,3 +189,30 @@ def test_refuses(client: openai.OpenAI, given: dict[str, Any], status: int, para
     assert caught.value.status_code == status
     assert isinstance(caught.value.body, dict)
     assert caught.value.body["param"] == param
+
+
+def test_tells_probabilities_and_tokens(client: openai.OpenAI) -> None:
+    include: Any = ["message.output_text.logprobs"]
+    letters = {"regex": "[a-z]{3,5}"}
+    response = respond(client, include=include, top_logprobs=1, temperature=0, extra_body=letters)
+    told = response.output[-1].content[0].logprobs
+    assert "".join(token.token for token in told) == response.output_text
+    events = list(
+        respond(
+            client,
+            include=include,
+            top_logprobs=1,
+            temperature=0,
+            stream=True,
+            extra_body={"include_tokens": True, **letters},
+        )
+    )
+    streamed = [
+        token.token
+        for event in events
+        if event.type == "response.output_text.delta"
+        for token in event.logprobs
+    ]
+    assert streamed == [token.token for token in told][: len(streamed)]
+    tokens = [event for event in events if event.type == "proxy_engine.token"]
+    assert len(tokens) == events[-1].response.usage.output_tokens

@@ -1,0 +1,179 @@
+"""Many clients, and clients that go away: nothing hangs, and the counts add up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from live_server import Live, serving_engine
+
+from proxy_engine import InferenceEngine
+from proxy_engine.server.errors import ApiError
+from proxy_engine.server.queueing import Queue
+
+CHAT = "/v1/chat/completions"
+# Tokens that end an answer are out of the question.
+LONG: dict[str, Any] = {
+    "messages": [{"role": "user", "content": "Hello"}],
+    "max_tokens": 3000,
+    "logit_bias": {"263": -100, "264": -100},
+}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_idle(live: Live) -> bool:
+    services = live.services
+    metrics = services.metrics
+    return (
+        services.queue.running == services.queue.waiting == 0
+        and not services.running
+        and metrics.started.value() == metrics.answers.value()
+    )
+
+
+@pytest.fixture
+def own(roomy_engine: InferenceEngine) -> Iterator[Live]:
+    """A server whose counters begin at zero."""
+    with serving_engine(roomy_engine, max_queue=200) as live:
+        yield live
+
+
+def test_fifty_clients_stream_at_the_same_time(own: Live) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    bodies: list[dict[str, Any]] = [
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "s", "schema": schema},
+            }
+        },
+        {"choice": ["yes", "no", "perhaps"]},
+        {},
+    ]
+
+    async def one(http: httpx.AsyncClient, number: int) -> tuple[int, str]:
+        body = {**LONG, "max_tokens": 24, "stream": True, "seed": number, **bodies[number % 3]}
+        body["stream_options"] = {"include_usage": True}
+        text, tokens, lines = "", 0, []
+        async with http.stream("POST", CHAT, json=body) as reply:
+            assert reply.status_code == 200
+            async for line in reply.aiter_lines():
+                if line.startswith("data: "):
+                    lines.append(line.removeprefix("data: "))
+        assert lines[-1] == "[DONE]"
+        for chunk in map(json.loads, lines[:-1]):
+            for choice in chunk["choices"]:
+                text += choice["delta"].get("content", "")
+            tokens += (chunk.get("usage") or {}).get("completion_tokens", 0)
+        return tokens, text
+
+    async def all_of_them() -> list[tuple[int, str]]:
+        limits = httpx.Limits(max_connections=60)
+        async with httpx.AsyncClient(base_url=own.url, timeout=60, limits=limits) as http:
+            return await asyncio.gather(*(one(http, number) for number in range(50)))
+
+    answers = asyncio.run(all_of_them())
+    assert all(json.loads(text)["a"] in (1, 2) for _, text in answers[0::3])
+    assert all(text in ("yes", "no", "perhaps") for _, text in answers[1::3])
+    wait_for(lambda: is_idle(own))
+    metrics = own.services.metrics
+    assert metrics.answers.value() == 50
+    assert metrics.answers.value(outcome="cancelled") == 0
+    assert metrics.tokens.value(kind="completion") == sum(tokens for tokens, _ in answers)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_clients_that_go_away_stop_their_answers(own: Live, stream: bool) -> None:
+    async def leave(number: int) -> None:
+        async with httpx.AsyncClient(base_url=own.url, timeout=60) as http:
+            body = {**LONG, "stream": stream, "n": 1 + number % 2}
+            if not stream:
+                with pytest.raises(httpx.TimeoutException):
+                    await http.post(CHAT, json=body, timeout=0.3)
+                return
+            async with http.stream("POST", CHAT, json=body) as reply:
+                async for _ in reply.aiter_lines():
+                    if number:
+                        break
+                    number += 1
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*map(leave, range(6)))
+
+    started = time.monotonic()
+    asyncio.run(all_of_them())
+    wait_for(lambda: is_idle(own))
+    # To the end it would take many times as long.
+    assert time.monotonic() - started < 10
+    assert own.services.metrics.answers.value(outcome="cancelled") == 9
+    with own.http() as http:
+        reply = http.post(CHAT, json={**LONG, "max_tokens": 3})
+        assert reply.json()["usage"]["completion_tokens"] == 3
+
+
+def test_a_full_queue_says_when_to_come_back(roomy_engine: InferenceEngine) -> None:
+    with serving_engine(roomy_engine, max_running=1, max_queue=1) as live, live.http() as http:
+        with http.stream("POST", CHAT, json={**LONG, "stream": True, "n": 2}) as reply:
+            lines = reply.iter_lines()
+            next(lines)
+            assert http.get("/health").json()["waiting"] == 1
+            refused = http.post(CHAT, json=LONG)
+            assert refused.status_code == 503
+            assert refused.json()["error"]["code"] == "queue_full"
+            assert int(refused.headers["retry-after"]) >= 1
+            assert http.post(CHAT, json={**LONG, "n": 3}).status_code == 400
+        wait_for(lambda: is_idle(live))
+        assert http.post(CHAT, json={**LONG, "max_tokens": 2}).status_code == 200
+        assert live.services.metrics.refused.value() == 1
+
+
+def test_streams_end_with_an_error_when_the_server_stops(own: Live) -> None:
+    with own.http() as http:
+        with http.stream("POST", CHAT, json={**LONG, "stream": True}) as reply:
+            lines = reply.iter_lines()
+            next(lines)
+            own.services.drain()
+            refused = httpx.post(f"{own.url}{CHAT}", json=LONG)
+            assert refused.status_code == 503
+            assert refused.json()["error"]["code"] == "shutting_down"
+            assert httpx.get(f"{own.url}/health").status_code == 503
+            own.services.end_running()
+            rest = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+        assert rest[-1] == "[DONE]"
+        assert json.loads(rest[-2])["error"]["code"] == "shutting_down"
+    wait_for(lambda: is_idle(own))
+
+
+def test_a_silent_stream_is_kept_alive(roomy_engine: InferenceEngine) -> None:
+    body = {**LONG, "max_tokens": 60, "stream": True}
+    with serving_engine(roomy_engine, keep_alive_seconds=0.001) as live, live.http() as http:
+        text = http.post(CHAT, json=body).text
+    assert ": keep-alive\n\n" in text
+    assert text.endswith("data: [DONE]\n\n")
+
+
+def test_places_are_given_all_or_none() -> None:
+    queue = Queue(2, 2, lambda: 3.0)
+    with queue.places(3):
+        assert (queue.running, queue.waiting) == (2, 1)
+        with pytest.raises(ApiError) as caught, queue.places(2):
+            pass
+        assert caught.value.status == 503
+        assert caught.value.headers["Retry-After"] == "5"
+        with queue.places(1):
+            assert (queue.running, queue.waiting) == (2, 2)
+    assert (queue.running, queue.waiting) == (0, 0)
+    with pytest.raises(ApiError) as caught, queue.places(5):
+        pass
+    assert caught.value.status == 400

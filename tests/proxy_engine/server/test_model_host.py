@@ -1,0 +1,233 @@
+"""Which models there are, and how one takes the place of another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from live_server import make_settings, serving
+
+from proxy_engine import ModelFormatError
+from proxy_engine.server import model_host
+from proxy_engine.server.app import create_app
+from proxy_engine.server.errors import ApiError
+from proxy_engine.server.memory import available_bytes, used_bytes, weights_bytes
+from proxy_engine.server.metrics import Metrics
+from proxy_engine.server.model_host import ModelHost
+from proxy_engine.server.model_registry import KnownModel, ModelRegistry
+
+
+class FakeEngine:
+    def __init__(self, model: KnownModel) -> None:
+        self.model = model
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Registry(ModelRegistry):
+    def __init__(self, *names: str, size: int = 0) -> None:
+        self._known = [KnownModel(name, name, weights_bytes=size) for name in names]
+
+    def first(self) -> KnownModel:
+        return self._known[0]
+
+    def models(self) -> list[KnownModel]:
+        return self._known
+
+    def find(self, name: str | None) -> KnownModel | None:
+        return next((m for m in self._known if name in (None, m.name)), None)
+
+
+def host_of(*names: str, load: Callable[[KnownModel], Any] = FakeEngine, **more: Any) -> ModelHost:
+    return ModelHost(Registry(*names, **more), load, Metrics())
+
+
+@pytest.fixture
+def models(tmp_path: Path, tiny_model_directory: Path) -> Path:
+    """A directory with two models that work and one that does not."""
+    for name in ("one", "two", "broken"):
+        shutil.copytree(tiny_model_directory, tmp_path / name)
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"no weights")
+    (tmp_path / "no-model").mkdir()
+    return tmp_path
+
+
+def test_finds_models(models: Path, tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    snapshot = hub / "models--org--three" / "snapshots" / "abc"
+    shutil.copytree(models / "one", snapshot)
+    (hub / "models--org--empty" / "snapshots").mkdir(parents=True)
+    registry = ModelRegistry(str(models / "one"), (models,), ("gpt",), hub)
+    names = [model.name for model in registry.models()]
+    assert names[0] == "one"
+    assert {"one", "two", "broken", "org/three"} <= set(names)
+    assert len(names) == len(set(names))
+    for name in (None, "one", "gpt", str(models / "one")):
+        found = registry.find(name)
+        assert found is not None
+        assert found.name == "one"
+    three = registry.find("org/three")
+    assert three is not None
+    assert three.directory == snapshot
+    assert three.context_length == 512
+    assert three.weights_bytes == weights_bytes(snapshot) > 1000
+    for name in ("", "../one", str(models / "two"), "org/empty", "no-model"):
+        assert registry.find(name) is None
+
+
+def test_the_memory_of_weights_is_noticed(tiny_model: Any) -> None:
+    assert used_bytes() > 0
+    assert available_bytes() > 1 << 20
+    assert available_bytes(used_bytes() + 1000) <= 1000
+
+
+def test_whoever_asks_for_another_waits_for_those_before() -> None:
+    order: list[str] = []
+    engines: list[FakeEngine] = []
+
+    def load(model: KnownModel) -> FakeEngine:
+        assert all(engine.is_closed for engine in engines)
+        engines.append(FakeEngine(model))
+        return engines[-1]
+
+    async def use(host: ModelHost, name: str, label: str) -> None:
+        async with host.lease(name) as lease:
+            assert lease.model.name == name
+            order.append(label)
+            await asyncio.sleep(0.01)
+            assert not engines[-1].is_closed
+
+    async def main() -> None:
+        host = host_of("a", "b", load=load)
+        names = "aabba"
+        await asyncio.wait_for(
+            asyncio.gather(*(use(host, name, f"{name}{i}") for i, name in enumerate(names))), 10
+        )
+        assert order == [f"{name}{i}" for i, name in enumerate(names)]
+        assert [engine.model.name for engine in engines] == ["a", "b", "a"]
+        await host.close()
+        assert engines[-1].is_closed
+
+    asyncio.run(main())
+
+
+def test_a_client_that_leaves_while_a_model_is_loaded_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        go_on = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def load(model: KnownModel) -> FakeEngine:
+            asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(10)
+            return FakeEngine(model)
+
+        host = host_of("a", "b", load=load)
+
+        async def use(name: str) -> None:
+            async with host.lease(name):
+                pass
+
+        leaving = asyncio.create_task(use("a"))
+        waiting = asyncio.create_task(use("b"))
+        while not host.is_loading:
+            await asyncio.sleep(0.001)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        assert leaving.cancelled()
+        go_on.set()
+        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(use("a"), 10)
+
+    asyncio.run(main())
+
+
+def test_a_model_that_fails_to_load_keeps_nobody_from_others() -> None:
+    def load(model: KnownModel) -> FakeEngine:
+        if model.name == "bad":
+            raise ModelFormatError("broken", model="bad")
+        if model.name == "worse":
+            raise RuntimeError("secret")
+        return FakeEngine(model)
+
+    async def main() -> None:
+        host = host_of("good", "bad", "worse", load=load)
+        for name, expected in (("bad", ModelFormatError), ("worse", ApiError)):
+            with pytest.raises(expected) as caught:
+                async with host.lease(name):
+                    pass
+            assert "secret" not in str(caught.value)
+            assert host.current is None
+            async with host.lease("good") as lease:
+                assert lease.model.name == "good"
+
+    asyncio.run(main())
+
+
+def test_a_model_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_host, "available_bytes", lambda limit: 100)
+
+    async def main() -> None:
+        host = host_of("a", size=90)
+        async with host.lease(None) as lease:
+            assert lease.model.name == "a"
+        large = host_of("a", size=1000)
+        with pytest.raises(ApiError) as caught:
+            async with large.lease("a"):
+                pass
+        assert caught.value.status == 507
+        assert caught.value.facts["needed_bytes"] == 1100
+        with pytest.raises(ApiError) as caught:
+            async with large.lease("c"):
+                pass
+        assert caught.value.status == 404
+
+    asyncio.run(main())
+
+
+def test_serves_several_models_one_at_a_time(models: Path) -> None:
+    settings = make_settings(model=str(models / "one"), model_directories=str(models))
+    app = create_app(settings)
+    with serving(app) as live:
+        client = live.client()
+        http = live.http()
+        assert http.get("/health").json()["status"] == "no_model"
+
+        def chat(model: str) -> Any:
+            return client.chat.completions.create(
+                model=model, messages=[{"role": "user", "content": "Hello"}], max_tokens=3
+            )
+
+        assert chat("one").model == "one"
+        before = used_bytes()
+        assert chat("two").model == "two"
+        # Of two models one would be left.
+        assert used_bytes() < before * 1.3
+        assert client.models.list().data[0].id == "two"
+        with pytest.raises(openai.APIStatusError) as caught:
+            chat("broken")
+        assert caught.value.status_code == 503
+        assert isinstance(caught.value.body, dict)
+        assert caught.value.body["code"] == "model_unavailable"
+        assert chat("one").model == "one"
+        loads = [line for line in http.get("/metrics").text.splitlines() if "model_loads" in line]
+        assert 'proxy_engine_model_loads_total{result="failed"} 1' in loads
+        assert 'proxy_engine_model_loads_total{result="ok"} 3' in loads
+        http.close()
+
+
+def test_refuses_what_the_memory_has_no_room_for(models: Path) -> None:
+    limit = used_bytes() + weights_bytes(models / "one") // 2
+    settings = make_settings(model=str(models / "one"), memory_limit_bytes=limit)
+    with serving(create_app(settings)) as live, live.http() as http:
+        body = {"messages": [{"role": "user", "content": "Hello"}]}
+        reply = http.post("/v1/chat/completions", json=body)
+        assert reply.status_code == 507
+        assert reply.json()["error"]["code"] == "insufficient_memory"
+        assert json.loads(reply.text)["error"]["needed_bytes"] > 0

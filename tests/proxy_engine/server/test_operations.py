@@ -1,0 +1,248 @@
+"""What holds for every request: identifiers, keys, bounds, counters, health."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+import time
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from live_server import Live, serving_engine
+
+from proxy_engine import InferenceEngine
+from proxy_engine.server.security import is_key
+
+HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+CHAT = "/v1/chat/completions"
+
+
+def test_health(live: Live) -> None:
+    with live.http() as http:
+        health = http.get("/health").json()
+    assert health["status"] == "ok"
+    assert health["model"]
+
+
+def test_models(live: Live, client: openai.OpenAI) -> None:
+    models = client.models.list().data
+    assert models[0].loaded  # type: ignore[attr-defined]
+    assert models[0].context_length == 4096  # type: ignore[attr-defined]
+    assert sum(model.loaded for model in models) == 1  # type: ignore[attr-defined]
+    assert client.models.retrieve(models[0].id).id == models[0].id
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("no/such")
+
+
+def test_every_response_has_an_identifier(live: Live) -> None:
+    with live.http() as http:
+        for reply in (
+            http.get("/health"),
+            http.get("/nothing"),
+            http.post(CHAT, json=HELLO),
+            http.post(CHAT, json={**HELLO, "stream": True}),
+            http.post(CHAT, content=b"{"),
+            http.put(CHAT),
+        ):
+            assert re.fullmatch(r"req_[0-9a-f]{24}", reply.headers["x-request-id"])
+        own = http.get("/health", headers={"X-Request-ID": "mine-1"})
+        assert own.headers["x-request-id"] == "mine-1"
+        strange = http.get("/health", headers={"X-Request-ID": "a b"})
+        assert strange.headers["x-request-id"].startswith("req_")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status", "code"),
+    [
+        ("GET", "/nothing", b"", 404, "not_found"),
+        ("GET", CHAT, b"", 405, "method_not_allowed"),
+        ("POST", CHAT, b"{", 400, "invalid_json"),
+        ("POST", CHAT, b"", 422, "invalid_value"),
+        ("POST", CHAT, b"[]", 422, "invalid_value"),
+        ("POST", CHAT, b'{"messages": NaN}', 400, "invalid_json"),
+        ("POST", CHAT, b'{"messages": [{"role": "user", "content": "\\ud800"}]}', 400, "invalid_json"),
+        ("POST", CHAT, b"\xff", 400, "invalid_json"),
+        ("POST", CHAT, b"[" * 100_000, 400, "invalid_json"),
+        ("POST", CHAT, b'{"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function", "function": {"name": "f", "parameters": {"const": 1e999}}}]}', 400, None),
+        ("POST", CHAT, b'{"messages": [{"role": "user", "content": "a"}], "response_format": {"const": 1e999}}', 400, None),
+    ],
+)  # fmt: skip
+def test_errors_are_in_the_envelope(
+    live: Live, method: str, path: str, content: bytes, status: int, code: str | None
+) -> None:
+    with live.http() as http:
+        reply = http.request(
+            method, path, content=content, headers={"Content-Type": "application/json"}
+        )
+    assert reply.status_code == status
+    error = reply.json()["error"]
+    assert set(error) >= {"message", "type", "param", "code"}
+    assert code is None or error["code"] == code
+
+
+def test_what_goes_wrong_inside_is_500_without_details(
+    live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> Any:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(live.services.metrics, "render", fail)
+    with live.http() as http, caplog.at_level(logging.ERROR):
+        reply = http.get("/metrics")
+    assert reply.status_code == 500
+    assert reply.json()["error"]["code"] == "internal"
+    assert "secret" not in reply.text
+    assert "secret" in caplog.text
+    assert reply.headers["x-request-id"] in str([r.__dict__ for r in caplog.records])
+
+
+def test_counts(live: Live) -> None:
+    def numbers() -> dict[str, float]:
+        text = http.get("/metrics").text
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+    with live.http() as http:
+        before = numbers()
+        usage = http.post(CHAT, json=HELLO).json()["usage"]
+        http.post(CHAT, json={**HELLO, "n": 0})
+        after = numbers()
+
+    def grown(name: str) -> float:
+        return after[f"proxy_engine_{name}"] - before.get(f"proxy_engine_{name}", 0)
+
+    assert grown("answers_started_total") == 1
+    assert grown('tokens_total{kind="prompt"}') == usage["prompt_tokens"]
+    assert grown('tokens_total{kind="completion"}') == usage["completion_tokens"]
+    assert grown('requests_total{path="/v1/chat/completions",status="200"}') == 1
+    assert grown('requests_total{path="/v1/chat/completions",status="422"}') == 1
+    assert grown('engine_seconds_total{phase="forward"}') > 0
+    assert grown("answer_seconds_count") == grown("time_to_first_token_seconds_count") == 1
+    assert grown('answer_seconds_bucket{le="+Inf"}') == 1
+    assert after["proxy_engine_answers_running"] == 0
+
+
+def test_metrics_are_prometheus_text(live: Live) -> None:
+    with live.http() as http:
+        reply = http.get("/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+    sample = r'proxy_engine_[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [-+0-9.e]+'
+    for line in reply.text.splitlines():
+        assert re.fullmatch(rf"# (HELP|TYPE) proxy_engine_[a-z_]+ .+|{sample}", line), line
+
+
+def test_a_key_is_needed_where_there_is_one(roomy_engine: InferenceEngine) -> None:
+    with serving_engine(roomy_engine, api_key="sésame") as live, live.http() as http:
+        for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "Basic sesame"}):
+            for path in ("/v1/models", "/metrics"):
+                reply = http.get(path, headers=headers)
+                assert reply.status_code == 401
+                assert reply.json()["error"]["code"] == "invalid_api_key"
+                assert reply.headers["www-authenticate"] == "Bearer"
+                assert "x-request-id" in reply.headers
+        # Nothing of a body is read before.
+        assert http.post(CHAT, content=b"{").status_code == 401
+        for path in ("/health", "/", "/docs", "/openapi.json"):
+            assert http.get(path).status_code == 200
+        key = "Bearer sésame".encode("latin-1")
+        assert http.get("/v1/models", headers={b"Authorization": key}).status_code == 200
+
+
+def test_keys_are_compared_whole() -> None:
+    assert is_key("abc", "abc")
+    assert not any(is_key(given, "abc") for given in ("", "ab", "abcd", "abd", "ABC"))
+
+
+def test_bodies_and_prompts_have_bounds(roomy_engine: InferenceEngine) -> None:
+    bounds = {"max_body_bytes": 2000, "max_prompt_characters": 200, "body_seconds": 0.3}
+    with serving_engine(roomy_engine, **bounds) as live, live.http() as http:
+        reply = http.post(CHAT, content=b" " * 3000)
+        assert reply.status_code == 413
+        reply = http.post(CHAT, content=(b" " * 500 for _ in range(9)))
+        assert reply.status_code == 413
+        assert reply.json()["error"]["code"] == "body_too_large"
+        long = [{"role": "user", "content": "a" * 300}]
+        reply = http.post(CHAT, json={"messages": long})
+        assert reply.status_code == 413
+        assert reply.json()["error"]["param"] == "messages"
+        reply = http.post("/v1/completions", json={"prompt": "a" * 300})
+        assert (reply.status_code, reply.json()["error"]["param"]) == (413, "prompt")
+        reply = http.post("/v1/responses", json={"input": "a" * 300})
+        assert (reply.status_code, reply.json()["error"]["param"]) == (413, "input")
+        assert http.post(CHAT, json=HELLO).status_code == 200
+
+
+def test_a_body_that_never_ends_is_given_up(roomy_engine: InferenceEngine) -> None:
+    with serving_engine(roomy_engine, body_seconds=0.2) as live:
+        host, port = httpx.URL(live.url).host, httpx.URL(live.url).port or 0
+        with socket.create_connection((host, port), timeout=10) as connection:
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+            received = b""
+            while b"timeout" not in received:
+                data = connection.recv(4096)
+                assert data, received
+                received += data
+        assert received.startswith(b"HTTP/1.1 408 ")
+        with live.http() as http:
+            assert http.get("/health").json()["running"] == 0
+
+
+def test_pages_of_other_origins_are_shut_out_unless_configured(
+    live: Live, roomy_engine: InferenceEngine
+) -> None:
+    preflight = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    with live.http() as http:
+        reply = http.options(CHAT, headers=preflight)
+        assert "access-control-allow-origin" not in reply.headers
+    origins = "https://a.example, https://b.example"
+    with serving_engine(roomy_engine, cors_origins=origins, api_key="k") as own, own.http() as http:
+        reply = http.options(CHAT, headers=preflight)
+        assert reply.status_code == 200
+        assert reply.headers["access-control-allow-origin"] == "https://a.example"
+        refused = http.get("/v1/models", headers={"Origin": "https://a.example"})
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == "https://a.example"
+        reply = http.options(CHAT, headers={**preflight, "Origin": "https://c.example"})
+        assert "access-control-allow-origin" not in reply.headers
+
+
+def test_the_log_has_facts_and_no_prompts(
+    roomy_engine: InferenceEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged() -> dict[str, Any]:
+        deadline = time.monotonic() + 5
+        while True:
+            found = [r for r in caplog.records if getattr(r, "fields", {}).get("path") == CHAT]
+            if found:
+                fields: dict[str, Any] = found[-1].fields  # type: ignore[attr-defined]
+                return fields
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    body = {"messages": [{"role": "user", "content": "Open sesame"}], "max_tokens": 4}
+    for shown in (False, True):
+        caplog.clear()
+        with (
+            caplog.at_level(logging.INFO, logger="proxy_engine.server"),
+            serving_engine(roomy_engine, log_prompts=shown) as live,
+            live.http() as http,
+        ):
+            reply = http.post(CHAT, json=body)
+            facts = logged()
+        assert facts["request_id"] == reply.headers["x-request-id"]
+        assert facts["status"] == 200
+        assert facts["completion_tokens"] == reply.json()["usage"]["completion_tokens"]
+        assert ("Open sesame" in json.dumps(facts, default=str)) == shown
+
+
+def test_documentation_is_served(live: Live) -> None:
+    with live.http() as http:
+        assert "swagger" in http.get("/docs").text.lower()
+        paths = http.get("/openapi.json").json()["paths"]
+        assert "<html" in http.get("/").text
+    assert {CHAT, "/v1/completions", "/v1/responses", "/v1/models", "/health"} <= set(paths)

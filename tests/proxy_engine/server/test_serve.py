@@ -1,0 +1,156 @@
+"""The server as a process, and what it can be told."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from proxy_engine.cli.serve import FLAGS
+from proxy_engine.server.settings import ServerSettings
+
+LONG = {
+    "messages": [{"role": "user", "content": "Hello"}],
+    "max_tokens": 450,
+    "logit_bias": {"263": -100, "264": -100},
+    "stream": True,
+}
+
+
+def start(directory: Path, *flags: str, **variables: str) -> subprocess.Popen[str]:
+    own = {k: v for k, v in os.environ.items() if not k.startswith("PROXY_ENGINE_")}
+    cache = {k: v for k, v in os.environ.items() if k == "PROXY_ENGINE_CACHE"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "proxy_engine", "serve", *flags],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=directory,
+        env={**own, **cache, "PYTHONPATH": str(Path(__file__).parents[3]), **variables},
+    )
+
+
+@pytest.fixture
+def process(tmp_path: Path, tiny_model_directory: Path) -> Iterator[tuple[str, Any]]:
+    """A server with settings of all three kinds, and its address."""
+    (tmp_path / ".env").write_text("PROXY_ENGINE_LOG_FORMAT=json\nPROXY_ENGINE_PORT=1\nOTHER=2\n")
+    running = start(
+        tmp_path,
+        "--model",
+        str(tiny_model_directory),
+        "--port=0",
+        PROXY_ENGINE_GRACE_SECONDS="0.2",
+        PROXY_ENGINE_API_KEY="key",
+    )
+    try:
+        assert running.stderr is not None
+        for line in running.stderr:
+            facts = json.loads(line)
+            if facts["event"] == "listening":
+                break
+        yield facts["url"], running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def test_serves_until_a_signal_comes_and_ends_its_streams(process: tuple[str, Any]) -> None:
+    url, running = process
+    headers = {"Authorization": "Bearer key"}
+    assert httpx.get(f"{url}/v1/models").status_code == 401
+    with httpx.stream(
+        "POST", f"{url}/v1/chat/completions", json=LONG, headers=headers, timeout=30
+    ) as reply:
+        lines = reply.iter_lines()
+        next(lines)
+        running.send_signal(signal.SIGTERM)
+        rest = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    assert rest[-1] == "[DONE]"
+    assert json.loads(rest[-2])["error"]["code"] == "shutting_down"
+    _, log = running.communicate(timeout=20)
+    assert running.returncode in (0, -signal.SIGTERM)
+    events = [json.loads(line) for line in log.splitlines()]
+    assert [event["event"] for event in events][-2:] == ["request", "stopped"] or {
+        "stopping",
+        "stopped",
+        "request",
+    } <= {event["event"] for event in events}
+    request = next(event for event in events if event.get("path") == "/v1/chat/completions")
+    assert request["error"] == "shutting_down"
+    assert "key" not in log
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "words"),
+    [
+        (["--port", "many"], 2, "port: Input should be a valid integer"),
+        (["--log-format", "xml"], 2, "log-format: Input should be 'text' or 'json'"),
+        (["--api-key", ""], 2, "the key is empty"),
+        (["--model", "/no/such/model"], 1, "there is no directory"),
+    ],
+)
+def test_says_what_is_wrong(tmp_path: Path, flags: list[str], status: int, words: str) -> None:
+    running = start(tmp_path, *flags)
+    _, log = running.communicate(timeout=60)
+    assert running.returncode == status
+    assert words in log
+    assert "Traceback" not in log
+
+
+def test_warns_where_everybody_can_come_in(tmp_path: Path) -> None:
+    running = start(tmp_path, "--host", "0.0.0.0", "--model", "/no/such/model")
+    _, log = running.communicate(timeout=60)
+    assert "warning listening beyond this computer without a key" in log
+
+
+def test_every_setting_is_a_flag() -> None:
+    assert [name.replace("-", "_") for name in FLAGS] == list(ServerSettings.model_fields)
+
+
+def test_help_states_the_defaults() -> None:
+    defaults = {name: field.default for name, field in ServerSettings.model_fields.items()}
+    for name, (_, about) in FLAGS.items():
+        stated = re.search(r"default: ([\d.]+)", about)
+        if stated and name != "max-body-bytes":
+            assert str(defaults[name.replace("-", "_")]) == stated[1]
+
+
+def test_settings_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("PROXY_ENGINE_HOST=::1\nPROXY_ENGINE_MAX_QUEUE=3\n")
+    monkeypatch.setenv("PROXY_ENGINE_MAX_QUEUE", "4")
+    monkeypatch.setenv("PROXY_ENGINE_ALIASES", "gpt-4o, gpt-5 ,")
+    settings = ServerSettings(port=5)
+    assert (settings.host, settings.port, settings.max_queue) == ("::1", 5, 4)
+    assert settings.aliases == ("gpt-4o", "gpt-5")
+    assert settings.is_local
+    assert "secret" not in repr(ServerSettings(api_key="secret"))  # type: ignore[arg-type]
+    for host, is_local in (
+        ("localhost", True),
+        ("127.1.2.3", True),
+        ("0.0.0.0", False),
+        ("a.b", False),
+    ):
+        assert ServerSettings(host=host).is_local == is_local
+    with pytest.raises(ValidationError):
+        ServerSettings(port=70_000)
+
+
+def test_the_command_line_needs_no_server_to_be_installed() -> None:
+    program = (
+        "import sys, proxy_engine.__main__\n"
+        "print({'fastapi', 'uvicorn', 'pydantic_settings', 'pydantic'} & set(sys.modules))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "set()"

@@ -1,0 +1,76 @@
+"""A server of ours that runs on a thread, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx
+import openai
+import uvicorn
+from fastapi import FastAPI
+
+from proxy_engine import InferenceEngine
+from proxy_engine.server.app import create_app
+from proxy_engine.server.services import Services
+from proxy_engine.server.settings import ServerSettings
+
+
+@dataclass(frozen=True)
+class Live:
+    """A server that runs."""
+
+    url: str
+    app: FastAPI
+
+    @property
+    def services(self) -> Services:
+        services: Services = self.app.state.services
+        return services
+
+    def client(self, key: str = "none") -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60)
+
+    def http(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=60)
+
+
+@contextlib.contextmanager
+def serving(app: FastAPI) -> Iterator[Live]:
+    """Run ``app`` on a thread, at a free port."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Live(f"http://127.0.0.1:{port}", app)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def make_settings(**given: object) -> ServerSettings:
+    """Settings that nothing outside has a say in."""
+    return ServerSettings(_env_file=None, **given)  # type: ignore[arg-type, call-arg]
+
+
+@contextlib.contextmanager
+def serving_engine(engine: InferenceEngine, **given: object) -> Iterator[Live]:
+    """Serve an engine that outlives the server."""
+    app = create_app(make_settings(**given), engine=engine)
+    # Shared by all tests: nobody closes it.
+    app.state.services.host.close = _nothing
+    with serving(app) as live:
+        yield live
+
+
+async def _nothing() -> None:
+    pass
