@@ -66,12 +66,15 @@ def _run(options: argparse.Namespace) -> int:
             f"the server needs {', '.join(missing)}",
             hint="Install them with `pip install 'proxy-engine[server]'`.",
         )
-    # Deferred: other commands need nothing of this.
-    from ..server.serve import InvalidSettingsError, serve  # noqa: PLC0415
+    # Deferred: other commands need nothing of this, and what loads mlx can wait.
+    from ..server.settings import read_settings  # noqa: PLC0415
 
     names = [name.replace("-", "_") for name in FLAGS]
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     try:
-        return serve(given)
-    except InvalidSettingsError as error:
+        settings = read_settings(given)
+    except ValueError as error:
         raise CommandLineError(str(error)) from error
+    from ..server.serve import serve  # noqa: PLC0415
+
+    return serve(settings)

@@ -6,19 +6,16 @@ import asyncio
 import logging
 import math
 import socket
-from collections.abc import Mapping
 
 import uvicorn
-from pydantic import ValidationError
 
-from ..errors import EngineError
 from . import logs
 from .app import create_app, load_engine
 from .model_registry import ModelRegistry
 from .services import Services
 from .settings import ServerSettings
 
-__all__ = ["InvalidSettingsError", "serve"]
+__all__ = ["serve"]
 
 # Between the end of answers and the end of their connections.
 _SECONDS_TO_SAY_SO = 5
@@ -27,20 +24,11 @@ _BACKLOG = 2048
 _logger = logging.getLogger(__name__)
 
 
-class InvalidSettingsError(EngineError):
-    """A flag or a variable has a value that it cannot have."""
-
-
-def serve(given: Mapping[str, str]) -> int:
+def serve(settings: ServerSettings) -> int:
     """Load the model, and serve it until a signal comes; returns the exit status.
 
-    ``given`` are settings that go before those of the environment. Raises
-    ``InvalidSettingsError``, ``ModelError``, ``VocabularyError``.
+    Raises ``ModelError``, ``VocabularyError``.
     """
-    try:
-        settings = ServerSettings(**given)  # type: ignore[arg-type]
-    except ValidationError as error:
-        raise InvalidSettingsError(_described(error)) from error
     logs.configure(settings.log_format, settings.log_level)
     if not settings.is_local and settings.api_key is None:
         _logger.warning(
@@ -99,10 +87,3 @@ class _Server(uvicorn.Server):
     async def _end_running(self) -> None:
         await asyncio.sleep(self._services.settings.grace_seconds)
         self._services.end_running()
-
-
-def _described(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc'])).replace('_', '-')}: {item['msg']}"
-        for item in error.errors(include_url=False)
-    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-__all__ = ["ServerSettings"]
+__all__ = ["ServerSettings", "read_settings"]
 
 
 class ServerSettings(BaseSettings):
@@ -74,3 +75,18 @@ class ServerSettings(BaseSettings):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def read_settings(given: Mapping[str, str]) -> ServerSettings:
+    """Return the settings, of which ``given`` ones go first.
+
+    Raises ``ValueError``, which says what is wrong in a line.
+    """
+    try:
+        return ServerSettings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, item['loc'])).replace('_', '-')}: {item['msg']}"
+            for item in error.errors(include_url=False)
+        ]
+        raise ValueError("; ".join(lines)) from error

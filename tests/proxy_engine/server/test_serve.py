@@ -16,6 +16,7 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
+from proxy_engine.cli.main import main
 from proxy_engine.cli.serve import FLAGS
 from proxy_engine.server.settings import ServerSettings
 
@@ -90,26 +91,35 @@ def test_serves_until_a_signal_comes_and_ends_its_streams(process: tuple[str, An
 
 
 @pytest.mark.parametrize(
-    ("flags", "status", "words"),
+    ("flags", "words"),
     [
-        (["--port", "many"], 2, "port: Input should be a valid integer"),
-        (["--log-format", "xml"], 2, "log-format: Input should be 'text' or 'json'"),
-        (["--api-key", ""], 2, "the key is empty"),
-        (["--model", "/no/such/model"], 1, "there is no directory"),
+        (["--port", "many"], "port: Input should be a valid integer"),
+        (["--log-format", "xml"], "log-format: Input should be 'text' or 'json'"),
+        (["--api-key", ""], "the key is empty"),
     ],
 )
-def test_says_what_is_wrong(tmp_path: Path, flags: list[str], status: int, words: str) -> None:
-    running = start(tmp_path, *flags)
-    _, log = running.communicate(timeout=60)
-    assert running.returncode == status
-    assert words in log
-    assert "Traceback" not in log
+def test_says_what_is_wrong(
+    flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *flags]) == 2
+    assert words in capsys.readouterr().err
 
 
-def test_warns_where_everybody_can_come_in(tmp_path: Path) -> None:
+def test_says_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["serve"]) == 2
+    assert "pip install 'proxy-engine[server]'" in capsys.readouterr().err
+
+
+def test_a_server_without_a_model_says_so_and_warns_of_open_doors(tmp_path: Path) -> None:
     running = start(tmp_path, "--host", "0.0.0.0", "--model", "/no/such/model")
     _, log = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "there is no directory" in log
     assert "warning listening beyond this computer without a key" in log
+    assert "Traceback" not in log
 
 
 def test_every_setting_is_a_flag() -> None:
