@@ -13,6 +13,16 @@ from ..services import ServicesOfRequest
 
 __all__ = ["router"]
 
+# The page is one file, speaks with this server alone, and stands in no other page.
+_PAGE_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+        "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+
 router = APIRouter()
 
 
@@ -58,4 +68,4 @@ async def metrics(services: ServicesOfRequest) -> Response:
 async def page() -> Response:
     """Return the page to try the server with."""
     text = files("proxy_engine.server").joinpath("page.html").read_text(encoding="utf-8")
-    return Response(text, media_type="text/html; charset=utf-8")
+    return Response(text, media_type="text/html; charset=utf-8", headers=_PAGE_HEADERS)

@@ -1,0 +1,148 @@
+"""The page, in a real browser, by the keyboard alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+import pytest
+from browser import CHROMIUM, CONTROL, DRIVER, ENTER, ESCAPE, TAB, Browser, browsing
+from live_server import Live, serving_engine
+
+from proxy_engine import InferenceEngine
+
+needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium here")
+
+_STATUS = "return document.getElementById('status').textContent"
+_TOKENS = (
+    "return [...document.querySelectorAll('.token')].map(token => ({"
+    " text: token.textContent, forced: token.classList.contains('forced'),"
+    " segment: token.parentElement.dataset.segment,"
+    " colour: getComputedStyle(token.parentElement).backgroundColor }))"
+)
+_RULE = "document.getElementById('rule').value = arguments[0]"
+_KIND = (
+    "const kind = document.querySelector(`[name=kind][value=${arguments[0]}]`); kind.focus();"
+    "kind.checked = true; kind.dispatchEvent(new Event('change', {bubbles: true}))"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as browser:
+        yield browser
+
+
+def done(browser: Browser) -> str:
+    status: str = browser.wait_for(f"{_STATUS}.startsWith('Running') ? '' : {_STATUS[7:]}")
+    return status
+
+
+def test_the_page_is_one_file() -> None:
+    text = files("proxy_engine.server").joinpath("page.html").read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)\s*=|@import|url\(|https?://", text)
+    # What comes from a model is text, never markup.
+    assert "innerHTML" not in text
+
+
+@needs_browser
+def test_runs_by_keyboard(browser: Browser, live: Live) -> None:
+    browser.open(f"{live.url}/")
+    browser.wait_for("return document.getElementById('model').options.length")
+    browser.keys(TAB)
+    assert browser.run("return document.activeElement.id") == "prompt"
+    browser.write("Hi")
+    browser.keys(CONTROL, ENTER)
+    assert done(browser) == "Done: stop."
+    tokens = browser.run(_TOKENS)
+    answer = json.loads(
+        "".join(t["text"] for t in tokens if t["segment"] == "structured" and "|" not in t["text"])
+    )
+    assert set(answer) == {"city", "country", "sights", "coastal"}
+    assert any(token["forced"] for token in tokens)
+    timings = browser.run("return document.getElementById('timings').innerText")
+    assert f"{len(tokens)} tokens" in timings
+    assert "masks" in timings
+
+
+@needs_browser
+def test_every_control_can_be_reached_and_has_a_name(browser: Browser, live: Live) -> None:
+    browser.open(f"{live.url}/")
+    reached = []
+    for _ in range(14):
+        browser.keys(TAB)
+        reached.append(
+            browser.run("return document.activeElement.id || document.activeElement.name")
+        )
+    controls = {"prompt", "kind", "rule", "max", "temperature", "reasoning", "model", "seed", "key"}
+    assert controls | {"run", "output"} <= set(reached)
+    unnamed = browser.run(
+        "return [...document.querySelectorAll('input, select, textarea, button')]"
+        ".filter(e => !(e.labels?.length || e.textContent)).map(e => e.id)"
+    )
+    assert unnamed == []
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("kind", "rule", "segment"),
+    [
+        ("regex", "(yes|no) sir", "structured"),
+        ("choice", "a dog\na donkey", "structured"),
+        ("tools", None, "tool_call"),
+        ("text", None, "text"),
+    ],
+)
+def test_shows_each_kind(
+    browser: Browser, live: Live, kind: str, rule: str | None, segment: str
+) -> None:
+    browser.open(f"{live.url}/")
+    browser.run(_KIND, kind)
+    assert browser.run("return document.getElementById('rule-box').hidden") == (kind == "text")
+    if rule is not None:
+        browser.run(_RULE, rule)
+    browser.keys(CONTROL, ENTER)
+    assert done(browser).startswith("Done: ")
+    tokens = browser.run(_TOKENS)
+    assert segment in {token["segment"] for token in tokens}
+    assert len({token["colour"] for token in tokens}) == len({token["segment"] for token in tokens})
+
+
+@needs_browser
+def test_says_what_is_wrong(browser: Browser, live: Live) -> None:
+    browser.open(f"{live.url}/")
+    browser.run(_RULE, "{")
+    browser.keys(CONTROL, ENTER)
+    assert done(browser).startswith("This is not JSON")
+    browser.run(_RULE, '{"minimum": "a"}')
+    browser.keys(CONTROL, ENTER)
+    browser.wait_for(f"{_STATUS}.includes('#/minimum')")
+    assert browser.run("return document.getElementById('status').className") == "error"
+
+
+@needs_browser
+def test_stops(browser: Browser, live: Live) -> None:
+    browser.open(f"{live.url}/")
+    browser.run(_KIND, "regex")
+    browser.run(_RULE, "[a-z]{2500}")
+    browser.run("document.getElementById('max').value = 3000")
+    browser.keys(CONTROL, ENTER)
+    browser.wait_for("return document.querySelectorAll('.token').length > 3")
+    browser.keys(ESCAPE)
+    assert done(browser) == "Stopped."
+    assert browser.run("return document.querySelectorAll('.token').length") < 2000
+
+
+@needs_browser
+def test_asks_for_the_key(browser: Browser, roomy_engine: InferenceEngine) -> None:
+    with serving_engine(roomy_engine, api_key="k") as live:
+        browser.open(f"{live.url}/")
+        browser.wait_for(f"{_STATUS}.includes('needs an API key')")
+        browser.run("document.getElementById('key').focus()")
+        browser.write("k")
+        browser.keys(TAB)
+        browser.wait_for("return document.getElementById('model').options.length")
+        browser.keys(CONTROL, ENTER)
+        assert done(browser) == "Done: stop."
