@@ -20,7 +20,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from proxy_engine import InferenceEngine
+from proxy_engine import GenerationOptions, InferenceEngine
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -109,6 +109,13 @@ def roomy_model() -> llama.Model:
 def roomy_engine(roomy_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
     """An engine with that model, shared by all tests; nobody closes it."""
     return InferenceEngine(roomy_model, tiny_tokenizer)
+
+
+@pytest.fixture(scope="session")
+def brief_engine(tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
+    """An engine that answers briefly, whatever it is asked for; nobody closes it."""
+    options = GenerationOptions(max_tokens=8)
+    return InferenceEngine(make_tiny_model(context=160), tiny_tokenizer, options=options)
 
 
 @pytest.fixture
