@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from live_server import serving_engine
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+from proxy_engine import InferenceEngine
+from proxy_engine.cli.serve import FLAGS
 from proxy_engine.models.loading import LoadedModel
+from proxy_engine.server.settings import ServerSettings
 
+# Where the documents' server listens.
+SERVER = "http://127.0.0.1:8000"
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,8 +52,44 @@ def test_examples_run(
     loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
     monkeypatch.setattr("proxy_engine.core.load_model", lambda *_: loaded)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(path):
-        exec(compile(block, str(path), "exec"), namespace)
+    with contextlib.ExitStack() as stack:
+        for block in blocks(path):
+            if SERVER in block:
+                engine = InferenceEngine(roomy_model, tiny_tokenizer)
+                live = stack.enter_context(serving_engine(engine))
+                block = block.replace(SERVER, live.url)
+            exec(compile(block, str(path), "exec"), namespace)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "docs" / "server.md"])
+def test_commands_reach_a_server(path: Path, roomy_engine: InferenceEngine) -> None:
+    commands = re.findall(r"^```sh\n(.*?)^```$", path.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert commands
+    with serving_engine(roomy_engine) as live:
+        for command in commands:
+            result = subprocess.run(
+                ["sh", "-c", command.replace(SERVER, live.url)],
+                capture_output=True,
+                check=True,
+                timeout=60,
+            )
+            (choice,) = json.loads(result.stdout)["choices"]
+            assert choice["finish_reason"] == "stop"
+            assert choice["message"]["content"]
+
+
+def test_every_setting_is_explained() -> None:
+    text = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `--([a-z-]+)` \| `PROXY_ENGINE_([A-Z_]+)` \| ([^|]+) \|", text, re.MULTILINE
+    )
+    assert [name for name, _, _ in rows] == list(FLAGS)
+    for name, variable, default in rows:
+        assert variable.lower() == name.replace("-", "_")
+        stated = re.fullmatch("`(.+)`", default)
+        real = ServerSettings.model_fields[variable.lower()].default
+        assert (str(real).lower() if real not in (None, ()) else None) == (stated and stated[1])
 
 
 def test_there_are_examples() -> None:

@@ -12,7 +12,8 @@ from ..model_host import Lease
 from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
 from ..services import ServicesOfRequest
-from .generating import Asked, check_size, generating_router, reply, size
+from ..settings import ServerSettings
+from .generating import Asked, check_count, check_size, generating_router, reply, size
 
 __all__ = ["reasoning_option", "router"]
 
@@ -24,11 +25,10 @@ async def create_chat_completion(
     body: ChatRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Answer a conversation; with ``stream``, by server-sent events."""
-    most = services.settings.max_prompt_characters
-    return await reply(request, services, lambda: _asked(body, most))
+    return await reply(request, services, lambda: _asked(body, services.settings))
 
 
-def _asked(body: ChatRequest, max_characters: int) -> Asked:
+def _asked(body: ChatRequest, settings: ServerSettings) -> Asked:
     if body.max_tokens is not None and body.max_completion_tokens not in (None, body.max_tokens):
         raise ApiError(
             400,
@@ -40,10 +40,11 @@ def _asked(body: ChatRequest, max_characters: int) -> Asked:
         raise ApiError(
             400, "top_logprobs needs logprobs", code="invalid_value", param="top_logprobs"
         )
+    choices = body.n or 1
+    check_count(choices, settings)
     field, response_format = constraint(body, body.response_format)
     messages = [message.to_engine() for message in body.messages]
-    check_size(size(messages), max_characters, "messages")
-    choices = body.n or 1
+    check_size(size(messages), settings, "messages")
     generations = [
         Generation(
             messages,

@@ -16,7 +16,8 @@ from ..model_host import Lease
 from ..running import Generation
 from ..schemas.completions import Completion, CompletionRequest
 from ..services import ServicesOfRequest
-from .generating import Asked, check_size, generating_router, reply
+from ..settings import ServerSettings
+from .generating import Asked, check_count, check_size, generating_router, reply
 
 __all__ = ["router"]
 
@@ -31,11 +32,10 @@ async def create_completion(
     body: CompletionRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Go on with a text, or several; with ``stream``, by server-sent events."""
-    most = services.settings.max_prompt_characters
-    return await reply(request, services, lambda: _asked(body, most))
+    return await reply(request, services, lambda: _asked(body, services.settings))
 
 
-def _asked(body: CompletionRequest, max_characters: int) -> Asked:
+def _asked(body: CompletionRequest, settings: ServerSettings) -> Asked:
     choices = body.n or 1
     if body.best_of not in (None, choices):
         raise ApiError(400, "best_of is no other than n here", code="unsupported", param="best_of")
@@ -46,9 +46,10 @@ def _asked(body: CompletionRequest, max_characters: int) -> Asked:
             code="unsupported",
             param="echo",
         )
-    field, response_format = constraint(body, body.response_format)
     prompts = _prompts(body)
-    check_size(sum(map(len, prompts)), max_characters, "prompt")
+    check_count(choices * len(prompts), settings)
+    field, response_format = constraint(body, body.response_format)
+    check_size(sum(map(len, prompts)), settings, "prompt")
     generations = [
         Generation(
             RawPrompt(prompt),

@@ -23,9 +23,19 @@ from ..model_host import Lease
 from ..replies import json_reply
 from ..running import Generation, Running, begin
 from ..services import Services
+from ..settings import ServerSettings
 from ..sse import ServerSentEvents
 
-__all__ = ["ERRORS", "Asked", "StrictRoute", "check_size", "generating_router", "reply", "size"]
+__all__ = [
+    "ERRORS",
+    "Asked",
+    "StrictRoute",
+    "check_count",
+    "check_size",
+    "generating_router",
+    "reply",
+    "size",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +63,6 @@ async def reply(request: Request, services: Services, read: Callable[[], Asked])
 
     async def beginning() -> tuple[Asked, Running]:
         asked = await asyncio.to_thread(read)
-        _check_count(services, asked)
         with naming(asked.names):
             running = await begin(
                 asked.generations,
@@ -85,17 +94,6 @@ async def reply(request: Request, services: Services, read: Callable[[], Asked])
         return json_reply(encoder.response())
     finally:
         await running.close()
-
-
-def _check_count(services: Services, asked: Asked) -> None:
-    most = services.settings.max_choices
-    if len(asked.generations) > most:
-        raise ApiError(
-            400,
-            f"{len(asked.generations)} answers to one request are too many; {most} are the most",
-            code="too_many",
-            param="n",
-        )
 
 
 async def _consume(encoder: Encoder, running: Running, facts: dict[str, Any]) -> None:
@@ -167,8 +165,20 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 """How endpoints that generate say that they do not."""
 
 
-def check_size(characters: int, most: int, param: str) -> None:
-    """Raise for a prompt that is too large to be looked at. Raises ``ApiError``."""
+def check_count(count: int, settings: ServerSettings) -> None:
+    """Raise for more answers than one request may ask for, before any of them takes room."""
+    if count > settings.max_choices:
+        raise ApiError(
+            400,
+            f"{count} answers to one request are too many; {settings.max_choices} are the most",
+            code="too_many",
+            param="n",
+        )
+
+
+def check_size(characters: int, settings: ServerSettings, param: str) -> None:
+    """Raise for a prompt that is too large to be looked at."""
+    most = settings.max_prompt_characters
     if characters > most:
         raise ApiError(
             413,

@@ -18,6 +18,7 @@ from ..running import Generation
 from ..schemas.common import ResponseModel
 from ..schemas.responses import ResponseObject, ResponsesRequest
 from ..services import ServicesOfRequest
+from ..settings import ServerSettings
 from .chat import reasoning_option
 from .generating import Asked, check_size, generating_router, reply, size
 
@@ -41,10 +42,11 @@ async def create_response(
     body: ResponsesRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Answer a text or a conversation; with ``stream``, by server-sent events."""
-    most = services.settings.max_prompt_characters
     # The store is the event loop's.
     earlier = _earlier(body, services.responses)
-    return await reply(request, services, lambda: _asked(body, earlier, services.responses, most))
+    return await reply(
+        request, services, lambda: _asked(body, earlier, services.responses, services.settings)
+    )
 
 
 @router.get("/responses/{id}", response_model=ResponseObject)
@@ -87,7 +89,7 @@ def _asked(
     body: ResponsesRequest,
     earlier: list[dict[str, Any]],
     store: ResponseStore,
-    max_characters: int,
+    settings: ServerSettings,
 ) -> Asked:
     field, response_format = constraint(body, _format(body), "text.format")
     conversation = [*earlier, *messages_of_input(body.input)]
@@ -95,7 +97,7 @@ def _asked(
     if body.instructions is not None:
         # They are not those of the responses before or after.
         messages = [{"role": "system", "content": body.instructions}, *conversation]
-    check_size(size(messages), max_characters, "input")
+    check_size(size(messages), settings, "input")
     generation = Generation(
         messages, response_format, body.tools or None, body.tool_choice, _options(body)
     )

@@ -248,6 +248,7 @@ def test_takes_messages_of_every_kind(client: openai.OpenAI) -> None:
         ({"top_logprobs": 2}, 400, "top_logprobs", "invalid_value"),
         ({"max_completion_tokens": 3}, 400, "max_tokens", "conflicting_values"),
         ({"n": 100}, 400, "n", "too_many"),
+        ({"n": 10**15}, 400, "n", "too_many"),
         ({"n": 0}, 422, "n", "invalid_value"),
         ({"temperature": -1}, 422, "temperature", "invalid_value"),
         ({"messages": []}, 422, "messages", "invalid_value"),

@@ -92,6 +92,7 @@ def test_has_the_form_that_is_asked_for(client: openai.OpenAI) -> None:
         ("a", {"extra_body": {"regex": "a{40}"}}, 400, "max_tokens"),
         ("a " * 5000, {}, 400, "prompt"),
         (["a"] * 20, {}, 400, "n"),
+        (["a"], {"n": 10**15}, 400, "n"),
     ],
 )
 def test_refuses(
