@@ -37,6 +37,7 @@ FLAGS = {
     "grace-seconds": ("S", "time for running answers to end when stopped (default: 10)"),
     "memory-limit-bytes": ("N", "memory for a model (default: what the device has)"),
     "stored-responses": ("N", "responses kept for previous_response_id (default: 256)"),
+    "allowed-hosts": ("NAMES", "names of the server beside localhost, by commas; '*': any"),
     "cors-origins": ("URLS", "origins whose pages may use the server, by commas; '*': any"),
     "log-format": ("F", "text (default) or json"),
     "log-level": ("L", "debug, info (default), warning or error"),

@@ -25,7 +25,7 @@ from .model_registry import KnownModel, ModelRegistry
 from .queueing import Queue
 from .replies import error_reply
 from .response_store import ResponseStore
-from .security import KeyMiddleware
+from .security import HostMiddleware, KeyMiddleware
 from .services import Services
 from .settings import ServerSettings
 
@@ -89,6 +89,8 @@ def create_app(
             allow_headers=["*"],
             expose_headers=["X-Request-ID"],
         )
+    if settings.checks_hosts:
+        app.add_middleware(HostMiddleware, names=settings.allowed_hosts)
     app.add_middleware(RequestMiddleware, metrics=services.metrics)
     return app
 

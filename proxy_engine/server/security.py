@@ -1,9 +1,10 @@
-"""Who may use the server."""
+"""Who may use the server, and by which name."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Iterable
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,9 +12,36 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .errors import ApiError
 from .replies import send_error
 
-__all__ = ["KeyMiddleware", "is_key"]
+__all__ = ["HostMiddleware", "KeyMiddleware", "is_key"]
 
-_PROTECTED = ("/v1/", "/metrics")
+# What tells nothing of models and of those who use them.
+_OPEN = {"/", "/health", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
+_LOCAL = {"localhost", "127.0.0.1", "[::1]"}
+
+
+class HostMiddleware:
+    """Answers only to those who call the server by one of its ``names``.
+
+    A page from elsewhere can have its own name lead to this computer; then browsers take the server
+    for a part of that page's own. The name that they send gives it away.
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._names = {*_LOCAL, *(name.lower() for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http":
+            host = Headers(scope=scope).get("host", "").lower()
+            name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+            if name and name not in self._names:
+                error = ApiError(
+                    403, f"this server is not {name!r}; see --allowed-hosts", code="unknown_host"
+                )
+                await send_error(error, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class KeyMiddleware:
@@ -25,7 +53,7 @@ class KeyMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] == "http" and scope["path"].startswith(_PROTECTED):
+        if scope["type"] == "http" and _path(scope) not in _OPEN:
             scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not is_key(given.strip(), self._key):
                 error = ApiError(
@@ -39,6 +67,12 @@ class KeyMiddleware:
                 await send_error(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _path(scope: Scope) -> str:
+    """Return the path as the application knows it, wherever it is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def is_key(given: str, key: str) -> bool:

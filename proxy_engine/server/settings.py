@@ -46,12 +46,13 @@ class ServerSettings(BaseSettings):
     grace_seconds: float = Field(default=10, ge=0)
     memory_limit_bytes: int | None = Field(default=None, ge=1)
     stored_responses: int = Field(default=256, ge=0)
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_prompts: bool = False
 
-    @field_validator("model_directories", "aliases", "cors_origins", mode="before")
+    @field_validator("model_directories", "aliases", "allowed_hosts", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -65,6 +66,11 @@ class ServerSettings(BaseSettings):
         if value is not None and not value.get_secret_value():
             raise ValueError("the key is empty; leave it out for a server without one")
         return value
+
+    @property
+    def checks_hosts(self) -> bool:
+        """Whether clients must call the server by a name that it knows."""
+        return "*" not in self.allowed_hosts and (self.is_local or bool(self.allowed_hosts))
 
     @property
     def is_local(self) -> bool:

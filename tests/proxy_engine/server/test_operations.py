@@ -12,9 +12,11 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from live_server import Live, serving_engine
+from fastapi import FastAPI
+from live_server import Live, make_settings, serving, serving_engine
 
 from proxy_engine import InferenceEngine
+from proxy_engine.server.app import create_app
 from proxy_engine.server.security import is_key
 
 HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
@@ -180,7 +182,7 @@ def test_a_body_that_never_ends_is_given_up(roomy_engine: InferenceEngine) -> No
     with serving_engine(roomy_engine, body_seconds=0.2) as live:
         host, port = httpx.URL(live.url).host, httpx.URL(live.url).port or 0
         with socket.create_connection((host, port), timeout=10) as connection:
-            head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
             received = b""
             while b"timeout" not in received:
@@ -246,3 +248,27 @@ def test_documentation_is_served(live: Live) -> None:
         paths = http.get("/openapi.json").json()["paths"]
         assert "<html" in http.get("/").text
     assert {CHAT, "/v1/completions", "/v1/responses", "/v1/models", "/health"} <= set(paths)
+
+
+def test_answers_to_its_own_names_only(live: Live, roomy_engine: InferenceEngine) -> None:
+    with live.http() as http:
+        for name in ("localhost:1", "LOCALHOST", "127.0.0.1", "[::1]:8000"):
+            assert http.get("/health", headers={"Host": name}).status_code == 200
+        for name in ("a.example", "localhost.a.example", "127.0.0.1.a.example:8000", "[::2]"):
+            reply = http.get("/health", headers={"Host": name})
+            assert reply.status_code == 403
+            assert reply.json()["error"]["code"] == "unknown_host"
+    for names, other in (("a.example", 403), ("*", 200)):
+        with serving_engine(roomy_engine, allowed_hosts=names) as own, own.http() as http:
+            assert http.get("/health", headers={"Host": "a.example:8"}).status_code == 200
+            assert http.get("/health", headers={"Host": "b.example"}).status_code == other
+
+
+def test_a_key_is_needed_wherever_the_application_is_mounted(roomy_engine: InferenceEngine) -> None:
+    outer = FastAPI()
+    outer.mount("/inner", create_app(make_settings(api_key="k"), engine=roomy_engine))
+    with serving(outer) as live, live.http() as http:
+        assert http.get("/inner/health").status_code == 200
+        assert http.get("/inner/v1/models").status_code == 401
+        key = {"Authorization": "Bearer k"}
+        assert http.get("/inner/v1/models", headers=key).status_code == 200
