@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..events import Finished, PromptProgress, StreamEvent
+from ..events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..options import OptionOverrides
 from ..prompts import Prompt
 from ..results import GenerationResult
@@ -36,7 +36,11 @@ class Generation:
 
 @dataclass(slots=True)
 class _Progress:
-    has_token: bool = False
+    """How far an answer came. ``prompt_tokens`` are those that were read."""
+
+    prompt_tokens: int = 0
+    tokens: int = 0
+    has_begun: bool = False
     is_counted: bool = False
 
 
@@ -98,9 +102,8 @@ class Running:
                         code="shutting_down",
                         headers={"Retry-After": "10"},
                     )
-            elif not isinstance(event, PromptProgress) and not self._progress[index].has_token:
-                self._progress[index].has_token = True
-                self._metrics.first_token.add(time.perf_counter() - self._started)
+            else:
+                self._follow(self._progress[index], event)
             yield index, event
 
     def end(self) -> None:
@@ -115,7 +118,10 @@ class Running:
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for index in range(len(self._streams)):
+        for index, progress in enumerate(self._progress):
+            if not progress.is_counted:
+                self._metrics.tokens.add(progress.prompt_tokens, kind="prompt")
+                self._metrics.tokens.add(progress.tokens, kind="completion")
             self._count(index, "cancelled")
         await self._held.aclose()
 
@@ -125,6 +131,15 @@ class Running:
                 self._events.put_nowait((index, event))
         except Exception as error:
             self._events.put_nowait((index, error))
+
+    def _follow(self, progress: _Progress, event: StreamEvent[Any]) -> None:
+        if isinstance(event, PromptProgress):
+            progress.prompt_tokens = event.processed
+            return
+        progress.tokens += isinstance(event, TokenGenerated)
+        if not progress.has_begun:
+            progress.has_begun = True
+            self._metrics.first_token.add(time.perf_counter() - self._started)
 
     def _count(self, index: int, outcome: str) -> None:
         if not self._progress[index].is_counted:

@@ -13,14 +13,14 @@ from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
-from .generating import Asked, check_count, check_size, generating_router, reply, size
+from .generating import STREAMED, Asked, check_count, check_size, generating_router, reply, size
 
 __all__ = ["reasoning_option", "router"]
 
 router = generating_router()
 
 
-@router.post("/chat/completions", response_model=ChatCompletion)
+@router.post("/chat/completions", response_model=ChatCompletion, responses=STREAMED)
 async def create_chat_completion(
     body: ChatRequest, request: Request, services: ServicesOfRequest
 ) -> Response:

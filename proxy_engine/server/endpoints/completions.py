@@ -17,7 +17,7 @@ from ..running import Generation
 from ..schemas.completions import Completion, CompletionRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
-from .generating import Asked, check_count, check_size, generating_router, reply
+from .generating import STREAMED, Asked, check_count, check_size, generating_router, reply
 
 __all__ = ["router"]
 
@@ -27,7 +27,7 @@ _MAX_TOKENS = 16
 router = generating_router()
 
 
-@router.post("/completions", response_model=Completion)
+@router.post("/completions", response_model=Completion, responses=STREAMED)
 async def create_completion(
     body: CompletionRequest, request: Request, services: ServicesOfRequest
 ) -> Response:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from ..sse import ServerSentEvents
 
 __all__ = [
     "ERRORS",
+    "STREAMED",
     "Asked",
     "StrictRoute",
     "check_count",
@@ -79,21 +80,22 @@ async def reply(request: Request, services: Services, read: Callable[[], Asked])
     facts["model"] = running.lease.model.name
     if services.settings.log_prompts:
         facts["prompts"] = [generation.prompt for generation in asked.generations]
-    encoder = asked.encoder(running.lease)
-    if asked.is_streamed:
-        settings = services.settings
-        return ServerSentEvents(
-            _frames(encoder, running, asked, facts),
-            running.close,
-            keep_alive=settings.keep_alive_seconds,
-            patience=settings.write_seconds,
-        )
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(running.close)
+        encoder = asked.encoder(running.lease)
+        if asked.is_streamed:
+            settings = services.settings
+            # From here on it is the response that closes it.
+            stack.pop_all()
+            return ServerSentEvents(
+                _frames(encoder, running, asked, facts),
+                running.close,
+                keep_alive=settings.keep_alive_seconds,
+                patience=settings.write_seconds,
+            )
         with naming(asked.names):
             await until_gone(request.receive, _consume(encoder, running, facts))
         return json_reply(encoder.response())
-    finally:
-        await running.close()
 
 
 async def _consume(encoder: Encoder, running: Running, facts: dict[str, Any]) -> None:
@@ -160,9 +162,17 @@ def generating_router() -> APIRouter:
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 404, 408, 413, 422, 503, 507)
+    status: {"model": ErrorResponse} for status in (400, 401, 403, 404, 408, 413, 422, 503, 507)
 }
 """How endpoints that generate say that they do not."""
+
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer; with `stream`, piece by piece.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+"""What endpoints that generate answer besides JSON."""
 
 
 def check_count(count: int, settings: ServerSettings) -> None:

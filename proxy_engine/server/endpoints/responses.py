@@ -20,7 +20,7 @@ from ..schemas.responses import ResponseObject, ResponsesRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
 from .chat import reasoning_option
-from .generating import Asked, check_size, generating_router, reply, size
+from .generating import STREAMED, Asked, check_size, generating_router, reply, size
 
 __all__ = ["router"]
 
@@ -37,7 +37,7 @@ class Deleted(ResponseModel):
     deleted: bool
 
 
-@router.post("/responses", response_model=ResponseObject)
+@router.post("/responses", response_model=ResponseObject, responses=STREAMED)
 async def create_response(
     body: ResponsesRequest, request: Request, services: ServicesOfRequest
 ) -> Response:

@@ -1,0 +1,199 @@
+"""Encoders, given events that a random model would hardly bring about; and streams that fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import openai
+import pytest
+from live_server import serving_engine
+
+from proxy_engine import (
+    Finished,
+    GenerationResult,
+    InferenceEngine,
+    Logprob,
+    OutputValidationError,
+    PromptProgress,
+    ReasoningDelta,
+    TextDelta,
+    TokenGenerated,
+    TokenLogprobs,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    Usage,
+)
+
+RESULT: GenerationResult[Any] = GenerationResult(
+    text="Well.",
+    parsed=None,
+    finish_reason="tool_calls",
+    usage=Usage(9, 7, 0.1, 0.2, cached_tokens=4),
+    token_ids=(1, 2, 3),
+    model="m",
+    reasoning="Hm hm",
+    tool_calls=(ToolCall("c0", "add", {"a": 1}), ToolCall("c1", "add", {})),
+)
+# The last of these cannot be written in JSON.
+LOGPROBS = TokenLogprobs(
+    Logprob(64, -0.5, 0.0), (Logprob(64, -0.5, 0.0), Logprob(65, float("-inf"), float("-inf")))
+)
+EVENTS: list[Any] = [
+    PromptProgress(processed=9, total=9),
+    TokenGenerated(segment="reasoning", token_id=1, text="Hm", logprobs=LOGPROBS),
+    ReasoningDelta(segment="reasoning", text="Hm"),
+    TokenGenerated(segment="reasoning", token_id=1, text=" hm", logprobs=LOGPROBS),
+    ReasoningDelta(segment="reasoning", text=" hm"),
+    TokenGenerated(segment="text", token_id=64, text="a", logprobs=LOGPROBS),
+    TextDelta(segment="text", text="Well."),
+    TokenGenerated(segment="tool_call", token_id=2, text="{", logprobs=LOGPROBS),
+    ToolCallStarted(segment="tool_call", index=0, id="c0", name="add"),
+    ToolCallDelta(segment="tool_call", index=0, id="c0", arguments='{"a": '),
+    ToolCallDelta(segment="tool_call", index=0, id="c0", arguments="1}"),
+    ToolCallFinished(segment="tool_call", index=0, id="c0", name="add", arguments={"a": 1}),
+    ToolCallStarted(segment="tool_call", index=1, id="c1", name="add"),
+    ToolCallDelta(segment="tool_call", index=1, id="c1", arguments="{}"),
+    ToolCallFinished(segment="tool_call", index=1, id="c1", name="add", arguments={}),
+    TokenGenerated(segment="", token_id=264, text="<|end|>", is_forced=True, logprobs=LOGPROBS),
+    Finished(result=RESULT),
+]
+
+
+class Stream:
+    """Events, and then perhaps an error."""
+
+    def __init__(self, events: Iterable[Any], error: Exception | None) -> None:
+        self._events = self._all(events, error)
+
+    async def _all(self, events: Iterable[Any], error: Exception | None) -> AsyncIterator[Any]:
+        for event in events:
+            yield event
+        if error is not None:
+            raise error
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._events
+
+    def cancel(self) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+
+class Scripted:
+    """An engine that tells the same whatever it is asked for."""
+
+    def __init__(self, engine: InferenceEngine, events: list[Any], error: Exception | None) -> None:
+        self.vocabulary = engine.vocabulary
+        self.context_length = 10
+        self._stream = events, error
+
+    async def astream(self, prompt: Any, **asked: Any) -> Stream:
+        return Stream(*self._stream)
+
+
+def scripted(engine: InferenceEngine, events: list[Any], error: Exception | None = None) -> Any:
+    return serving_engine(Scripted(engine, events, error))  # type: ignore[arg-type]
+
+
+def chat(client: openai.OpenAI, **more: Any) -> Any:
+    return client.chat.completions.create(
+        model="SmolLM2-135M-Instruct", messages=[{"role": "user", "content": "a"}], **more
+    )
+
+
+def respond(client: openai.OpenAI, **more: Any) -> Any:
+    return client.responses.create(model="SmolLM2-135M-Instruct", input="a", **more)
+
+
+def test_a_chat_of_everything(tiny_engine: InferenceEngine) -> None:
+    with scripted(tiny_engine, EVENTS) as live:
+        client = live.client()
+        whole = chat(client, logprobs=True, top_logprobs=2)
+        message = whole.choices[0].message
+        assert (message.content, message.reasoning_content) == ("Well.", "Hm hm")
+        assert [call.id for call in message.tool_calls] == ["c0", "c1"]
+        assert whole.usage.completion_tokens_details.reasoning_tokens == 2
+        assert whole.usage.prompt_tokens_details.cached_tokens == 4
+        (logprob,) = whole.choices[0].logprobs.content
+        assert (logprob.token, logprob.logprob) == ("a", -0.5)
+        assert [top.logprob for top in logprob.top_logprobs] == [-0.5, -9999.0]
+        chunks = list(chat(client, stream=True, logprobs=True, top_logprobs=2))
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+    assert "".join(getattr(d, "reasoning_content", None) or "" for d in deltas) == "Hm hm"
+    calls = [call for delta in deltas for call in delta.tool_calls or ()]
+    assert [call.index for call in calls] == [0, 0, 0, 1, 1]
+    assert "".join(c.function.arguments for c in calls if c.index == 0) == '{"a": 1}'
+    told = [chunk.choices[0] for chunk in chunks if chunk.choices[0].logprobs]
+    assert [choice.delta.content for choice in told] == ["Well."]
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+
+
+def test_a_response_of_everything(tiny_engine: InferenceEngine) -> None:
+    with scripted(tiny_engine, EVENTS) as live:
+        client = live.client()
+        whole = respond(client)
+        assert [item.type for item in whole.output] == [
+            "reasoning",
+            "message",
+            "function_call",
+            "function_call",
+        ]
+        assert whole.output[0].content[0].text == "Hm hm"
+        assert [item.arguments for item in whole.output[2:]] == ['{"a": 1}', "{}"]
+        assert whole.status == "completed"
+        assert whole.usage.output_tokens_details.reasoning_tokens == 2
+        events = list(respond(client, stream=True))
+        # What was answered can be gone on from.
+        stored = live.services.responses.get(whole.id)
+        assert stored is not None
+        assert stored.messages[1]["reasoning_content"] == "Hm hm"
+        assert [call["id"] for call in stored.messages[1]["tool_calls"]] == ["c0", "c1"]
+    added = [event for event in events if event.type == "response.output_item.added"]
+    done = [event for event in events if event.type == "response.output_item.done"]
+    assert [event.output_index for event in added] == [0, 1, 2, 3]
+    assert [event.item.id for event in added] == [event.item.id for event in done]
+    assert all(event.item.status == "in_progress" for event in added)
+    assert all(event.item.status == "completed" for event in done)
+    final = events[-1].response
+    assert [item.type for item in final.output] == [item.type for item in whole.output]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status"),
+    [
+        (OutputValidationError("no", text=""), "invalid_output", 500),
+        (RuntimeError("secret"), "internal", 500),
+    ],
+)
+def test_what_goes_wrong_later_ends_a_stream_with_an_error(
+    tiny_engine: InferenceEngine, error: Exception, code: str, status: int
+) -> None:
+    with scripted(tiny_engine, EVENTS[:7], error) as live:
+        client = live.client()
+        with pytest.raises(openai.APIError) as caught:
+            list(chat(client, stream=True))
+        assert isinstance(caught.value.body, dict)
+        assert caught.value.body["code"] == code
+        events = list(respond(client, stream=True))
+        assert events[-1].type == "response.failed"
+        assert events[-1].response.error.code == code
+        assert events[-1].response.output[1].content[0].text == "Well."
+        assert events[-2].type == "error"
+        with pytest.raises(openai.APIStatusError) as refused:
+            chat(client)
+        assert refused.value.status_code == status
+        assert "secret" not in str(refused.value)
+        metrics = live.services.metrics
+        assert metrics.answers.value(outcome="failed") == metrics.started.value() == 3
+        assert not live.services.running
+        body = {"prompt": "a", "stream": True}
+        text = live.http().post("/v1/completions", json=body).text
+        assert text.endswith("data: [DONE]\n\n")
+        last = text.split("\n\n")[-3].removeprefix("data: ")
+        assert json.loads(last)["error"]["code"] == code
