@@ -64,6 +64,17 @@ def test_wheel_has_every_module_and_py_typed(wheel: zipfile.ZipFile, package: st
     assert modules <= names
 
 
+def test_wheel_has_the_page(wheel: zipfile.ZipFile) -> None:
+    assert "proxy_engine/server/page.html" in wheel.namelist()
+
+
+def test_the_server_is_an_extra(metadata: email.message.Message) -> None:
+    for name in ("fastapi", "uvicorn", "pydantic-settings"):
+        assert re.search(
+            rf"^Requires-Dist: {name}[^;]*; extra == .server.", str(metadata), re.MULTILINE
+        )
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_wheel_has_the_compiled_loop_and_its_tag_says_so(wheel: zipfile.ZipFile) -> None:
     assert "state_machines/masks/walk.so" in wheel.namelist()

@@ -29,7 +29,8 @@ def available_bytes(limit: int | None = None) -> int:
     if limit is not None:
         return limit - used_bytes()
     if mx.default_device().type == mx.DeviceType.gpu:
-        facts = mx.device_info()
+        # Older versions have it for Metal alone.
+        facts = (getattr(mx, "device_info", None) or mx.metal.device_info)()
         total = facts.get("max_recommended_working_set_size") or facts.get("memory_size")
         if isinstance(total, int):
             return total - used_bytes()

@@ -34,7 +34,7 @@ class RequestModel(BaseModel):
 class ResponseModel(BaseModel):
     """What clients are sent: the fields that were set."""
 
-    model_config = ConfigDict(protected_namespaces=(), serialize_by_alias=True)
+    model_config = ConfigDict(protected_namespaces=())
 
 
 class StreamOptions(RequestModel):
