@@ -16,6 +16,7 @@ OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/openblas-pthread/libblas
 FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
 
 PYTEST_ARGS ?=
+SERVE_ARGS ?=
 BENCH_ARGS ?=
 MEMORY_ARGS ?=
 GROWTH_ARGS ?=
@@ -23,10 +24,11 @@ E2E_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench memory growth bench-e2e plots fuzz ledgers soak model clean
+.PHONY: help demo serve test lint bench memory growth bench-e2e plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo    a real model turns a text into JSON that matches a schema"
+	@echo "make serve   the OpenAI-compatible server (SERVE_ARGS='--port N')"
 	@echo "make test    all tests            (PYTEST_ARGS=... for pytest)"
 	@echo "make lint    style and types"
 	@echo "make bench   MaskBench            (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
@@ -44,6 +46,9 @@ demo: model
 	@echo "The answer, token by token:"
 	@$(FAST) $(BIN)/python -m proxy_engine extract --stream \
 	    --schema examples/person.json examples/person.txt
+
+serve: model
+	$(FAST) $(BIN)/python -m proxy_engine serve $(SERVE_ARGS)
 
 test: model
 	$(FAST) $(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -51,12 +51,18 @@ class Message(RequestModel):
     annotations: list[Any] | None = Field(default=None, max_length=0)
     audio: None = None
     function_call: None = None
+    parsed: Any = Field(default=None, description="What a client has made of `content`.")
 
     def to_engine(self) -> dict[str, Any]:
         """Return the message as the engine takes it."""
-        message = self.model_dump(exclude_none=True, exclude={"annotations"})
+        kept = {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
+        message = self.model_dump(exclude_none=True, include=kept)
         if self.role == "developer":
             message["role"] = "system"
+        if self.reasoning and not self.reasoning_content:
+            message["reasoning_content"] = self.reasoning
+        if self.refusal and not self.content:
+            message["content"] = self.refusal
         return message
 
 

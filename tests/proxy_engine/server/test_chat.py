@@ -72,6 +72,7 @@ def test_without_include_usage_there_is_none(client: openai.OpenAI) -> None:
     assert all(chunk.choices and chunk.usage is None for chunk in chunks)
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
     completion = client.chat.completions.parse(
         model="SmolLM2-135M-Instruct", messages=HELLO, response_format=Review, max_tokens=60
@@ -79,6 +80,10 @@ def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
     review = completion.choices[0].message.parsed
     assert isinstance(review, Review)
     assert json.loads(completion.choices[0].message.content or "") == review.model_dump()
+    # Clients send back what they were given, with what they have made of it.
+    conversation = [*HELLO, completion.choices[0].message, *HELLO]
+    longer = chat(client, messages=conversation)
+    assert longer.usage.prompt_tokens > completion.usage.prompt_tokens  # type: ignore[union-attr]
 
 
 def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
@@ -195,7 +200,8 @@ def test_takes_messages_of_every_kind(client: openai.OpenAI) -> None:
     messages = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]},
-        {"role": "assistant", "content": "C", "reasoning_content": "why", "refusal": None},
+        {"role": "assistant", "content": "C", "reasoning": "why", "refusal": None},
+        {"role": "assistant", "refusal": "No."},
         {"role": "user", "content": "D", "name": "someone"},
     ]
     assert chat(client, messages=messages).choices

@@ -63,7 +63,7 @@ def test_fifty_clients_stream_at_the_same_time(own: Live) -> None:
     ]
 
     async def one(http: httpx.AsyncClient, number: int) -> tuple[int, str]:
-        body = {**LONG, "max_tokens": 24, "stream": True, "seed": number, **bodies[number % 3]}
+        body = {**LONG, "max_tokens": 16, "stream": True, "seed": number, **bodies[number % 3]}
         body["stream_options"] = {"include_usage": True}
         text, tokens, lines = "", 0, []
         async with http.stream("POST", CHAT, json=body) as reply:
