@@ -24,7 +24,15 @@ from ..errors import (
     PromptTooLongError,
 )
 
-__all__ = ["ApiError", "ErrorObject", "ErrorResponse", "api_error", "invalid_body", "naming"]
+__all__ = [
+    "ApiError",
+    "ErrorObject",
+    "ErrorResponse",
+    "api_error",
+    "invalid_body",
+    "naming",
+    "shutting_down",
+]
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
@@ -85,6 +93,13 @@ class ApiError(Exception):
         )
 
 
+def shutting_down() -> ApiError:
+    """Return what is said to whoever comes too late, or is interrupted."""
+    return ApiError(
+        503, "the server is shutting down", code="shutting_down", headers={"Retry-After": "10"}
+    )
+
+
 def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiError:
     """``error`` for clients.
 
@@ -124,7 +139,7 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
         case ModelError():
             return ApiError(503, str(error), code="model_unavailable", param="model")
         case EngineClosedError():
-            return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
+            return shutting_down()
         case OutputValidationError():
             return ApiError(500, str(error), code="invalid_output")
     return refused("invalid_request", "")

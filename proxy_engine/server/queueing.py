@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .errors import ApiError
+from .errors import ApiError, shutting_down
 
 __all__ = ["Queue"]
 
@@ -59,13 +59,7 @@ class Queue:
             raise ApiError(
                 400, f"{count} answers at once are too many; {most} are the most", code="too_many"
             )
-        if self.is_closed:
-            raise ApiError(
-                503,
-                "the server is shutting down",
-                code="shutting_down",
-                headers={"Retry-After": "10"},
-            )
+        self.check_open()
         if self._taken + count > most:
             self._refused(count)
             raise ApiError(
@@ -79,6 +73,11 @@ class Queue:
             yield
         finally:
             self._taken -= count
+
+    def check_open(self) -> None:
+        """Raise ``ApiError`` (503) where the queue was closed."""
+        if self.is_closed:
+            raise shutting_down()
 
     def _seconds_until_room(self) -> int:
         rounds = (self._taken - self._running) / self._running + 1

@@ -15,7 +15,7 @@ from ..options import OptionOverrides
 from ..prompts import Prompt
 from ..results import GenerationResult
 from ..streams import AsyncEventStream
-from .errors import ApiError
+from .errors import shutting_down
 from .metrics import Metrics
 from .model_host import Lease, ModelHost
 from .queueing import Queue
@@ -96,12 +96,7 @@ class Running:
                 self._count(index, event.result.finish_reason)
                 self._metrics.count_usage(event.result.usage)
                 if event.result.finish_reason == "cancelled":
-                    raise ApiError(
-                        503,
-                        "the server is shutting down",
-                        code="shutting_down",
-                        headers={"Retry-After": "10"},
-                    )
+                    raise shutting_down()
             else:
                 self._follow(self._progress[index], event)
             yield index, event
@@ -166,6 +161,8 @@ async def begin(
     async with AsyncExitStack() as stack:
         stack.enter_context(queue.places(len(generations)))
         lease = await stack.enter_async_context(host.lease(model))
+        # That may have taken a while.
+        queue.check_open()
         streams = []
         for generation in generations:
             stream = await lease.engine.astream(

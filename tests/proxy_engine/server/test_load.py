@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import httpx
@@ -15,6 +15,7 @@ from live_server import Live, serving_engine
 from proxy_engine import InferenceEngine
 from proxy_engine.server.errors import ApiError
 from proxy_engine.server.queueing import Queue
+from proxy_engine.server.sse import ServerSentEvents
 
 CHAT = "/v1/chat/completions"
 # Tokens that end an answer are out of the question.
@@ -153,6 +154,37 @@ def test_streams_end_with_an_error_when_the_server_stops(own: Live) -> None:
         assert rest[-1] == "[DONE]"
         assert json.loads(rest[-2])["error"]["code"] == "shutting_down"
     wait_for(lambda: is_idle(own))
+
+
+def test_a_client_that_takes_nothing_is_given_up() -> None:
+    sent: list[Any] = []
+    closed: list[bool] = []
+
+    async def frames() -> AsyncIterator[bytes]:
+        while True:
+            yield b"data: 1\n\n"
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if len(sent) > 3:
+            await asyncio.sleep(60)
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    async def close() -> None:
+        closed.append(True)
+
+    async def main() -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        stream = ServerSentEvents(frames(), close, keep_alive=10, patience=0.05)
+        scope = {"type": "http", "state": {"facts": facts}}
+        await asyncio.wait_for(stream(scope, receive, send), 10)
+        return facts
+
+    assert asyncio.run(main()) == {"client_gone": True}
+    assert len(sent) == 4
+    assert closed == [True]
 
 
 def test_a_silent_stream_is_kept_alive(roomy_engine: InferenceEngine) -> None:
