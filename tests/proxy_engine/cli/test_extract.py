@@ -200,7 +200,7 @@ def test_progress_on_a_terminal_is_gone_at_the_end(
 
 def readme_commands() -> list[list[str]]:
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = re.findall(r"^\$ python -m proxy_engine (.*)$", text, re.MULTILINE)
+    lines = re.findall(r"^\$ python -m proxy_engine (extract .*)$", text, re.MULTILINE)
     return [shlex.split(line) for line in lines]
 
 
