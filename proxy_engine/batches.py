@@ -183,7 +183,8 @@ class AsyncBatchStream(AsyncClosing, Generic[T]):
         try:
             item = await asyncio.to_thread(next, self._stream, None)
         except asyncio.CancelledError:
-            self._stream.cancel()
+            # What the thread still gets, nobody is told.
+            self._stream.close()
             raise
         if item is None:
             raise StopAsyncIteration

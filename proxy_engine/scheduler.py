@@ -219,12 +219,13 @@ class Scheduler:
         if not self._is_read:
             try:
                 self._is_read = reading.next_pass()
-            except Exception as error:
+                if not self._is_read:
+                    running.tell_progress(reading.read)
+            except BaseException as error:
                 self._reading = None
                 job.fail(error)
                 return
             if not self._is_read:
-                running.tell_progress(reading.read)
                 return
             if self._jobs or self._waiting:
                 # Others may begin with the same, and need not wait until this one is finished.

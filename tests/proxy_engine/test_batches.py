@@ -420,3 +420,34 @@ def test_a_first_token_is_told_before_the_next_pass_is_begun(
         passes = 0
         core.scheduler.submit(request, emit).result()
     assert told[0] == 1
+
+
+def test_an_item_that_is_not_waited_for_ends_the_stream(engine: InferenceEngine) -> None:
+    async def main() -> None:
+        stream = engine.aiter_batch(["x"] * 3, min_tokens=450, max_tokens=450)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(stream), 0.02)
+        assert [item async for item in stream] == []
+
+    asyncio.run(main())
+
+
+def test_who_is_told_of_events_harms_no_other(engine: InferenceEngine) -> None:
+    other = engine.stream("x", min_tokens=60, max_tokens=60)
+    next(other)
+    core = engine._core
+    for kind in ("prompt_progress", "token"):
+        count = 0
+
+        def emit(event: Event, kind: str = kind) -> None:
+            nonlocal count
+            count += event.type == kind
+            if count == 2:
+                raise LookupError(kind)
+
+        options: Any = {"prefill_step_size": 16, "min_tokens": 9}
+        request = core.preparation.request(f"{kind} " * 9, None, None, None, options)
+        request.watches = True
+        with pytest.raises(LookupError, match=kind):
+            core.scheduler.submit(request, emit).result()
+    assert other.result().usage.completion_tokens == 60
