@@ -31,8 +31,10 @@ class BatchEngine(ABC):
         tools: Iterable[Any] | None,
         tool_choice: Any,
         options: OptionOverrides,
+        *,
+        counts_waiting: bool = True,
     ) -> Begun:
-        """Check and queue a request."""
+        """Check and queue a request; ``counts_waiting``: its time runs from now on."""
 
     @overload
     def generate_batch(
@@ -124,6 +126,8 @@ class BatchEngine(ABC):
                 shared_tools if request.tools is None else request.tools,
                 tool_choice if request.tool_choice is None else request.tool_choice,
                 {**options, **request.options},
+                # It is queued long before its turn, which is none of its doing.
+                counts_waiting=False,
             )
 
         return BatchStream(begin_one, requests, ahead=4 * self.batch_size, ordered=ordered)

@@ -397,11 +397,14 @@ class InferenceEngine(Closing, BatchEngine):
         tools: Iterable[Any] | None,
         tool_choice: Any,
         options: OptionOverrides,
+        *,
+        counts_waiting: bool = True,
     ) -> Begun:
         """Check and queue a request."""
         request = self._core.preparation.request(
             prompt, response_format, tools, tool_choice, options
         )
+        request.counts_waiting = counts_waiting
         return Begun(self._core.scheduler.submit(request, ignore), request.cancelled)
 
     def _submitter(self, request: Request) -> Submit:

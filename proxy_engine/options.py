@@ -72,9 +72,10 @@ class GenerationOptions:
     * ``min_tokens``: the least tokens to generate, where the answer allows that many.
     * ``soft_max_tokens``: from so many tokens on, what brings the answer nearer to its end is made
       more and more likely, so that it need not end abruptly. ``None``: nothing is.
-    * ``max_seconds``: the most seconds of wall-clock time from when the request is made. As they
-      run out, the answer is completed as briefly as it can be, by the speed that was measured so
-      far; it is complete even where that takes longer. ``None``: any time.
+    * ``max_seconds``: the most seconds of wall-clock time from when the request is made, or from
+      when it is begun if it is one of a batch. As they run out, the answer is completed as briefly
+      as it can be, by the speed that was measured so far; it is complete even where that takes
+      longer. ``None``: any time.
     * ``stop``: strings that end free text, and are no part of it, however they are cut into tokens.
     * ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request can
       be cancelled. ``None`` leaves the choice to the engine.

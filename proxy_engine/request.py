@@ -22,7 +22,8 @@ class Request:
     may be called. ``watches``: events tell of tokens, and of structured values while they are
     written. ``boundaries`` are lengths of the prompt up to which others may be the same. Setting
     ``cancelled`` makes a running request stop at its next token. ``made`` is when the request was
-    made, or rather queued, by the clock of ``time.perf_counter``.
+    made, or rather queued, by the clock of ``time.perf_counter``; ``counts_waiting``: its time runs
+    from then, and not only from when it is begun.
     """
 
     prompt_ids: list[int]
@@ -34,3 +35,4 @@ class Request:
     boundaries: tuple[int, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)
     made: float = field(default_factory=time.perf_counter)
+    counts_waiting: bool = True

@@ -63,7 +63,8 @@ class RowMaker:
         options = request.options
         guard = None if matcher is None else Guard(matcher, request.max_tokens)
         seconds = options.max_seconds
-        deadline = None if seconds is None else Deadline(request.made + seconds)
+        begun = request.made if request.counts_waiting else time.perf_counter()
+        deadline = None if seconds is None else Deadline(begun + seconds)
         steering = Steering(options, matcher, request.answer.part, guard, deadline)
         return Row(
             request.prompt_ids,

@@ -28,6 +28,7 @@ from proxy_engine.events import Event
 from proxy_engine.generation import Batch
 from proxy_engine.preparation import Preparation
 from proxy_engine.request import Request
+from proxy_engine.scheduler import Scheduler
 
 PERSON = {
     "type": "object",
@@ -451,3 +452,27 @@ def test_who_is_told_of_events_harms_no_other(engine: InferenceEngine) -> None:
         with pytest.raises(LookupError, match=kind):
             core.scheduler.submit(request, emit).result()
     assert other.result().usage.completion_tokens == 60
+
+
+def test_the_time_of_a_batch_runs_from_when_each_is_begun(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = Scheduler.submit
+
+    def submit_long_ago(self: Scheduler, request: Request, emit: Any) -> Any:
+        future = submit(self, request, emit)
+        request.made -= 5000
+        return future
+
+    def begin_late(self: Scheduler) -> None:
+        time.sleep(0.01)
+        begin_next(self)
+
+    begin_next = Scheduler._begin_next
+    monkeypatch.setattr(Scheduler, "submit", submit_long_ago)
+    # So that it is made long ago before it is begun.
+    monkeypatch.setattr(Scheduler, "_begin_next", begin_late)
+    options: Any = {"min_tokens": 30, "max_tokens": 30, "max_seconds": 1000}
+    (batched,) = engine.generate_batch(["x"], **options)
+    assert batched.usage.completion_tokens == 30
+    assert engine.generate("x", **options).usage.completion_tokens == 1
