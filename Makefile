@@ -46,6 +46,9 @@ demo: model
 	@echo "The answer, token by token:"
 	@$(FAST) $(BIN)/python -m proxy_engine extract --stream \
 	    --schema examples/person.json examples/person.txt
+	@echo
+	@echo "For OpenAI's clients: 'make serve' here, and elsewhere"
+	@cat examples/ask.sh
 
 serve: model
 	$(FAST) $(BIN)/python -m proxy_engine serve $(SERVE_ARGS)

@@ -62,9 +62,11 @@ def test_examples_run(
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "docs" / "server.md"])
-def test_commands_reach_a_server(path: Path, roomy_engine: InferenceEngine) -> None:
-    commands = re.findall(r"^```sh\n(.*?)^```$", path.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("path", ["README.md", "docs/server.md", "examples/ask.sh"])
+def test_commands_reach_a_server(path: str, roomy_engine: InferenceEngine) -> None:
+    text = (ROOT / path).read_text("utf-8")
+    commands = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    commands = [text] if path.endswith(".sh") else commands
     assert commands
     with serving_engine(roomy_engine) as live:
         for command in commands:
