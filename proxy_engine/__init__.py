@@ -9,7 +9,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream
+    from .conversation.interaction import (
+        AudioContent,
+        Content,
+        FileContent,
+        ImageContent,
+        Interaction,
+        JsonContent,
+        Role,
+        TextContent,
+        ToolCall,
+        VideoContent,
+    )
+    from .conversation.openai_messages import from_openai_message, to_openai_message
+    from .conversation.raw_prompt import RawPrompt
     from .engine import InferenceEngine
     from .errors import (
         BatchError,
@@ -44,29 +57,16 @@ if TYPE_CHECKING:
         ToolCallFinished,
         ToolCallStarted,
     )
-    from .interaction import (
-        AudioContent,
-        Content,
-        FileContent,
-        ImageContent,
-        Interaction,
-        JsonContent,
-        Role,
-        TextContent,
-        ToolCall,
-        VideoContent,
-    )
-    from .openai_messages import from_openai_message, to_openai_message
     from .options import GenerationOptions, ReasoningOptions, StateOptions
     from .prompt_cache import CacheOptions
-    from .raw_prompt import RawPrompt
+    from .requests.batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream
+    from .requests.streams import AsyncEventStream, EventStream
     from .results import GenerationResult, Logprob, Segment, Span, TokenLogprobs, Usage
-    from .streams import AsyncEventStream, EventStream
     from .tool_loop import ToolRun
     from .tools import Tool, ToolChoice
 
 _MODULES = {
-    "batches": ("AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream"),
+    "requests.batches": ("AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream"),
     "engine": ("InferenceEngine",),
     "errors": (
         "BatchError",
@@ -88,7 +88,7 @@ _MODULES = {
         "ToolArgumentsError",
         "ToolSchemaError",
     ),
-    "interaction": (
+    "conversation.interaction": (
         "AudioContent",
         "Content",
         "FileContent",
@@ -114,11 +114,11 @@ _MODULES = {
         "ToolCallStarted",
     ),
     "prompt_cache": ("CacheOptions",),
-    "openai_messages": ("from_openai_message", "to_openai_message"),
-    "raw_prompt": ("RawPrompt",),
+    "conversation.openai_messages": ("from_openai_message", "to_openai_message"),
+    "conversation.raw_prompt": ("RawPrompt",),
     "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
     "results": ("GenerationResult", "Logprob", "Segment", "Span", "TokenLogprobs", "Usage"),
-    "streams": ("AsyncEventStream", "EventStream"),
+    "requests.streams": ("AsyncEventStream", "EventStream"),
     "tool_loop": ("ToolRun",),
     "tools": ("Tool", "ToolChoice"),
 }

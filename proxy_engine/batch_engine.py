@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Literal, Unpack, overload
 
-from .batches import AsyncBatchStream, BatchRequest, BatchStream, Begun
+from .conversation.prompts import Prompt
 from .errors import BatchError, PromptError
 from .options import OptionOverrides
-from .prompts import Prompt
+from .requests.batches import AsyncBatchStream, BatchRequest, BatchStream, Begun
 from .results import GenerationResult
 
 __all__ = ["BatchEngine"]

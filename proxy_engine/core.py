@@ -20,13 +20,13 @@ from .generation import DeviceMasks, ForcedTokens, text_encoder
 from .models.loading import LoadedModel, load_model
 from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions
-from .preparation import Preparation
 from .progress import Report
 from .prompt_cache import CacheOptions, PromptCaches
-from .request import Request
-from .running import RowMaker, usable_tokens
-from .scheduler import Scheduler
-from .worker import Worker
+from .requests.preparation import Preparation
+from .requests.request import Request
+from .requests.running import RowMaker, usable_tokens
+from .requests.scheduler import Scheduler
+from .requests.worker import Worker
 
 __all__ = ["EngineCore"]
 

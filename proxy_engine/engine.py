@@ -16,20 +16,20 @@ from state_machines import Vocabulary
 from state_machines.tools import ToolFormat
 
 from .batch_engine import BatchEngine
-from .batches import Begun
-from .closing import Closing
+from .conversation.interaction import Interaction
+from .conversation.prompts import Prompt
 from .core import EngineCore
-from .interaction import Interaction
 from .options import GenerationOptions, OptionOverrides
 from .progress import Report, to_stderr
 from .prompt_cache import CacheOptions
-from .prompts import Prompt
-from .request import Request
+from .requests.batches import Begun
+from .requests.closing import Closing
+from .requests.request import Request
+from .requests.streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
+from .requests.worker import Worker
 from .results import GenerationResult
-from .streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
 from .tool_loop import ToolRun, arun_tools, run_tools
 from .tools import resolve_tools
-from .worker import Worker
 
 __all__ = ["InferenceEngine"]
 
@@ -145,13 +145,12 @@ class InferenceEngine(Closing, BatchEngine):
         """Answer ``prompt``, and return when the answer is whole.
 
         ``prompt`` is a string, OpenAI-style messages, interactions, or a ``RawPrompt`` that no
-        chat template sees. ``response_format`` is a
-        pydantic model, another type, a JSON Schema, OpenAI's dict, a state machine, a composition
-        of sub-states, or ``None`` for free text (see ``proxy_engine.response_format``). ``tools``
-        are OpenAI-style dicts, pydantic models, functions, or ``Tool``s; ``tool_choice`` says
-        whether they may, must or must not be called (see ``proxy_engine.tools``). With tools and
-        a response format the model answers in the format or calls tools. ``options`` are the
-        fields of ``OptionOverrides``.
+        chat template sees. ``response_format`` is a pydantic model, another type, a JSON Schema,
+        OpenAI's dict, a state machine, a composition of sub-states, or ``None`` for free text (see
+        ``answers.response_format``). ``tools`` are OpenAI-style dicts, pydantic models, functions,
+        or ``Tool``s; ``tool_choice`` says whether they may, must or must not be called (see
+        ``proxy_engine.tools``). With tools and a response format the model answers in the format
+        or calls tools. ``options`` are the fields of ``OptionOverrides``.
 
         Raises, before the model runs: ``PromptError``, ``InvalidOptionError``,
         ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,

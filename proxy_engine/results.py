@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from .content import ToolCall
+from .conversation.content import ToolCall
 
 __all__ = [
     "FinishReason",

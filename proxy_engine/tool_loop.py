@@ -12,10 +12,10 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import to_jsonable_python
 
-from .content import Content, FileContent, JsonContent, TextContent, ToolCall
+from .conversation.content import Content, FileContent, JsonContent, TextContent, ToolCall
+from .conversation.interaction import Interaction, Role
+from .conversation.messages import Prompt, to_interactions
 from .errors import InvalidOptionError, ToolArgumentsError
-from .interaction import Interaction, Role
-from .messages import Prompt, to_interactions
 from .tools import Tool, ToolChoice, resolve_tools
 
 __all__ = ["AsyncGenerate", "Generate", "GeneratedAnswer", "ToolRun", "arun_tools", "run_tools"]

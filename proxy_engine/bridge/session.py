@@ -26,7 +26,7 @@ from .request_options import options_of
 
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
-    from ..streams import AsyncEventStream
+    from ..requests.streams import AsyncEventStream
 
 __all__ = ["MakeEngine", "Session"]
 

@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..conversation.prompts import Prompt
 from ..events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..options import OptionOverrides
-from ..prompts import Prompt
+from ..requests.streams import AsyncEventStream
 from ..results import GenerationResult
-from ..streams import AsyncEventStream
 from .errors import shutting_down
 from .metrics import Metrics
 from .model_host import Lease, ModelHost

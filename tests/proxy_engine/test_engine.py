@@ -243,7 +243,7 @@ class TestRefusedBeforeTheModelRuns:
         def forbidden(*_: Any, **__: Any) -> Any:
             raise AssertionError("the model ran")
 
-        monkeypatch.setattr("proxy_engine.scheduler.RunningRequest", forbidden)
+        monkeypatch.setattr("proxy_engine.requests.scheduler.RunningRequest", forbidden)
 
     @pytest.mark.parametrize(
         ("prompt", "options", "error"),
@@ -467,7 +467,7 @@ def test_schema_machines_are_compiled_once(
             compiled.append(schema)
             super().__init__(schema, **options)
 
-    monkeypatch.setattr("proxy_engine.response_format.JsonSchemaStateMachine", Counting)
+    monkeypatch.setattr("proxy_engine.answers.response_format.JsonSchemaStateMachine", Counting)
     for _ in range(3):
         engine.generate("x", response_format={"const": 17})
     assert compiled == [{"const": 17}]

@@ -22,7 +22,7 @@ from proxy_engine import (
     ToolCall,
     ToolChoice,
 )
-from proxy_engine.prompts import to_messages
+from proxy_engine.conversation.prompts import to_messages
 from proxy_engine.tool_loop import ToolRun, arun_tools, run_tools
 
 

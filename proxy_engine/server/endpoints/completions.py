@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fastapi import Request, Response
 
+from ...conversation.raw_prompt import RawPrompt
 from ...options import OptionOverrides
-from ...raw_prompt import RawPrompt
 from ..constraints import constraint
 from ..encoders.completions import CompletionEncoder
 from ..encoders.encoder import TokenTexts

@@ -26,9 +26,9 @@ from proxy_engine import (
 )
 from proxy_engine.events import Event
 from proxy_engine.generation import Batch
-from proxy_engine.preparation import Preparation
-from proxy_engine.request import Request
-from proxy_engine.scheduler import Scheduler
+from proxy_engine.requests.preparation import Preparation
+from proxy_engine.requests.request import Request
+from proxy_engine.requests.scheduler import Scheduler
 
 PERSON = {
     "type": "object",

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+from ..events import Event, Finished, StreamEvent
+from ..results import GenerationResult
 from .closing import AsyncClosing, Closing
-from .events import Event, Finished, StreamEvent
-from .results import GenerationResult
 
 __all__ = ["AsyncEventStream", "EventStream", "Submit", "cancelling", "ignore"]
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..errors import PromptError
 from .content import (
     AudioContent,
     Content,
@@ -26,7 +27,6 @@ from .content import (
     content_from_dict,
     new_call_id,
 )
-from .errors import PromptError
 from .interaction import Interaction, Role
 
 __all__ = ["from_openai_message", "part_from_openai", "read_tool_call", "to_openai_message"]

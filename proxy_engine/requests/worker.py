@@ -17,7 +17,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
-from .errors import EngineClosedError
+from ..errors import EngineClosedError
 
 __all__ = ["Worker"]
 

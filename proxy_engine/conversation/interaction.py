@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from ..errors import PromptError
 from .content import (
     AudioContent,
     Content,
@@ -26,7 +27,6 @@ from .content import (
     VideoContent,
     content_from_dict,
 )
-from .errors import PromptError
 
 __all__ = [
     "AudioContent",

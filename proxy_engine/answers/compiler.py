@@ -15,9 +15,9 @@ from state_machines.root import Part, RootStateMachine, Structured, Text
 from state_machines.tools import Delimiters, ToolFormat, ToolSignature
 from state_machines.tools.tool_format import NO_DELIMITERS
 
-from .options import GenerationOptions, ReasoningOptions
+from ..options import GenerationOptions, ReasoningOptions
+from ..tools import ToolChoice, tool_schema_errors
 from .response_format import ResponseFormat
-from .tools import ToolChoice, tool_schema_errors
 
 __all__ = ["STRUCTURED", "Answer", "AnswerCompiler"]
 

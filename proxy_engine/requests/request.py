@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .answers import Answer
-from .options import GenerationOptions
-from .tools import Tool
+from ..answers.compiler import Answer
+from ..options import GenerationOptions
+from ..tools import Tool
 
 __all__ = ["Request"]
 

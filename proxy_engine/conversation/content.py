@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from .errors import PromptError
+from ..errors import PromptError
 
 __all__ = [
     "AudioContent",

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from proxy_engine import Interaction, ToolCall
-from proxy_engine.prompts import encode_prompt
+from proxy_engine.conversation.prompts import encode_prompt
 from proxy_engine.tools import Tool
 from proxy_engine.tools.format_text import tool_text_of
 from state_machines.tools import format_named

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from call_walks import a_word
 
-from proxy_engine.answer_reader import AnswerReader
+from proxy_engine.answers.reader import AnswerReader
 from proxy_engine.errors import OutputValidationError
 from proxy_engine.events import (
     Event,

@@ -9,8 +9,8 @@ import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import PromptError
-from proxy_engine.chat_template import CallForm, TemplateTraits, template_traits
-from proxy_engine.prompts import encode_prompt
+from proxy_engine.conversation.chat_template import CallForm, TemplateTraits, template_traits
+from proxy_engine.conversation.prompts import encode_prompt
 from proxy_engine.tools import Tool
 from proxy_engine.tools.plain_text import PLAIN_TOOL_TEXT, ToolText
 

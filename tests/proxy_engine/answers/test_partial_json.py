@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine import partial_json
-from proxy_engine.partial_json import PartialJson
+from proxy_engine.answers import partial_json
+from proxy_engine.answers.partial_json import PartialJson
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

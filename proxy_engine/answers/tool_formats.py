@@ -14,7 +14,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from state_machines.errors import CompositionError
 from state_machines.tools import FORMATS, Delimiters, ToolFormat, format_named
 
-from .errors import InvalidOptionError
+from ..errors import InvalidOptionError
 
 __all__ = ["DEFAULT_FORMAT", "format_of", "is_open", "reasoning_of"]
 

@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from proxy_engine import OutputValidationError
-from proxy_engine.response_format import ResponseFormatCompiler
+from proxy_engine.answers.response_format import ResponseFormatCompiler
 from state_machines import RegexStateMachine
 
 

@@ -15,11 +15,11 @@ from state_machines import Matcher, Vocabulary
 from state_machines.completion import Guard
 from state_machines.root import Piece, RootMatcher, Text, repeated_identifiers
 
-from .answer_reader import AnswerReader
-from .answers import Answer
-from .errors import IncompleteOutputError, OutputValidationError
-from .events import Event, PromptProgress, TokenGenerated
-from .generation import (
+from ..answers.compiler import Answer
+from ..answers.reader import AnswerReader
+from ..errors import IncompleteOutputError, OutputValidationError
+from ..events import Event, PromptProgress, TokenGenerated
+from ..generation import (
     Deadline,
     DeviceMasks,
     ForcedTokens,
@@ -29,11 +29,11 @@ from .generation import (
     Timings,
     Token,
 )
-from .models.loading import LoadedModel
+from ..models.loading import LoadedModel
+from ..results import FinishReason, GenerationResult, TokenLogprobs, Usage
+from ..tools import Tool
+from ..validation import json_validator
 from .request import Request
-from .results import FinishReason, GenerationResult, TokenLogprobs, Usage
-from .tools import Tool
-from .validation import json_validator
 
 __all__ = ["Emit", "RowMaker", "RunningRequest", "usable_tokens"]
 

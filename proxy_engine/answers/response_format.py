@@ -32,9 +32,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.root import Part
 
-from .errors import InvalidResponseFormatError, OutputValidationError
-from .pydantic_schemas import ClosedJsonSchema
-from .validation import json_validator
+from ..errors import InvalidResponseFormatError, OutputValidationError
+from ..pydantic_schemas import ClosedJsonSchema
+from ..validation import json_validator
 
 __all__ = ["ResponseFormat", "ResponseFormatCompiler"]
 

@@ -11,11 +11,11 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+from ..conversation.messages import Prompt
+from ..errors import EngineClosedError
+from ..options import OptionOverrides
+from ..results import GenerationResult
 from .closing import AsyncClosing, Closing
-from .errors import EngineClosedError
-from .messages import Prompt
-from .options import OptionOverrides
-from .results import GenerationResult
 
 __all__ = ["AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream", "Begin", "Begun"]
 

@@ -31,8 +31,8 @@ from proxy_engine import (
     ToolChoice,
     ToolSchemaError,
 )
-from proxy_engine.answers import AnswerCompiler
-from proxy_engine.response_format import ResponseFormatCompiler
+from proxy_engine.answers.compiler import AnswerCompiler
+from proxy_engine.answers.response_format import ResponseFormatCompiler
 from samplers import SamplingParameters
 from state_machines import (
     ChoiceStateMachine,
@@ -476,7 +476,7 @@ def test_what_is_wrong_is_told_before_the_model_runs(
     def forbidden(*_: Any, **__: Any) -> None:
         raise AssertionError("the model must not run")
 
-    monkeypatch.setattr("proxy_engine.scheduler.RunningRequest", forbidden)
+    monkeypatch.setattr("proxy_engine.requests.scheduler.RunningRequest", forbidden)
     with pytest.raises(error) as caught:
         roomy_engine.generate("x", **arguments)
     assert told in str(caught.value)

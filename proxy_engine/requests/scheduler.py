@@ -19,11 +19,11 @@ from typing import Any
 
 from mlx_lm.generate import wired_limit
 
-from .errors import EngineClosedError, EngineError
-from .generation import Batch, PromptReading, Row, Step, prefill_step_size
-from .prompt_cache import PromptCaches
+from ..errors import EngineClosedError, EngineError
+from ..generation import Batch, PromptReading, Row, Step, prefill_step_size
+from ..prompt_cache import PromptCaches
+from ..results import GenerationResult
 from .request import Request
-from .results import GenerationResult
 from .running import Emit, RowMaker, RunningRequest
 from .worker import Worker
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ..errors import PromptError
 from .content import ToolCall
-from .errors import PromptError
 from .interaction import Interaction, Role
 from .openai_messages import from_openai_message, part_from_openai, read_tool_call
 from .raw_prompt import RawPrompt

@@ -9,7 +9,7 @@ import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import AudioContent, Interaction, JsonContent, PromptError
-from proxy_engine.prompts import encode_prompt, to_messages
+from proxy_engine.conversation.prompts import encode_prompt, to_messages
 
 
 def decoded(prompt: Any, tokenizer: TokenizerWrapper) -> str:

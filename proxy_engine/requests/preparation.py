@@ -14,18 +14,18 @@ from state_machines.root import identifiers_in
 from state_machines.tools import ToolFormat
 from state_machines.tools.call import CALL
 
-from .answers import STRUCTURED, AnswerCompiler
-from .errors import InvalidOptionError, PromptError, PromptTooLongError
-from .models.loading import LoadedModel
-from .options import GenerationOptions, OptionOverrides
-from .prompt_cache import PromptCaches, message_boundaries
-from .prompts import Prompt, encode_prompt, to_messages
-from .raw_prompt import RawPrompt
+from ..answers.compiler import STRUCTURED, AnswerCompiler
+from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
+from ..answers.tool_formats import format_of, is_open, reasoning_of
+from ..conversation.prompts import Prompt, encode_prompt, to_messages
+from ..conversation.raw_prompt import RawPrompt
+from ..errors import InvalidOptionError, PromptError, PromptTooLongError
+from ..models.loading import LoadedModel
+from ..options import GenerationOptions, OptionOverrides
+from ..prompt_cache import PromptCaches, message_boundaries
+from ..tools import ToolChoice, resolve_tools
+from ..tools.format_text import tool_text_of
 from .request import Request
-from .response_format import ResponseFormat, ResponseFormatCompiler
-from .tool_formats import format_of, is_open, reasoning_of
-from .tools import ToolChoice, resolve_tools
-from .tools.format_text import tool_text_of
 
 __all__ = ["Preparation"]
 

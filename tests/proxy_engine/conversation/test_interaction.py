@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine import Interaction, JsonContent, PromptError, Role, TextContent
-from proxy_engine.content import (
+from proxy_engine.conversation.content import (
     AudioContent,
     FileContent,
     ImageContent,
@@ -21,7 +21,11 @@ from proxy_engine.content import (
     VideoContent,
     new_call_id,
 )
-from proxy_engine.openai_messages import from_openai_message, read_tool_call, to_openai_message
+from proxy_engine.conversation.openai_messages import (
+    from_openai_message,
+    read_tool_call,
+    to_openai_message,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -14,9 +14,9 @@ from state_machines.notations import JSON
 from state_machines.root import Marker, Part, Piece, SubState, Text
 from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, CallText
 
-from .content import ToolCall
-from .errors import OutputValidationError
-from .events import (
+from ..conversation.content import ToolCall
+from ..errors import OutputValidationError
+from ..events import (
     Event,
     PartialValue,
     ReasoningDelta,
@@ -25,8 +25,8 @@ from .events import (
     ToolCallFinished,
     ToolCallStarted,
 )
+from ..results import Segment
 from .partial_json import PartialJson
-from .results import Segment
 
 __all__ = ["AnswerReader"]
 
