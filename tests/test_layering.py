@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,29 @@ def test_package_imports_only_what_it_may(package: str) -> None:
         if name in FORBIDDEN[package] | NEVER
     }
     assert found == set()
+
+
+def folders_imported(path: Path) -> Iterator[str]:
+    """The folders of the same package, or modules outside of any, that a module imports from."""
+    parts = path.relative_to(ROOT / "proxy_engine").parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            place = [*parts[: len(parts) - node.level], *(node.module or "").split(".")]
+            if place[0] and place[0] != parts[0].removesuffix(".py"):
+                yield place[0]
+
+
+def test_folders_of_the_engine_form_no_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "proxy_engine").rglob("*.py")):
+        folder = path.relative_to(ROOT / "proxy_engine").parts[0].removesuffix(".py")
+        # The first names what there is, and imports nothing of it before it is asked for.
+        if folder != "__init__":
+            graph.setdefault(folder, set()).update(folders_imported(path))
+    assert {"requests", "generation"} <= graph["core"]
+    assert not graph["errors"]
+    # Raises CycleError, which tells the circle.
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize(
