@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import proxy_engine
 
 from .commands import LoadCommand
+from .errors import ProtocolError
 from .lines import LineWriter, read_lines
 from .session import Session
 
@@ -28,6 +30,9 @@ _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _TERMINATED = 143
 _SECONDS_TO_END = 5.0
+_SECONDS_BETWEEN_LOOKS = 1.0
+# Lines that were read and wait for their turn; each may be as long as a line may be.
+_LINES_AHEAD = 8
 
 
 def serve(source: int, target: int, *, longest_line: int) -> NoReturn:
@@ -61,15 +66,25 @@ async def _serve(source: int, target: int, longest_line: int) -> NoReturn:
         if not session.is_quitting:
             end(_DONE)
 
+    # So that a client which writes faster than it is answered waits, and fills no memory here.
+    ahead = threading.Semaphore(_LINES_AHEAD)
+
+    def receive(line: bytes | ProtocolError) -> None:
+        ahead.release()
+        session.receive(line)
+
     def read() -> None:
         with contextlib.suppress(OSError):
             for line in read_lines(partial(os.read, source), longest_line):
-                soon(partial(session.receive, line))
+                ahead.acquire()
+                soon(partial(receive, line))
         soon(input_ended)
 
     for number, status in ((signal.SIGTERM, _TERMINATED), (signal.SIGINT, _INTERRUPTED)):
         loop.add_signal_handler(number, end, status)
     threading.Thread(target=read, name="bridge-input", daemon=True).start()
+    watching = asyncio.create_task(_nobody_reads(target))
+    watching.add_done_callback(lambda _: end(_BROKEN_PIPE))
     status = await ending
     await session.close()
     # On no thread of a pool, whose threads may all be at what does not end.
@@ -81,6 +96,17 @@ async def _serve(source: int, target: int, longest_line: int) -> NoReturn:
     # Python would wait for a model that is being loaded, and MLX may abort a process that ends at
     # the same moment as a thread which has used it.
     os._exit(status)
+
+
+async def _nobody_reads(target: int) -> None:
+    """Wait until nobody reads ``target`` any more, which writing alone would show too late.
+
+    A parent may be gone while another process of its keeps the input open.
+    """
+    poll = select.poll()
+    poll.register(target, 0)
+    while not any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0)):
+        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 def _load(command: LoadCommand) -> InferenceEngine:

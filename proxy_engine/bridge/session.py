@@ -79,6 +79,8 @@ class Session:
         self._requests: dict[RequestId, _Request] = {}
         # What is under way, and whom it answers.
         self._tasks: dict[asyncio.Task[None], RequestId] = {}
+        # What the next load waits for; the last one waits for all that was before it.
+        self._since_load: set[asyncio.Task[None]] = set()
         self._engine: asyncio.Task[InferenceEngine] | None = None
         self._quitting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[bool] | None = None
@@ -143,7 +145,9 @@ class Session:
                 self._quitting = asyncio.ensure_future(self._end(command))
 
     def _load(self, command: LoadCommand) -> None:
-        before = list(self._tasks)
+        # Models that are asked for and not yet loaded.
+        self._check_room(len(self._tasks) - len(self._requests))
+        before, self._since_load = self._since_load, set()
         previous, self._engine = self._engine, None
         loading = asyncio.ensure_future(self._loaded(command, previous, before))
         self._engine = loading
@@ -158,7 +162,7 @@ class Session:
         self,
         command: LoadCommand,
         previous: asyncio.Task[InferenceEngine] | None,
-        before: list[asyncio.Task[None]],
+        before: set[asyncio.Task[None]],
     ) -> InferenceEngine:
         if before:
             await asyncio.wait(before)
@@ -183,14 +187,17 @@ class Session:
                 else "a request without an id is running",
                 hint="Give each its own id; replies are told apart by it.",
             )
-        if len(self._requests) >= self._most_requests:
+        self._check_room(len(self._requests))
+        request = self._requests[command.id] = _Request()
+        self._begin(command.id, self._run(command, loading, request))
+
+    def _check_room(self, taken: int) -> None:
+        if taken >= self._most_requests:
             raise TooManyRequestsError(
                 f"{self._most_requests} requests are running or waiting",
                 limit=self._most_requests,
                 hint="Wait for some of them.",
             )
-        request = self._requests[command.id] = _Request()
-        self._begin(command.id, self._run(command, loading, request))
 
     async def _run(
         self,
@@ -259,6 +266,9 @@ class Session:
         task = asyncio.ensure_future(self._answered(id, work))
         self._tasks[task] = id
         task.add_done_callback(self._tasks.pop)
+        since = self._since_load
+        since.add(task)
+        task.add_done_callback(since.discard)
 
     async def _answered(self, id: RequestId, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -42,6 +42,7 @@ VALUES = st.recursive(
         (b'{"a": NaN}', "NaN is no number"),
         (b'{"a": -Infinity}', "-Infinity is no number"),
         (b'{"a": 1, "b": {"c": 1, "c": 2}}', "the name 'c' twice"),
+        (b"{" + b"".join(b'"%d":0,' % i for i in range(50_000)) + b'"49999":0}', "'49999' twice"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"id": ' + b"9" * 5000 + b"}", "not JSON"),
     ],

@@ -145,6 +145,26 @@ def test_a_reader_that_goes_away_ends_it() -> None:
         assert bridge.end()[2] == ""
 
 
+def test_a_reader_that_goes_away_is_missed_before_anything_is_written() -> None:
+    with bridge_with("return FakeEngine(token)") as bridge:
+        bridge.send(_LOAD)
+        assert bridge.last(0)["ok"]
+        assert bridge.process.stdout
+        bridge.process.stdout.close()
+        # The input is still open, as where another process has it, too.
+        assert bridge.process.wait(60) == 141
+        assert bridge.end()[2] == ""
+
+
+def test_a_client_that_writes_faster_than_it_is_answered_waits() -> None:
+    commands = b'{"cmd": "cancel", "id": 1}\n' * 20_000 + b'{"cmd": "info", "id": 2}\n'
+    with bridge_with("return FakeEngine(token)") as bridge:
+        out, _ = bridge.process.communicate(commands)
+        assert bridge.process.returncode == 0
+        assert out.count(b"\n") == 20_001
+        assert b'"protocol"' in out.splitlines()[-1]
+
+
 def test_a_model_that_never_loads_does_not_keep_it() -> None:
     with bridge_with("threading.Event().wait()", seconds=0.2) as bridge:
         bridge.send(_LOAD, {"cmd": "info", "id": 1})

@@ -307,6 +307,17 @@ class TestErrors:
 
         run(scenario, fake(is_endless=True), most_requests=3)
 
+    def test_too_many_loads(self) -> None:
+        async def scenario(client: Client) -> None:
+            client.send(*({"cmd": "load", "id": id} for id in range(4)))
+            error = (await client.last(3))["error"]
+            assert (error["type"], error["facts"]) == ("TooManyRequestsError", {"limit": 3})
+            # Each of the others has its turn.
+            assert (await client.last(2))["ok"]
+            assert (await client.ask({"cmd": "generate", "id": 4, "prompt": "x"}))["done"]
+
+        run(scenario, fake(), most_requests=3)
+
     def test_values_that_are_not_for_json_end_only_their_request(self) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load"})
