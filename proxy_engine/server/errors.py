@@ -34,6 +34,7 @@ __all__ = [
     "shutting_down",
 ]
 
+_MOST_PROBLEMS = 8
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
@@ -161,21 +162,34 @@ def invalid_body(error: RequestValidationError) -> ApiError:
         if item["type"] == "json_invalid":
             why = item.get("ctx", {}).get("error", "")
             return ApiError(400, f"the body is not JSON: {why}", code="invalid_json")
-    lines = []
-    for item in found[:8]:
-        place = _dotted(item["loc"])
-        lines.append(f"{place}: {item['msg']}" if place else item["msg"])
-    param = _dotted(found[0]["loc"]) if found else ""
-    return ApiError(422, "; ".join(lines), code="invalid_value", param=param or None)
+    said: dict[str, list[str]] = {}
+    for item in found[:_MOST_PROBLEMS]:
+        said.setdefault(_dotted(item, error.body), []).append(item["msg"])
+    # The forms that a field may have each say why they are not meant.
+    lines = [
+        f"{place}: {', or: '.join(dict.fromkeys(whys))}" if place else ", or: ".join(whys)
+        for place, whys in said.items()
+    ]
+    return ApiError(422, "; ".join(lines), code="invalid_value", param=next(iter(said), "") or None)
 
 
-def _dotted(location: tuple[int | str, ...]) -> str:
+def _dotted(problem: Mapping[str, Any], body: Any) -> str:
+    """Return the place of a problem in the body; pydantic's also names the forms of a value."""
     text = ""
-    for item in location[1:]:
+    location = problem["loc"][1:]
+    for index, item in enumerate(location):
         if isinstance(item, int):
-            text += f"[{item}]"
+            is_there = isinstance(body, list)
+            shown = f"[{item}]"
         else:
-            text += f".{item}" if text else item
+            is_last = index == len(location) - 1
+            is_there = isinstance(body, dict) and (
+                item in body or (is_last and problem["type"] == "missing")
+            )
+            shown = f".{item}" if text else item
+        if is_there:
+            text += shown
+            body = body.get(item) if isinstance(body, dict) else body[item]
     return text
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
-from .errors import ApiError
+from ..errors import ModelError
+from .errors import ApiError, shutting_down
 from .memory import available_bytes, release, used_bytes
 from .metrics import Metrics
 from .model_registry import KnownModel, ModelRegistry
@@ -24,6 +25,7 @@ Load = Callable[[KnownModel], InferenceEngine]
 
 # Beside weights a model needs room for what it reads and writes.
 _ROOM = 1.1
+_SECONDS_TO_CLOSE = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -40,7 +42,8 @@ class ModelHost:
     """Keeps one model in memory. For one event loop.
 
     Who asks for another waits until all who use this one are done; whoever comes later waits behind
-    them, so everybody has their turn. ``memory_limit`` is in bytes; ``None``: what there is.
+    them, so everybody has their turn. ``memory_limit`` is in bytes; ``None``: what there is. Once
+    ``is_draining`` no other model is loaded.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class ModelHost:
         self._memory_limit = memory_limit
         self._current = current
         self._is_loading = False
+        self.is_draining = False
         self._users = 0
         self._turn = asyncio.Lock()
         self._unused = asyncio.Event()
@@ -81,6 +85,11 @@ class ModelHost:
         """
         model = await self._find(name)
         await self._turn.acquire()
+        try:
+            await self._be_unused_for(model)
+        except BaseException:
+            self._turn.release()
+            raise
         # Loading goes on when the client goes away, so the turn is given back by the task.
         task = asyncio.create_task(self._have(model))
         task.add_done_callback(lambda _: self._turn.release())
@@ -95,11 +104,17 @@ class ModelHost:
         finally:
             self._leave()
 
-    async def close(self) -> None:
-        """Close the engine, if there is one. Its requests end with ``EngineClosedError``."""
+    async def close(self, patience: float = _SECONDS_TO_CLOSE) -> None:
+        """Close the engine, if there is one. Its requests end with ``EngineClosedError``.
+
+        One that does not end what it is at within ``patience`` seconds is given up.
+        """
         current, self._current = self._current, None
         if current is not None:
-            await asyncio.to_thread(current.engine.close)
+            closing = asyncio.ensure_future(asyncio.to_thread(current.engine.close))
+            _, left = await asyncio.wait({closing}, timeout=patience)
+            if left:
+                _logger.warning("the model does not end; it is given up")
 
     async def _find(self, name: str | None) -> KnownModel:
         current = self._current
@@ -112,9 +127,22 @@ class ModelHost:
             )
         return model
 
+    def _has(self, model: KnownModel) -> bool:
+        return self._current is not None and self._current.model.name == model.name
+
+    async def _be_unused_for(self, model: KnownModel) -> None:
+        """Wait until another model may take the place, for those who have the turn.
+
+        Whoever goes away meanwhile has nothing loaded; neither has anybody at the end.
+        """
+        if self._has(model):
+            return
+        await self._unused.wait()
+        if self.is_draining:
+            raise shutting_down()
+
     async def _have(self, model: KnownModel) -> Lease:
-        if self._current is None or self._current.model.name != model.name:
-            await self._unused.wait()
+        if not self._has(model):
             self._is_loading = True
             try:
                 await self._replace(model)
@@ -145,16 +173,18 @@ class ModelHost:
         started = time.perf_counter()
         try:
             engine = await asyncio.to_thread(self._load, model)
-        except ProxyError:
-            self._metrics.model_loads.add(result="failed")
-            await asyncio.to_thread(release)
-            raise
         except Exception as error:
             self._metrics.model_loads.add(result="failed")
             await asyncio.to_thread(release)
+            if isinstance(error, ModelError):
+                raise
+            why = f": {error}" if isinstance(error, ProxyError) else ""
             _logger.exception("loading failed")
             raise ApiError(
-                503, f"{model.name!r} cannot be loaded", code="model_unavailable", param="model"
+                503,
+                f"{model.name!r} cannot be loaded{why}",
+                code="model_unavailable",
+                param="model",
             ) from error
         self._metrics.model_loads.add(result="ok")
         self._current = Lease(model, engine)

@@ -126,7 +126,11 @@ def _described(name: str, directory: Path) -> KnownModel:
 
 
 def _is_model(directory: Path) -> bool:
-    return (directory / "config.json").is_file() and any(directory.glob("model*.safetensors"))
+    try:
+        return (directory / "config.json").is_file() and any(directory.glob("model*.safetensors"))
+    except OSError:
+        # One that nobody may look into is none.
+        return False
 
 
 def _snapshot(repository: Path) -> Path | None:

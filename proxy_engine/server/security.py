@@ -55,7 +55,7 @@ class KeyMiddleware:
         """Handle a request."""
         if scope["type"] == "http" and _path(scope) not in _OPEN:
             scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not is_key(given.strip(), self._key):
+            if scheme.lower() != "bearer" or not self._fits(given.strip()):
                 error = ApiError(
                     401,
                     "an API key is needed: `Authorization: Bearer …`"
@@ -67,6 +67,11 @@ class KeyMiddleware:
                 await send_error(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _fits(self, given: str) -> bool:
+        """Whether it is the key, in either of the encodings that clients write headers in."""
+        in_utf8 = given.encode("latin-1").decode("utf-8", "replace")
+        return is_key(given, self._key) | is_key(in_utf8, self._key)
 
 
 def _path(scope: Scope) -> str:

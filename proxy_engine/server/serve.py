@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 
@@ -20,6 +23,7 @@ __all__ = ["serve"]
 # Between the end of answers and the end of their connections.
 _SECONDS_TO_SAY_SO = 5
 _BACKLOG = 2048
+_GIVEN_UP = 1
 
 _logger = logging.getLogger(__name__)
 
@@ -59,9 +63,11 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, services: Services) -> None:
         super().__init__(config)
         self._services = services
+        self._threads = ThreadPoolExecutor(thread_name_prefix="server")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
+        asyncio.get_running_loop().set_default_executor(self._threads)
         await super().startup(sockets)
         for listening in self.servers:
             host, port = listening.sockets[0].getsockname()[:2]
@@ -83,6 +89,13 @@ class _Server(uvicorn.Server):
         finally:
             ending.cancel()
         _logger.info("stopped")
+        # Python would wait for a model that is being loaded, however long that takes.
+        waiting = threading.Thread(target=self._threads.shutdown, daemon=True)
+        waiting.start()
+        waiting.join(_SECONDS_TO_SAY_SO)
+        if waiting.is_alive():
+            logging.shutdown()
+            os._exit(_GIVEN_UP)
 
     async def _end_running(self) -> None:
         await asyncio.sleep(self._services.settings.grace_seconds)

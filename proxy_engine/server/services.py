@@ -33,6 +33,7 @@ class Services:
     def drain(self) -> None:
         """Take nothing more."""
         self.queue.is_closed = True
+        self.host.is_draining = True
 
     def end_running(self) -> None:
         """Have everything that runs end at its next token."""

@@ -61,10 +61,14 @@ class ServerSettings(BaseSettings):
 
     @field_validator("api_key")
     @classmethod
-    def _no_empty_key(cls, value: SecretStr | None) -> SecretStr | None:
+    def _usable_key(cls, value: SecretStr | None) -> SecretStr | None:
         # An empty variable would otherwise open the server, or look as if it were closed.
-        if value is not None and not value.get_secret_value():
+        key = None if value is None else value.get_secret_value()
+        if key == "":
             raise ValueError("the key is empty; leave it out for a server without one")
+        # A header cannot have such a value; nobody would get in.
+        if key is not None and (key != key.strip() or not key.isprintable()):
+            raise ValueError("the key has spaces around it, or characters that none can see")
         return value
 
     @property

@@ -22,7 +22,9 @@ __all__ = [
 ]
 
 TokenIdText = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
-StopField = Annotated[str, Field(min_length=1)] | list[Annotated[str, Field(min_length=1)]] | None
+# OpenAI's are four at most. Looking for them is work for every token.
+StopText = Annotated[str, Field(min_length=1, max_length=1000)]
+StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None
 
 
 class RequestModel(BaseModel):

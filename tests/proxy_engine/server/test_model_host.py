@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from proxy_engine.server.memory import available_bytes, used_bytes, weights_byte
 from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.model_host import ModelHost
 from proxy_engine.server.model_registry import KnownModel, ModelRegistry
+from state_machines.errors import VocabularyError
 
 
 class FakeEngine:
@@ -148,21 +150,79 @@ def test_a_client_that_leaves_while_a_model_is_loaded_leaves_nothing_behind() ->
     asyncio.run(main())
 
 
+def test_who_leaves_before_their_turn_has_nothing_loaded() -> None:
+    async def main() -> None:
+        host = host_of("a", "b")
+
+        async def use(name: str) -> None:
+            async with host.lease(name):
+                pass
+
+        async with host.lease("a"):
+            leaving = asyncio.create_task(use("b"))
+            await asyncio.sleep(0.01)
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+            late = asyncio.create_task(use("b"))
+            await asyncio.sleep(0.01)
+            host.is_draining = True
+        with pytest.raises(ApiError, match="shutting down"):
+            await asyncio.wait_for(late, 10)
+        assert host.current is not None
+        assert host.current.model.name == "a"
+        await asyncio.wait_for(use("a"), 10)
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_does_not_end_is_given_up() -> None:
+    async def main() -> None:
+        ended = threading.Event()
+        host = host_of("a")
+        async with host.lease("a") as lease:
+            lease.engine.close = lambda: ended.wait(10)  # type: ignore[assignment, method-assign, return-value]
+        try:
+            await asyncio.wait_for(host.close(patience=0.01), 5)
+        finally:
+            ended.set()
+
+    asyncio.run(main())
+
+
+def test_what_nobody_may_look_into_is_no_model(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_file = Path.is_file
+
+    def refusing(path: Path) -> bool:
+        if path.parent.name == "two":
+            raise PermissionError
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refusing)
+    names = {model.name for model in ModelRegistry(None, (models,)).models()}
+    assert "one" in names
+    assert "two" not in names
+
+
 def test_a_model_that_fails_to_load_keeps_nobody_from_others() -> None:
     def load(model: KnownModel) -> FakeEngine:
         if model.name == "bad":
             raise ModelFormatError("broken", model="bad")
         if model.name == "worse":
             raise RuntimeError("secret")
+        if model.name == "odd":
+            raise VocabularyError("its tokens have no bytes")
         return FakeEngine(model)
 
     async def main() -> None:
-        host = host_of("good", "bad", "worse", load=load)
-        for name, expected in (("bad", ModelFormatError), ("worse", ApiError)):
+        host = host_of("good", "bad", "worse", "odd", load=load)
+        for name, expected in (("bad", ModelFormatError), ("worse", ApiError), ("odd", ApiError)):
             with pytest.raises(expected) as caught:
                 async with host.lease(name):
                     pass
             assert "secret" not in str(caught.value)
+            assert getattr(caught.value, "status", 503) == 503
             assert host.current is None
             async with host.lease("good") as lease:
                 assert lease.model.name == "good"

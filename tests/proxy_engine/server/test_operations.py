@@ -86,6 +86,30 @@ def test_errors_are_in_the_envelope(
     assert code is None or error["code"] == code
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "param", "words"),
+    [
+        ("completions", {"prompt": 5}, "prompt", "a valid string, or: Input should be a valid list"),
+        ("completions", {}, "prompt", "prompt: Field required"),
+        ("chat/completions", {"messages": [{"role": "user", "content": 5}]}, "messages[0].content", "valid list"),
+        ("chat/completions", {"messages": [{"content": "a"}]}, "messages[0].role", "Field required"),
+        ("chat/completions", {**HELLO, "stop": ["a"] * 65}, "stop", "at most 64"),
+        ("chat/completions", {**HELLO, "stop": ["a" * 1001]}, "stop", "at most 1000"),
+        ("chat/completions", {**HELLO, "more": 1}, "more", "more: Extra"),
+        ("responses", {"input": "a", "text": {"format": 5}}, "text.format", "valid dictionary"),
+        ("responses", [], None, "Input should"),
+    ],
+)  # fmt: skip
+def test_fields_are_named_as_clients_know_them(
+    live: Live, path: str, body: Any, param: str | None, words: str
+) -> None:
+    with live.http() as http:
+        reply = http.post(f"/v1/{path}", json=body)
+    assert reply.status_code == 422
+    assert reply.json()["error"]["param"] == param
+    assert words in reply.json()["error"]["message"]
+
+
 def test_what_goes_wrong_inside_is_500_without_details(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -150,8 +174,9 @@ def test_a_key_is_needed_where_there_is_one(roomy_engine: InferenceEngine) -> No
         assert http.post(CHAT, content=b"{").status_code == 401
         for path in ("/health", "/", "/docs", "/openapi.json"):
             assert http.get(path).status_code == 200
-        key = "Bearer sésame".encode("latin-1")
-        assert http.get("/v1/models", headers={b"Authorization": key}).status_code == 200
+        for encoding in ("latin-1", "utf-8"):
+            key = "Bearer sésame".encode(encoding)
+            assert http.get("/v1/models", headers={b"Authorization": key}).status_code == 200
 
 
 def test_keys_are_compared_whole() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,12 +91,55 @@ def test_serves_until_a_signal_comes_and_ends_its_streams(process: tuple[str, An
     assert "key" not in log
 
 
+_NEVER_LOADS = """
+import sys, threading
+sys.path[:0] = {path!r}
+from proxy_engine.cli.main import main
+from proxy_engine.server import app, serve
+
+# The first model is loaded by `serve` itself.
+app.load_engine = lambda model, settings: threading.Event().wait()
+serve._SECONDS_TO_SAY_SO = 0.5
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_a_model_that_never_loads_does_not_keep_it(
+    tmp_path: Path, tiny_model_directory: Path, number: int
+) -> None:
+    shutil.copytree(tiny_model_directory, tmp_path / "models" / "other")
+    flags = ["--model", str(tiny_model_directory), "--model-directories", str(tmp_path / "models")]
+    flags += ["--port=0", "--grace-seconds=0", "--log-format=json"]
+    program = _NEVER_LOADS.format(path=[str(Path(__file__).parents[3])])
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, "serve", *flags],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        assert running.stderr is not None
+        lines = map(json.loads, running.stderr)
+        url = next(facts["url"] for facts in lines if facts["event"] == "listening")
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{url}/v1/chat/completions", json={**LONG, "model": "other"}, timeout=1)
+        assert httpx.get(f"{url}/health").json()["status"] == "loading"
+        running.send_signal(number)
+        assert running.wait(20) == 1
+    finally:
+        running.kill()
+        running.communicate()
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
         (["--port", "many"], "port: Input should be a valid integer"),
         (["--log-format", "xml"], "log-format: Input should be 'text' or 'json'"),
         (["--api-key", ""], "the key is empty"),
+        (["--api-key", "a "], "spaces around it"),
     ],
 )
 def test_says_what_is_wrong(
