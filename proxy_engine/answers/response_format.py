@@ -200,7 +200,6 @@ def _type_parser(adapter: pydantic.TypeAdapter[Any]) -> Callable[[str], Any]:
 def _refuse_extra_keys(given: Mapping[str, Any], known: set[str]) -> None:
     extra = set(given) - known
     if extra:
-        raise InvalidResponseFormatError(
-            f"a response format of type {given.get('type')!r} has no "
-            f"{', '.join(map(repr, sorted(extra)))}"
-        )
+        kind = given.get("type")
+        what = "its 'json_schema'" if kind is None else f"a response format of type {kind!r}"
+        raise InvalidResponseFormatError(f"{what} has no {', '.join(map(repr, sorted(extra)))}")

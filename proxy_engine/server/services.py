@@ -41,7 +41,8 @@ class Services:
             running.end()
 
 
-def _services(request: Request) -> Services:
+# Nothing is waited for; but what is not `async` costs each request a thread.
+async def _services(request: Request) -> Services:
     services: Services = request.app.state.services
     return services
 
