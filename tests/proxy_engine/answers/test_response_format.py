@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from proxy_engine import OutputValidationError
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from state_machines import RegexStateMachine
+from state_machines.errors import ProxyError
 
 
 class Colour(enum.Enum):
@@ -145,3 +146,9 @@ def test_changing_the_schema_later_changes_nothing() -> None:
     compiled = compiler.compile({"const": 1})
     assert compiled.machine is not None
     assert compiled.machine.matches("1")
+
+
+def test_the_refused_key_of_a_json_schema_is_named() -> None:
+    given = {"type": "json_schema", "json_schema": {"schema": True, "foo": 1}}
+    with pytest.raises(ProxyError, match="its 'json_schema' has no 'foo'"):
+        ResponseFormatCompiler().compile(given)

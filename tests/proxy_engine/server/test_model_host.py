@@ -180,7 +180,7 @@ def test_an_engine_that_does_not_end_is_given_up() -> None:
         ended = threading.Event()
         host = host_of("a")
         async with host.lease("a") as lease:
-            lease.engine.close = lambda: ended.wait(10)  # type: ignore[assignment, method-assign, return-value]
+            lease.engine.close = lambda: ended.wait(10)  # type: ignore[assignment, method-assign]
         try:
             await asyncio.wait_for(host.close(patience=0.01), 5)
         finally:
