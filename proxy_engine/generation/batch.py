@@ -148,11 +148,12 @@ class Batch:
         runs_ahead = len(choices) == len(self._rows) and self._may_run_ahead()
         arrays = [array for choice in choices.values() for array in choice.arrays]
         before = {row: row.logits for row in choices}
+        # By themselves: what one call evaluates is there when all of it is, and tokens are read
+        # while the next pass runs.
+        mx.async_eval(*arrays)
         if runs_ahead:
             tokens = mx.concatenate([choice.token for choice in choices.values()])
-            self._forward(tokens[:, None], [1] * len(self._rows), arrays)
-        else:
-            mx.async_eval(*arrays)
+            self._forward(tokens[:, None], [1] * len(self._rows))
         token_ids = self._read(choices)
         for row in list(token_ids):
             try:
@@ -242,12 +243,10 @@ class Batch:
                 row.timings.first_token = ended
         return found
 
-    def _forward(
-        self, tokens: mx.array, lengths: Sequence[int], arrays: Sequence[mx.array] = ()
-    ) -> None:
+    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> None:
         """Describe a pass over ``tokens``, shape (rows, longest length), and begin with it.
 
-        Of ``arrays``, too; each row gets the logits after its last token.
+        Each row gets the logits after its last token.
         """
         started = time.perf_counter()
         logits: mx.array = self._model(tokens, cache=self._layers)
@@ -257,7 +256,7 @@ class Batch:
             last = logits[:, -1, :]
         else:
             last = logits[mx.arange(len(lengths)), mx.array([length - 1 for length in lengths])]
-        mx.async_eval(*arrays, last)
+        mx.async_eval(last)
         ended = time.perf_counter()
         for index, row in enumerate(self._rows):
             row.logits = last if len(self._rows) == 1 else last[index : index + 1]

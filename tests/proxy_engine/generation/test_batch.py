@@ -236,3 +236,23 @@ def test_models_that_know_one_offset_only() -> None:
     joined(batch, row_of(draw, refuses=False), model)
     assert not batch.takes(make_prompt_cache(model))
     assert len(batch) == 1
+
+
+def test_a_token_is_there_before_the_pass_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("plain")
+    batch = Batch(model)
+    joined(batch, ScriptedRow([1, 2, 3], [[4], [5], [6]], set()), model)
+    evaluated: list[set[tuple[int, ...]]] = []
+
+    def together(*arrays: mx.array) -> None:
+        # What is evaluated by one call is there when all of it is.
+        evaluated.append({array.shape for array in arrays})
+        mx.eval(*arrays)
+
+    monkeypatch.setattr(mx, "async_eval", together)
+    batch.step()
+    batch.feed()
+    batch.step()
+    assert evaluated.count({(1,)}) == 2
+    assert evaluated.count({(1, VOCABULARY)}) == 2
+    assert len(evaluated) == 4
