@@ -46,6 +46,7 @@ _COSTS = {
     "slowest_mask": "#c1440e",
 }
 _PHASES = {
+    "prompt": "#777777",
     "mask": "#c1440e",
     "advance": "#8a6d00",
     "sample": "#0b6e4f",
@@ -288,7 +289,7 @@ def draw_overlap(report: dict[str, Any]) -> Figure:
         axes.set_xlim(0, end - begin)
         axes.set_xlabel(f"ms, from step {first} of the request on")
         axes.set_title(
-            f"{report['overlapped']:.0%} of the time for {' and '.join(CPU_WORK)} "
+            f"{report['overlapped']:.1%} of the time for {' and '.join(CPU_WORK)} "
             "is within a pass (all steps)"
         )
         figure.legend(loc="outside lower center", ncols=len(_PHASES))

@@ -156,11 +156,12 @@ def end_to_end_tables(report: dict[str, Any]) -> str:
     environment = report["environment"]
     stacks = ", ".join(f"{name} {version}" for name, version in report["stacks"].items())
     blas = ", OpenBLAS" if environment["fast_blas"] else ""
-    sentence = f"{stacks}; MLX {environment['mlx']} on {environment['device']}{blas}."
+    loop = "" if environment["compiled_loop"] else ", masks without the compiled loop"
+    sentence = f"{stacks}; MLX {environment['mlx']} on {environment['device']}{blas}{loop}."
     models = [
         f"- {model['model']}: {model['parameters'] / 1e6:,.1f} million weights, "
         f"{model['weight_bytes'] / 2**20:,.0f} MiB, {model['vocabulary_size']:,} tokens"
-        for model in report["models"]
+        for model in {model["model"]: model for model in report["models"]}.values()
     ]
     blocks = [_machine(report), sentence, "\n".join(models)]
     if report["figures"]:
@@ -192,7 +193,7 @@ def overlap_table(report: dict[str, Any]) -> str:
         f"Model {report['model']}, {slower['token_ms']:.1f} ms a token of free text; "
         f"the document {report['document']}, {tokens} tokens, {usage['forced_tokens']} of them "
         f"forced, its schema new. Masks and matchers take {duration(1e6 * work)} in all, "
-        f"{report['overlapped']:.0%} of it while a pass is under way. Masks that take "
+        f"{report['overlapped']:.1%} of it while a pass is under way. Masks that take "
         f"{slower['delay_ms']:.1f} ms longer make tokens {slower['added_ms']:.2f} ms later: "
         f"{slower['hidden']:.0%} of it is hidden."
     )
