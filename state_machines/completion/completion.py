@@ -65,6 +65,10 @@ class Completion:
             fewest = self._cutter.fewest(self._least.ending(state))
             return fewest if fewest < UNWRITABLE else len(self._searched(state))
 
+    def least(self, state: Node) -> int:
+        """Return a number of tokens that every text from a state takes at least; at no cost."""
+        return self._search.least(state)
+
     def plan(self, state: Node) -> tuple[int, ...]:
         """Return tokens that complete a text from a state, each allowed in its turn."""
         if state.nullable:

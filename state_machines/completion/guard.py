@@ -21,6 +21,9 @@ Mask = npt.NDArray[np.bool_]
 MARGIN = 48
 """Tokens more than are needed, from which on no mask is narrowed."""
 
+FAR_OFF = 4096
+"""Tokens that an answer takes at least, from which on the exact number is not asked for."""
+
 
 class Guard:
     """Sees to it that what a matcher admits can be completed within ``max_tokens`` tokens.
@@ -64,6 +67,16 @@ class Guard:
         self._plan: tuple[int, ...] | None = None
         self.is_lost = False
         """Whether no way to the end was found in time: from there on nothing is guarded."""
+        least = self._completion.least(matcher.state)
+        if least > max(max_tokens, FAR_OFF):
+            # To find out how many it takes would take very long.
+            raise BudgetTooSmallError(
+                f"the shortest output takes {least} tokens or more, and {max_tokens} are given",
+                needed=least,
+                given=max_tokens,
+                is_exact=False,
+                hint="Ask for less, or give more tokens.",
+            )
         self._needed = self._length(matcher.state)
         if self._needed > max_tokens:
             shortest = self._completion.shortest(matcher.state, at_most=max_tokens)

@@ -64,6 +64,10 @@ class Search:
             is_exact = False
         return found[-1], is_exact
 
+    def least(self, state: Node) -> int:
+        """Return a number of tokens that every text from a state takes at least."""
+        return _least(state, self._longest)
+
     def _improve(
         self, start: Node, found: list[tuple[int, ...] | None], at_most: int, steps: int
     ) -> bool:
@@ -96,7 +100,8 @@ class Search:
                         fewest = len(found[-1] or ())
                     continue
                 if at + 1 + _least(target, self._longest) < fewest:
-                    steps -= HOPE_STEPS
+                    # A word is looked at from end to end.
+                    steps -= HOPE_STEPS + target.min_length
                     heappush(queue, (at + 1 + self._hope(target), next(order), target))
         return is_exact and fewest > at_most
 

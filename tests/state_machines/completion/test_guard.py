@@ -24,6 +24,8 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.completion import Completion, Guard, outcomes
+from state_machines.completion.completion import SEARCH_STEPS
+from state_machines.effort import bounded_effort
 from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
 
 VOCABULARY = small_vocabulary()
@@ -241,3 +243,30 @@ def test_free_text_beside_calls_is_free_while_tokens_are_few(
     letters = [i for i in letters if allowed[i]]
     assert letters
     assert mask[letters].all()
+
+
+@pytest.mark.parametrize("length", [100_000, 10**8])
+def test_what_is_far_too_long_is_refused_at_once(length: int) -> None:
+    machine = JsonSchemaStateMachine({"type": "string", "minLength": length})
+    with pytest.raises(BudgetTooSmallError) as caught, bounded_effort(20_000):
+        Guard(machine.matcher(VOCABULARY), 2)
+    assert 2 < caught.value.needed <= length + 2
+    assert not caught.value.is_exact
+
+
+def test_long_words_are_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    completion = Completion(VOCABULARY)
+    search = completion._search
+    looked_at = 0
+    length = search._length
+
+    def counting(state: Any) -> int:
+        nonlocal looked_at
+        looked_at += state.min_length
+        return length(state)
+
+    monkeypatch.setattr(search, "_length", counting)
+    machine = JsonSchemaStateMachine({"type": "string", "minLength": 3000})
+    with pytest.raises(BudgetTooSmallError):
+        Guard(machine.matcher(VOCABULARY), 2, completion=completion)
+    assert looked_at < 2 * SEARCH_STEPS
