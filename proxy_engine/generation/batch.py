@@ -64,12 +64,23 @@ class Batch:
     ``quantize`` is called with the caches after every pass; caches that it quantized cannot be
     put together with others. Nor can those of models that take their place in a text for one
     number; such rows are run one at a time.
+
+    ``spreads``: whether rows may go on by different numbers of tokens in one pass, as wide as the
+    longest of them asks for. ``None``: on a GPU, where a pass costs little more for its width; a
+    CPU pays for padding as for tokens.
     """
 
     def __init__(
-        self, model: Module, *, quantize: Callable[[list[Any]], None] | None = None
+        self,
+        model: Module,
+        *,
+        quantize: Callable[[list[Any]], None] | None = None,
+        spreads: bool | None = None,
     ) -> None:
         self._model = model
+        if spreads is None:
+            spreads = mx.default_device().type == mx.DeviceType.gpu
+        self._spreads = spreads
         self._quantize = quantize
         self._layers: list[Any] = []
         self._rows: list[Row] = []
@@ -201,7 +212,7 @@ class Batch:
 
     def _may_differ(self) -> bool:
         """Whether rows may go on by different numbers of tokens in one pass."""
-        return not self._is_merged or can_be_spread(self._layers)
+        return not self._is_merged or (self._spreads and can_be_spread(self._layers))
 
     def _choices(self) -> tuple[dict[Row, Choice], list[Step]]:
         """Describe a choice for each row that has logits; a row where that fails is finished."""

@@ -99,12 +99,13 @@ def logits_of(row: Any) -> Any:
     return np.array(row.logits[0].astype(mx.float32))
 
 
+@pytest.mark.parametrize("spreads", [False, True], ids=["", "spread"])
 @pytest.mark.parametrize("refuses", [False, True], ids=["", "refused"])
 @pytest.mark.parametrize("kind", TOGETHER)
-def test_rows_come_and_go(kind: str, refuses: bool) -> None:
+def test_rows_come_and_go(kind: str, refuses: bool, spreads: bool) -> None:
     model = model_of(kind)
     draw = random.Random(f"{kind} {refuses}")
-    batch = Batch(model)
+    batch = Batch(model, spreads=spreads)
     coming = [row_of(draw, refuses=refuses) for _ in range(9)]
     done = 0
     while coming or batch.rows:
