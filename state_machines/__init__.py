@@ -5,10 +5,13 @@
 True
 """
 
+from state_machines.context_free import GrammarStateMachine
 from state_machines.errors import (
     BudgetTooSmallError,
     CompositionError,
     GrammarBudgetError,
+    GrammarError,
+    GrammarSyntaxError,
     InvalidPatternError,
     InvalidSchemaError,
     MarkerError,
@@ -17,7 +20,9 @@ from state_machines.errors import (
     SchemaError,
     TokenRejectedError,
     ToolNameError,
+    UnsatisfiableGrammarError,
     UnsatisfiableSchemaError,
+    UnsupportedGrammarError,
     UnsupportedPatternError,
     UnsupportedSchemaError,
     UnwritableTextError,
@@ -34,6 +39,9 @@ __all__ = [
     "ChoiceStateMachine",
     "CompositionError",
     "GrammarBudgetError",
+    "GrammarError",
+    "GrammarStateMachine",
+    "GrammarSyntaxError",
     "InvalidPatternError",
     "InvalidSchemaError",
     "JsonSchemaStateMachine",
@@ -46,7 +54,9 @@ __all__ = [
     "StateMachine",
     "TokenRejectedError",
     "ToolNameError",
+    "UnsatisfiableGrammarError",
     "UnsatisfiableSchemaError",
+    "UnsupportedGrammarError",
     "UnsupportedPatternError",
     "UnsupportedSchemaError",
     "UnwritableTextError",

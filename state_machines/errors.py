@@ -10,6 +10,10 @@
     ├── PatternError                    where: an offset into the pattern
     │   ├── InvalidPatternError         not a regular expression
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
+    ├── GrammarError                    where: a line and a column of the grammar
+    │   ├── GrammarSyntaxError          not a grammar in GBNF, or names that do not fit together
+    │   ├── UnsupportedGrammarError     a grammar that takes too much work
+    │   └── UnsatisfiableGrammarError   no text matches the grammar
     ├── VocabularyError                 a tokenizer that no vocabulary can be read from
     │   ├── MarkerError                 a marker of a tool format that the vocabulary lacks
     │   └── UnwritableTextError         nothing admitted can be written in the vocabulary's tokens
@@ -32,6 +36,8 @@ __all__ = [
     "BudgetTooSmallError",
     "CompositionError",
     "GrammarBudgetError",
+    "GrammarError",
+    "GrammarSyntaxError",
     "InvalidPatternError",
     "InvalidSchemaError",
     "MarkerError",
@@ -40,7 +46,9 @@ __all__ = [
     "SchemaError",
     "TokenRejectedError",
     "ToolNameError",
+    "UnsatisfiableGrammarError",
     "UnsatisfiableSchemaError",
+    "UnsupportedGrammarError",
     "UnsupportedPatternError",
     "UnsupportedSchemaError",
     "UnwritableTextError",
@@ -125,6 +133,37 @@ class InvalidPatternError(PatternError):
 
 class UnsupportedPatternError(PatternError):
     """The expression uses a construct that no regular language has, or that is not built."""
+
+
+class GrammarError(ProxyError):
+    """A context-free grammar cannot be compiled.
+
+    ``line`` and ``column`` count from 1, in code points. ``rule`` names the rule at fault, or is
+    empty.
+    """
+
+    def __init__(
+        self, what: str, *, line: int, column: int, rule: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(what, hint=hint)
+        self.line = line
+        self.column = column
+        self.rule = rule
+
+    def _where(self) -> str:
+        return f" (at line {self.line}, column {self.column} of the grammar)"
+
+
+class GrammarSyntaxError(GrammarError):
+    """The text is no grammar in GBNF, or a rule is missing or given twice."""
+
+
+class UnsupportedGrammarError(GrammarError):
+    """To compile the grammar takes more work than is allowed."""
+
+
+class UnsatisfiableGrammarError(GrammarError):
+    """No text matches the grammar."""
 
 
 class VocabularyError(ProxyError):

@@ -1,0 +1,105 @@
+"""Nodes that stand for rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
+from state_machines.grammar.nodes import branch
+
+__all__ = ["RuleBook", "RuleNode", "some"]
+
+
+class RuleBook:
+    """What the nodes of one grammar's rules stand for, by their keys.
+
+    ``fill`` puts it into the book; it is called anew where it was forgotten.
+    """
+
+    __slots__ = ("_expansions", "_fill")
+
+    def __init__(self, fill: Callable[[RuleBook], object]) -> None:
+        self._fill = fill
+        self._expansions: dict[Hashable, Node] = {}
+
+    def put(self, key: Hashable, node: Node) -> None:
+        """Say what a key stands for."""
+        self._expansions[key] = node
+
+    def known(self, key: Hashable) -> Node:
+        """Return what a key stands for; :data:`EMPTY` if nothing was said."""
+        return self._expansions.get(key, EMPTY)
+
+    def expansion(self, key: Hashable) -> Node:
+        """Return what the node of a key stands for."""
+        if key not in self._expansions:
+            self._fill(self)
+        return self._expansions[key]
+
+    def forget(self) -> list[Node]:
+        """Forget all, and return it: the nodes and the book hold on to one another."""
+        found, self._expansions = self._expansions, {}
+        return list(found.values())
+
+    def node(self, key: Hashable, *, nullable: bool, min_length: int) -> RuleNode:
+        """Return the node of a key; what it stands for may be said later."""
+        return intern_node(
+            ("RuleNode", id(self), key), lambda: RuleNode(self, key, nullable, min_length)
+        )
+
+
+class RuleNode(Lazy):
+    """A rule of a grammar, or another part of one that leads back to itself."""
+
+    __slots__ = ("_book", "_name")
+
+    def __init__(self, book: RuleBook, name: Hashable, nullable: bool, min_length: int) -> None:
+        super().__init__(nullable=nullable, min_length=min_length)
+        self._book = book
+        self._name = name
+
+    def expand(self) -> Node:
+        return self._book.expansion(self._name)
+
+    def step(self, byte: int) -> Node:
+        # By its row, which is kept: rules that begin with others may be thousands deep.
+        bit = 1 << byte
+        for members, target in self.row:
+            if members & bit:
+                return target
+        return EMPTY
+
+    def _make_first_bytes(self) -> int:
+        first = 0
+        for members, _ in self.row:
+            first |= members
+        return first
+
+
+class _Some(Lazy):
+    """The words of ``whole`` but the empty one."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Node) -> None:
+        super().__init__(min_length=max(1, whole.min_length))
+        self.whole = whole
+
+    def expand(self) -> Node:
+        return branch(self.whole.row)
+
+    def _make_row(self) -> Row:
+        return self.whole.row
+
+    def release(self) -> Iterable[Node]:
+        return (*super().release(), self.whole)
+
+
+def some(node: Node) -> Node:
+    """Return the words of a node but the empty one."""
+    if not node.nullable:
+        return node
+    if node is EPSILON:
+        return EMPTY
+    return intern_node(("Some", id(node)), lambda: _Some(node))
