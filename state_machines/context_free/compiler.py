@@ -57,9 +57,14 @@ class GrammarCompiler:
         self.book = book
         self._nodes: dict[str, Node] = {}
         self._characters: dict[str, Node] = {}
-        for members in self._analysis.order:
-            for name in members:
-                self._nodes[name] = self._node(name)
+        for name in self.rules:
+            known = self._known(name)
+            if known is not None:
+                self._nodes[name] = known
+        for name in (name for members in self._analysis.order for name in members):
+            if name not in self._nodes:
+                self._rule = name
+                self._nodes[name] = self.compile(self.rules[name].body)
         for members in self._analysis.left_order:
             if members[0] in self._analysis.left_recursive:
                 LeftRecursion(self, self._analysis, members).expand()
@@ -91,7 +96,8 @@ class GrammarCompiler:
                 rule=rule.name,
             )
 
-    def _node(self, name: str) -> Node:
+    def _known(self, name: str) -> Node | None:
+        """Return the node of a rule that need not be put together for it."""
         length = self._analysis.shortest[name]
         if length == math.inf:
             return EMPTY
@@ -99,8 +105,7 @@ class GrammarCompiler:
             return EPSILON
         if name in self._analysis.recursive:
             return self.book.node(name, nullable=length == 0, min_length=int(length))
-        self._rule = name
-        return self.compile(self.rules[name].body)
+        return None
 
     def compile(self, expression: Expression, *, first: bool = False) -> Node:
         """Return the byte language of an expression, :data:`EMPTY` if no text matches.

@@ -92,7 +92,10 @@ class LeftRecursion:
     def _node(self, name: str, last: str, ways: dict[str, bool]) -> Node:
         nullable = ways[name]
         return self._compiler.book.node(
-            ("rest", name, last), nullable=nullable, min_length=0 if nullable else 1
+            ("rest", name, last),
+            nullable=nullable,
+            min_length=0 if nullable else 1,
+            closed=name == last,
         )
 
     def _rest(self, name: str, last: str, ways: dict[str, bool]) -> Node:

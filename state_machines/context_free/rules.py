@@ -42,20 +42,28 @@ class RuleBook:
         found, self._expansions = self._expansions, {}
         return list(found.values())
 
-    def node(self, key: Hashable, *, nullable: bool, min_length: int) -> RuleNode:
-        """Return the node of a key; what it stands for may be said later."""
+    def node(
+        self, key: Hashable, *, nullable: bool, min_length: int, closed: bool = False
+    ) -> RuleNode:
+        """Return the node of a key; what it stands for may be said later.
+
+        ``closed``: it is nullable, and two of its words joined are one.
+        """
         return intern_node(
-            ("RuleNode", id(self), key), lambda: RuleNode(self, key, nullable, min_length)
+            ("RuleNode", id(self), key), lambda: RuleNode(self, key, nullable, min_length, closed)
         )
 
 
 class RuleNode(Lazy):
     """A rule of a grammar, or another part of one that leads back to itself."""
 
-    __slots__ = ("_book", "_name")
+    __slots__ = ("_book", "_name", "is_closed")
 
-    def __init__(self, book: RuleBook, name: Hashable, nullable: bool, min_length: int) -> None:
+    def __init__(
+        self, book: RuleBook, name: Hashable, nullable: bool, min_length: int, closed: bool
+    ) -> None:
         super().__init__(nullable=nullable, min_length=min_length)
+        self.is_closed = closed
         self._book = book
         self._name = name
 

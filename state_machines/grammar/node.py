@@ -105,6 +105,9 @@ class Node:
         "nullable",
     )
 
+    is_closed = False
+    """Whether the empty word and any two words joined are surely words of the language, too."""
+
     def __init__(
         self, *, nullable: bool, min_length: int, max_length: int | None, boolean: bool = False
     ) -> None:

@@ -155,6 +155,8 @@ def _join(head: Node, tail: Node) -> Node:
 
 
 def _cons(head: Node, tail: Node) -> Node:
+    if head.is_closed and (tail is head or (type(tail) is Sequence and tail.head is head)):
+        return tail
     key = ("Sequence", id(head), id(tail))
     return known_node(key) or intern_node(key, lambda: Sequence(head, tail))
 
@@ -313,7 +315,7 @@ def _factor_tails(flat: dict[Node, None]) -> dict[Node, None]:
 class Repetition(Node):
     """``body`` between ``least`` and ``most`` times (``None``: without bound)."""
 
-    __slots__ = ("body", "is_universal", "least", "most")
+    __slots__ = ("body", "is_closed", "is_universal", "least", "most")
 
     def __init__(self, body: Node, least: int, most: int | None) -> None:
         bounded = most is not None and body.max_length is not None
@@ -326,6 +328,7 @@ class Repetition(Node):
         self.body = body
         self.least = least
         self.most = most
+        self.is_closed = least == 0 and most is None
         self.is_universal = (
             least == 0
             and most is None

@@ -1,0 +1,388 @@
+"""Context-free grammars: the machine against a chart, and against hand-made cases."""
+
+from __future__ import annotations
+
+import gc
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from grammar_reference import Chart, Grammar, grammars
+from guarded_walks import random_walk
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+from small_vocabulary import brute_force_mask, small_vocabulary
+
+from state_machines import (
+    BudgetTooSmallError,
+    GrammarError,
+    GrammarStateMachine,
+    GrammarSyntaxError,
+    UnsatisfiableGrammarError,
+    UnsupportedGrammarError,
+    Vocabulary,
+)
+from state_machines.completion import Completion, Guard
+from state_machines.context_free.parser import MAX_NESTING
+
+VOCABULARY = small_vocabulary()
+COMPLETION = Completion.of(VOCABULARY)
+TEXTS = ["".join(letters) for size in range(4) for letters in product("abé", repeat=size)]
+
+
+def compiled(grammar: Grammar) -> GrammarStateMachine | None:
+    """Return the machine of a grammar; ``None`` where no text matches, which is said then."""
+    if "root" in grammar.productive():
+        return GrammarStateMachine(grammar.text)
+    with pytest.raises(UnsatisfiableGrammarError):
+        GrammarStateMachine(grammar.text)
+    return None
+
+
+ROOT, X, Y = ("rule", "root"), ("rule", "x"), ("rule", "y-1")
+A, B, NOTHING = ("text", "a"), ("text", "b"), ("text", "")
+
+
+@given(grammars(), st.lists(st.text("ab", max_size=9), max_size=8))
+@example(Grammar({"root": ("any", ("all", ROOT, ROOT), A, NOTHING)}), [])
+@example(Grammar({"root": ("any", ("all", X, ROOT, B), A), "x": ("any", B, NOTHING)}), ["babb"])
+@example(Grammar({"root": ("any", ("all", X, A), B), "x": ("any", ("all", ROOT, B), X, A)}), [])
+@example(Grammar({"root": ("all", X, Y, ROOT), "x": Y, "y-1": ("any", X, NOTHING)}), [])
+@example(
+    Grammar({"root": ("any", ("all", X, ROOT, A), B), "x": ("all", Y, Y), "y-1": NOTHING}), ["ba"]
+)
+@settings(max_examples=200, deadline=None)
+def test_just_the_texts_of_a_grammar_are_admitted(grammar: Grammar, longer: list[str]) -> None:
+    machine = compiled(grammar)
+    event("productive" if machine is not None else "empty")
+    if machine is None:
+        return
+    for text in [*TEXTS, *longer]:
+        chart = Chart(grammar, text)
+        assert machine.matches(text) == chart.is_word, text
+        # A state is there just where some text goes on from it.
+        assert machine.begins(text) == chart.is_beginning, text
+
+
+@given(grammars(), st.lists(st.integers(0, 1000), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_masks_are_those_of_brute_force(grammar: Grammar, choices: list[int]) -> None:
+    machine = compiled(grammar)
+    if machine is None:
+        return
+    matcher = machine.matcher(VOCABULARY)
+    for number in [*choices, 0]:
+        allowed = matcher.allowed_tokens()
+        np.testing.assert_array_equal(allowed, brute_force_mask(matcher.state, VOCABULARY))
+        assert allowed.any(), "no state is a dead end"
+        matcher.advance(int(np.flatnonzero(allowed)[number % allowed.sum()]))
+        if matcher.is_finished:
+            break
+
+
+def check_walks(machine: GrammarStateMachine, random: Random, extra: list[int]) -> None:
+    least = 0
+    if not machine.start.nullable:
+        with pytest.raises(BudgetTooSmallError) as caught:
+            Guard(machine.matcher(VOCABULARY), 0)
+        least = caught.value.needed
+    for more in extra:
+        written = random_walk(Guard(machine.matcher(VOCABULARY), least + more), random, COMPLETION)
+        assert len(written) <= least + more
+        assert machine.matches(VOCABULARY.decode(written))
+
+
+@given(grammars(), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_texts_are_complete_within_their_tokens(grammar: Grammar, random: Random) -> None:
+    machine = compiled(grammar)
+    if machine is not None:
+        check_walks(machine, random, [0, 1, 2, 5, 20])
+
+
+# Grammars as they are written
+
+JSON = r"""
+# Any JSON value, with white space of a kind.
+root   ::= value
+value  ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" ws ( member ("," ws member)* )? ws "}"
+member ::= string ":" ws value
+array  ::= "[" ws ( value
+    ("," ws value)* )? ws "]"
+string ::= "\"" ( [^"\\\x00-\x1F] | "\\" ( ["\\/bfnrt] | "u" [0-9a-fA-F]{4} ) )* "\""
+number ::= "-"? ( "0" | [1-9] [0-9]* ) ( "." [0-9]+ )? ( [eE] [-+]? [0-9]+ )?
+ws     ::= [ \t\n]{0,20}
+"""
+ARITHMETIC = r"""
+root ::= (sum "=" ws sum "\n")+
+sum  ::= sum ws [-+] ws product | product   # left recursion
+product ::= product ws ("*" | "/") ws factor
+  | factor
+factor ::= name | number | "(" ws sum ws ")"
+name ::= [a-z] [a-z0-9_]*
+number ::= [0-9]+ ("." [0-9]{1,2})?
+ws ::= " "?
+"""
+C_LIKE = r"""
+root ::= (function | declaration)*
+function ::= type ws name "(" parameters? ")" ws "{" ws statement* "}" ws
+parameters ::= type ws name ("," ws type ws name)*
+declaration ::= type ws name ws "=" ws expression ";" ws
+statement ::= (
+    declaration |
+    name ws "=" ws expression ";" ws |
+    "return" ws expression ";" ws |
+    "while" ws "(" expression ")" ws block |
+    "if" ws "(" expression ")" ws block ("else" ws block)? |
+    "//" [^\n]* "\n" ws
+)
+block ::= "{" ws statement* "}" ws
+expression ::= term (ws ("+" | "-" | "==" | "<=" | "<" | "&&") ws term)*
+term ::= unary (ws ("*" | "/" | "%") ws unary)*
+unary ::= "-" unary | primary
+primary ::= name ("(" (expression ("," ws expression)*)? ")")? | [0-9]+ | "(" expression ")"
+type ::= "int" | "float" | "char"
+name ::= [a-zA-Z_] [a-zA-Z_0-9]*
+ws ::= [ \t\n]*
+"""
+LIST = r"""
+root ::= item+
+# Excludes line and paragraph separators
+item ::= "- " [^\r\n\x0b\x0c\x85\u2028\u2029]+ "\n"
+"""
+CHESS = r"""
+root ::= "1. " move " " move "\n" ([1-9] [0-9]? ". " move " " move "\n")+
+move ::= (pawn | nonpawn | castle) [+#]?
+nonpawn ::= [NBKQR] [a-h]? [1-8]? "x"? [a-h] [1-8]
+pawn ::= ([a-h] "x")? [a-h] [1-8] ("=" [NBKQR])?
+castle ::= "O-O" "-O"?
+"""
+CASES = [
+    (JSON, ['{"a": [1, -2.5e+3, {}], "é\\u00e9": "\\""}', "null", "[ ]", '"\U0001f600"'],
+     ["", "01", '{"a"}', '["\n"]', "[1,]", "nul", '"\\x"']),
+    (ARITHMETIC, ["1=1\n", "a+b*c= (1 -2.50)/x_1\n2=2\n", "1*2*3-4=5\n"],
+     ["1\n", "1+=2\n", "(1=2\n", "1..0=1\n", "1.234=1\n"]),
+    (C_LIKE, ["", "int x = 1;", "int f(int a, float b) { while (a <= 10) { a = -a * (2+g(a,1)); }"
+     "// é\n if (a) { return 1; } else { } return a; }\n"],
+     ["int", "int x = ;", "int f() { return 1 }", "x = 1;", "int f() { if (a) return 1; }"]),
+    (LIST, ["- a\n", "- é\n- b \n"], ["", "- \n", "- a", "- a\u2028\n", "a\n"]),
+    (CHESS, ["1. e4 e5\n2. Nf3 Nc6\n", "1. exd5 O-O-O+\n12. a8=Q# Qh4x\n"[:-3] + "h4\n"],
+     ["1. e4 e5\n", "1. e4\n2. e4 e5\n", "2. e4 e5\n3. a1 a2\n"]),
+]  # fmt: skip
+NAMES = ["json", "arithmetic", "c", "list", "chess"]
+
+
+@pytest.mark.parametrize(("text", "words", "others"), CASES, ids=NAMES)
+def test_grammars_as_they_are_written(text: str, words: list[str], others: list[str]) -> None:
+    machine = GrammarStateMachine(text)
+    assert [machine.matches(word) for word in words] == [True] * len(words)
+    assert [machine.matches(word) for word in others] == [False] * len(others)
+    for word in words:
+        content = word.encode()
+        assert all(machine.begins(content[:size]) for size in range(len(content) + 1))
+
+
+@pytest.mark.parametrize(("text", "words", "others"), CASES, ids=NAMES)
+def test_masks_of_grammars_are_those_of_brute_force(
+    text: str, words: list[str], others: list[str]
+) -> None:
+    for word in words:
+        matcher = GrammarStateMachine(text).matcher(VOCABULARY)
+        for byte in word.encode():
+            expected = brute_force_mask(matcher.state, VOCABULARY)
+            np.testing.assert_array_equal(matcher.allowed_tokens(), expected)
+            matcher.advance(byte)
+
+
+@pytest.mark.parametrize("text", [case[0] for case in CASES], ids=NAMES)
+def test_grammars_are_written_within_their_tokens(text: str) -> None:
+    check_walks(GrammarStateMachine(text), Random(1), [0, 1, 2, 3, 7, 20, 60])
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "forced"),
+    [
+        ('root ::= "abc" ("de" | "df") root?', "", b"abcd"),
+        ('root ::= "é" [è] "."', "", "éè.".encode()),
+        ('root ::= "(" root ")" | "[" "x" "]"', "([", b"x])"),
+        ('root ::= "a" root "b" | "c"', "aac", b"bb"),
+        ('root ::= root "a" | "b"', "", b"b"),
+        ('root ::= "ab"{3}', "a", b"babab"),
+    ],
+)
+def test_what_must_come_is_known(text: str, word: str, forced: bytes) -> None:
+    matcher = GrammarStateMachine(text).matcher(VOCABULARY)
+    for byte in word.encode():
+        matcher.advance(byte)
+    assert matcher.forced_bytes() == forced
+
+
+@pytest.mark.parametrize("depth", [200, 2000])
+def test_texts_may_be_nested_deeply(depth: int) -> None:
+    machine = GrammarStateMachine(JSON)
+    assert machine.matches("[" * depth + "]" * depth)
+    assert machine.matches('{"a":' * depth + "1" + "}" * depth)
+    assert not machine.matches("[" * depth + "]" * (depth - 1))
+    matcher = machine.matcher(VOCABULARY)
+    for _ in range(depth):
+        matcher.advance(ord("["))
+    expected = brute_force_mask(matcher.state, VOCABULARY)
+    np.testing.assert_array_equal(matcher.allowed_tokens(), expected)
+    assert Guard(matcher, depth).mask(matcher.allowed_tokens()).any()
+
+
+@pytest.mark.parametrize("count", [10, 300])
+def test_rules_may_lead_through_many_others(count: int) -> None:
+    chain = [f'r{i} ::= r{i + 1} | "{i}" r0 ";"' for i in range(count)]
+    machine = GrammarStateMachine("\n".join([*chain, f'r{count} ::= "(" r0 ")" | "x"']), start="r0")
+    assert machine.matches("(1x;)")
+    left = "\n".join(f'r{i} ::= r{(i + 1) % count} "{i % 10}" | "x"' for i in range(count))
+    if count < 100:
+        assert GrammarStateMachine(left, start="r0").matches("x")
+
+
+# The notation
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "others"),
+    [
+        (r'root ::= "\n\t\r\\\"\x41é\u00e9\U0001F600"', ["\n\t\r\\\"Aéé😀"], [""]),
+        (r"root ::= [\x41-C\]\-\^] | [-a] | [b-]", list("ABC]-^ab"), list("Dc\\")),
+        (r"root ::= [^a-c\n] .", ["dé", "😀\n"], ["ab", "\nx", "d"]),
+        ('root ::= "a"{2} "b"{1,} "c"{0,2}', ["aab", "aabbcc"], ["ab", "aac", "aabccc"]),
+        ('root ::= "a" * "b" + "c" ?', ["b", "aabbc"], ["a", "bcc"]),
+        ('root ::= ("a" | ) "b" | # nothing\n', ["", "b", "ab"], ["a"]),
+        ("root ::=\n\n  # one\n  a-1\n  | b_2\na-1 ::= \"x\" b_2 ::=\n\"y\"", ["x", "y"], ["xy"]),
+        ('root ::= (\n"a"\n|\n"b"\n)+', ["abba"], [""]),
+        ('root ::= "#" [#] # "b"', ["##"], ["##b"]),
+        ('root::="a"\r\nx::="b"', ["a"], ["b"]),
+        ('root ::= "a"{0} "b"+?', ["", "b", "bb"], ["a"]),
+    ],
+)  # fmt: skip
+def test_the_notation(text: str, words: list[str], others: list[str]) -> None:
+    machine = GrammarStateMachine(text)
+    assert [machine.matches(word) for word in words] == [True] * len(words)
+    assert [machine.matches(word) for word in others] == [False] * len(others)
+
+
+def test_texts_may_begin_with_another_rule() -> None:
+    assert GrammarStateMachine('root ::= "a"\nother ::= "b"', start="other").matches("b")
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "line", "column"),
+    [
+        ("", "without a rule", 1, 1),
+        ("# nothing", "without a rule", 1, 1),
+        ('a ::= "x"', "no rule 'root'", 1, 1),
+        ('root ::= "a"\n  | b', "no rule 'b'", 2, 5),
+        ('root ::= "a"\nx ::= y', "no rule 'y'", 2, 7),
+        ('root ::= "a"\nx ::= "b"\nroot ::= "c"', "given twice", 3, 1),
+        ('root ::= "a', 'missing "', 1, 10),
+        ("root ::= [a", "missing ]", 1, 10),
+        ('root ::= ("a" |\n "b"', "missing )", 1, 10),
+        ('root ::= "a")', "unmatched )", 1, 13),
+        ("root ::= [c-a]", "out of order", 1, 11),
+        ("root ::= []", "without a member", 1, 10),
+        ("root ::= [^]", "without a member", 1, 10),
+        (r'root ::= "\q"', "no meaning", 1, 11),
+        (r"root ::= [\d]", "no meaning", 1, 11),
+        (r'root ::= "\x4"', "2 hexadecimal digits", 1, 11),
+        (r'root ::= "\uD800"', "surrogate", 1, 11),
+        (r'root ::= "\U00110000"', "no code point", 1, 11),
+        ('root ::= * "a"', "nothing stands before *", 1, 10),
+        ('root ::= "a"{2,1}', "out of order", 1, 13),
+        ('root ::= "a"{,2}', "{m,n} was expected", 1, 13),
+        ('root ::= "a"{1 2}', "{m,n} was expected", 1, 13),
+        ('root ::= "a"{9999999}', "a count of more than", 1, 13),
+        ('root ::= "a"+++', "in a row", 1, 15),
+        ("root ::= 'a'", "not expected", 1, 10),
+        ('root ::= (= "a")', "not expected", 1, 10),
+        ("root ::= <think>", "not expected", 1, 10),
+        ('root : "a"', "a rule was expected", 1, 1),
+        ('start: "a" | /b/', "a rule was expected", 1, 1),
+        ("root ::= " + "(" * 100, "groups in each other", 1, 10 + MAX_NESTING),
+    ],
+)
+def test_what_is_no_grammar(text: str, what: str, line: int, column: int) -> None:
+    with pytest.raises(GrammarSyntaxError, match="of the grammar") as caught:
+        GrammarStateMachine(text)
+    error = caught.value
+    assert what in error.what
+    assert (error.line, error.column) == (line, column)
+
+
+def test_lark_is_told_from_what_is_read() -> None:
+    with pytest.raises(GrammarSyntaxError, match="Lark"):
+        GrammarStateMachine('start: "a" | "b"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root ::= root",
+        'root ::= "a" root',
+        'root ::= x "a"\nx ::= y\ny ::= x | root',
+        r"root ::= [^\x00-\U0010FFFF]",
+        'root ::= root "a" | [^\\x00-\\U0010FFFF]',
+    ],
+)
+def test_grammars_that_nothing_matches(text: str) -> None:
+    with pytest.raises(UnsatisfiableGrammarError) as caught:
+        GrammarStateMachine(text)
+    assert caught.value.rule == "root"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'root ::= (("a"{1000}){1000}){1000}',
+        "\n".join(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(60)) + '\nr60 ::= "a"?\nroot ::= r0',
+        "root ::= " + " ".join(f'"a{i}"?' for i in range(200)),
+        "\n".join(f'r{i} ::= r{i + 1} "x"' for i in range(9000)) + '\nr9000 ::= "a"\nroot ::= r0',
+    ],
+)
+def test_grammars_that_take_too_much(text: str) -> None:
+    with pytest.raises(UnsupportedGrammarError):
+        GrammarStateMachine(text)
+
+
+def test_groups_may_be_nested_as_deeply_as_is_read() -> None:
+    deep = "(" * MAX_NESTING + '"a"' + ' | "b")*?' * MAX_NESTING
+    assert GrammarStateMachine(f"root ::= {deep}").matches("abab")
+    more = "(" * 20 + 'root? "a"' + ' "b")*?' * 20
+    assert GrammarStateMachine(f"root ::= {more}").matches("")
+
+
+@pytest.mark.parametrize("text", ["root ::= x", "", 'root ::= root "a" | b'])
+def test_errors_say_where(text: str) -> None:
+    with pytest.raises(GrammarError, match=r"at line 1, column \d+ of the grammar"):
+        GrammarStateMachine(text)
+
+
+def test_many_texts_are_one_state_where_they_have_met() -> None:
+    """Ambiguity does not multiply the states of a text."""
+    machine = GrammarStateMachine('root ::= root root | "a" | "ab" | "b" | [a-z] ws\nws ::= " "*')
+    state, seen = machine.start, set()
+    for _ in range(200):
+        state = state.after(b"ab ")
+        seen.add(state)
+    assert len(seen) < 5
+
+
+def test_a_machine_is_released_with_its_states(vocabulary: Vocabulary) -> None:
+    machine = GrammarStateMachine(JSON)
+    matcher = machine.matcher(vocabulary)
+    for byte in b'{"a": [':
+        matcher.advance(byte)
+    expected = matcher.allowed_tokens()
+    del machine
+    gc.collect()
+    # What was forgotten is made anew for who still writes.
+    np.testing.assert_array_equal(matcher.allowed_tokens(), expected)
+    for byte in b"1, 2]}":
+        matcher.advance(byte)
+    assert matcher.is_accepting
