@@ -3,32 +3,55 @@
 A node is walked as it is written: a sequence is its head, and then its tail wherever the head may
 end. What a head makes of a vertex does not depend on the tail, so it is remembered and serves every
 state in which the same head comes before something else; no node is made for the rest of a text.
+
+Where it turns out that many tokens suit, the node is walked over the whole trie instead, as an
+automaton; but not where it has nearly as many states as there are vertices.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
+import numpy as np
+
 from state_machines.effort import spend
 from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import Choice, Literal, Sequence
-from state_machines.grammar.symbols import bytes_in
+from state_machines.grammar.symbols import byte_ranges, bytes_in
+from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import TokenTrie
-from state_machines.masks.ways import Tail
+from state_machines.masks.ways import Tail, joined
 
 __all__ = ["TrieWalk"]
 
 MANY_VISITS = 256
 """Visits that are counted as work at once."""
 
+PATIENCE = 16 * MANY_VISITS
+"""Visits after which a walk from the root goes on as an automaton's."""
+
+MAX_STATES = 2048
+"""States that such an automaton may have."""
+
 MAX_HEADS = 2048
 """Heads whose walks are remembered."""
 
 _Kind: TypeAlias = tuple[Spelling, bytes, int]
 _Reached: TypeAlias = "tuple[list[int], list[int]]"
+
+
+class _TooManyStates(Exception):
+    """An automaton has more states than it is good for."""
+
+
+class _FewStates(Automaton):
+    def expand(self, number: int) -> None:
+        if len(self.nodes) > MAX_STATES:
+            raise _TooManyStates
+        super().expand(number)
 
 
 class TrieWalk:
@@ -46,12 +69,17 @@ class TrieWalk:
         trie = self._trie
         bytes_below, child_by, has_children = trie.bytes_below, trie.child, trie.has_children
         found: list[int] = []
+        whole = (start, tail)
         stack: list[tuple[Node, Tail, int]] = [(start, tail, vertex)]
         visits = 0
         while stack:
             visits += 1
             if not visits % MANY_VISITS:
                 spend(MANY_VISITS)
+                if visits == PATIENCE and not vertex:
+                    suiting = self._suiting(joined(whole))
+                    if suiting is not None:
+                        return suiting
             node, tail, at = stack.pop()
             while type(node) is Sequence:
                 tail = (node.tail, tail)
@@ -86,6 +114,15 @@ class TrieWalk:
                     if has_children(child):
                         stack.append((node.derivative(byte), tail, child))
         return found
+
+    def _suiting(self, node: Node) -> list[int] | None:
+        """Return the ids of the tokens that a node can begin with; ``None``: too many states."""
+        try:
+            states = states_at_vertices(_FewStates(node, byte_ranges), self._trie)
+        except _TooManyStates:
+            return None
+        live = np.flatnonzero(states)[1:]
+        return self._trie.tokens_at_all(live).tolist()  # type: ignore[no-any-return]
 
     def _head(self, head: EncodedText, vertex: int) -> _Reached:
         """Return the tokens below a vertex that a head allows, and the vertices where it may end.
