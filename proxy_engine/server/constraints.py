@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from state_machines import ChoiceStateMachine, RegexStateMachine
+from state_machines import ChoiceStateMachine, GrammarStateMachine, RegexStateMachine
 from state_machines.errors import ProxyError
 
 from .errors import ApiError, api_error
@@ -52,8 +52,8 @@ def _asked(body: Constraints) -> list[tuple[str, Callable[[], Any]]]:
         ("choice", body.choice, _choice),
         ("guided_choice", body.guided_choice, _choice),
         ("guided_json", body.guided_json, _schema),
-        ("grammar", body.grammar, _no_grammar),
-        ("guided_grammar", body.guided_grammar, _no_grammar),
+        ("grammar", body.grammar, _grammar),
+        ("guided_grammar", body.guided_grammar, _grammar),
     ]
     inner = body.structured_outputs
     if inner is not None:
@@ -61,7 +61,7 @@ def _asked(body: Constraints) -> list[tuple[str, Callable[[], Any]]]:
             ("structured_outputs.json", inner.json_, _schema),
             ("structured_outputs.regex", inner.regex, _regex),
             ("structured_outputs.choice", inner.choice, _choice),
-            ("structured_outputs.grammar", inner.grammar, _no_grammar),
+            ("structured_outputs.grammar", inner.grammar, _grammar),
             ("structured_outputs.json_object", inner.json_object or None, _object),
         ]
     return [(name, partial(make, name, value)) for name, value, make in fields if value is not None]
@@ -99,17 +99,13 @@ def _object(name: str, asked: bool) -> dict[str, str]:
     return {"type": "json_object"}
 
 
-def _no_grammar(name: str, grammar: str) -> Any:
-    raise ApiError(
-        400,
-        "grammars are not known here; a JSON Schema, a regex and a choice are",
-        code="unsupported",
-        param=name,
-    )
+def _grammar(name: str, grammar: str) -> GrammarStateMachine:
+    return _machine_of_grammar(grammar)
 
 
 # What the engine has computed for a machine is found again by the machine.
 _machine_of_pattern = lru_cache(_MACHINES)(RegexStateMachine)
+_machine_of_grammar = lru_cache(_MACHINES)(GrammarStateMachine)
 
 
 @lru_cache(_MACHINES)

@@ -9,7 +9,13 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 
-from state_machines.errors import BudgetTooSmallError, PatternError, ProxyError, SchemaError
+from state_machines.errors import (
+    BudgetTooSmallError,
+    GrammarError,
+    PatternError,
+    ProxyError,
+    SchemaError,
+)
 
 from ..errors import (
     EngineClosedError,
@@ -123,6 +129,9 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
         case PatternError():
             facts = {"pattern": error.pattern, "pattern_position": error.position}
             return refused("invalid_pattern", "response_format", **facts)
+        case GrammarError():
+            facts = {"line": error.line, "column": error.column, "rule": error.rule}
+            return refused("invalid_grammar", "response_format", **facts)
         case InvalidResponseFormatError():
             return refused("invalid_response_format", "response_format")
         case InvalidOptionError():

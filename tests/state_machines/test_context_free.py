@@ -25,6 +25,8 @@ from state_machines import (
 )
 from state_machines.completion import Completion, Guard
 from state_machines.context_free.parser import MAX_NESTING
+from state_machines.masks import trie_walk
+from state_machines.root import Marker, RootStateMachine, Sequence, Structured
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
@@ -361,6 +363,33 @@ def test_groups_may_be_nested_as_deeply_as_is_read() -> None:
 def test_errors_say_where(text: str) -> None:
     with pytest.raises(GrammarError, match=r"at line 1, column \d+ of the grammar"):
         GrammarStateMachine(text)
+
+
+def test_what_many_tokens_suit_is_walked_as_an_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if many tokens did.
+    monkeypatch.setattr(trie_walk, "PATIENCE", 1)
+    monkeypatch.setattr(trie_walk, "MANY_VISITS", 1)
+    for states in (3, 2048):
+        monkeypatch.setattr(trie_walk, "MAX_STATES", states)
+        vocabulary = small_vocabulary()
+        matcher = GrammarStateMachine(C_LIKE).matcher(vocabulary)
+        for byte in b"int f() { while (a <= b) {":
+            expected = brute_force_mask(matcher.state, vocabulary)
+            np.testing.assert_array_equal(matcher.allowed_tokens(), expected)
+            matcher.advance(byte)
+
+
+def test_grammars_are_parts_of_an_answer() -> None:
+    numbers = GrammarStateMachine('root ::= "[" (root ("," root)*)? "]" | [0-9]')
+    part = Sequence([Structured("a", numbers), Marker(" and "), Structured("b", numbers)])
+    machine = RootStateMachine(part, VOCABULARY)
+    assert machine.matches("[1,[2]] and [[],3]")
+    assert not machine.matches("[1,[2] and 3")
+    for more in (0, 3, 20):
+        least = len(Completion.of(VOCABULARY).plan(machine.start))
+        guard = Guard(machine.matcher(VOCABULARY), least + more)
+        written = random_walk(guard, Random(more), COMPLETION)
+        assert machine.matches(VOCABULARY.decode(written))
 
 
 def test_many_texts_are_one_state_where_they_have_met() -> None:

@@ -112,13 +112,15 @@ class Constraints(RequestModel):
 
     regex: str | None = Field(default=None, description="Extension: a pattern of ECMA-262.")
     choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
-    grammar: str | None = Field(default=None, description="Refused: there is no such machine here.")
+    grammar: str | None = Field(
+        default=None, description="Extension: a context-free grammar in GBNF; texts match `root`."
+    )
     guided_json: dict[str, Any] | bool | str | None = Field(
         default=None, description="Extension: a JSON Schema, or its text."
     )
     guided_regex: str | None = Field(default=None, description="The same as `regex`.")
     guided_choice: list[str] | None = Field(default=None, description="The same as `choice`.")
-    guided_grammar: str | None = Field(default=None, description="Refused, as `grammar` is.")
+    guided_grammar: str | None = Field(default=None, description="The same as `grammar`.")
     structured_outputs: StructuredOutputs | None = Field(
         default=None, description="Extension: the same, as vLLM writes it."
     )

@@ -102,6 +102,15 @@ def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
         ({"response_format": {"type": "json_object"}}, lambda t: isinstance(json.loads(t), dict)),
         ({"extra_body": {"regex": "[ab]{3}!"}}, lambda t: t[3:] == "!" and set(t[:3]) <= set("ab")),
         ({"extra_body": {"guided_regex": "x|y"}}, lambda t: t in "xy"),
+        (
+            {"extra_body": {"grammar": 'root ::= "(" root ")" | "x"'}},
+            lambda t: t.strip("()") == "x",
+        ),
+        ({"extra_body": {"guided_grammar": 'root ::= root "a" | "b"'}}, lambda t: t[0] == "b"),
+        (
+            {"extra_body": {"structured_outputs": {"grammar": "root ::= [0-9]{3}"}}},
+            lambda t: t.isdigit() and len(t) == 3,
+        ),
         ({"extra_body": {"choice": ["yes", "no"]}}, lambda t: t in ("yes", "no")),
         ({"extra_body": {"guided_choice": ["yes"]}}, lambda t: t == "yes"),
         ({"extra_body": {"guided_json": {"const": 7}}}, lambda t: json.loads(t) == 7),
@@ -225,12 +234,18 @@ def test_takes_messages_of_every_kind(client: openai.OpenAI) -> None:
         ({"extra_body": {"regex": r"(a)\1"}}, 400, "regex", "invalid_pattern"),
         ({"extra_body": {"guided_json": "{"}}, 400, "guided_json", "invalid_schema"),
         ({"extra_body": {"choice": []}}, 400, "choice", "invalid_value"),
-        ({"extra_body": {"grammar": "root ::= 'a'"}}, 400, "grammar", "unsupported"),
+        ({"extra_body": {"grammar": "root ::= 'a'"}}, 400, "grammar", "invalid_grammar"),
+        (
+            {"extra_body": {"guided_grammar": "root ::= root"}},
+            400,
+            "guided_grammar",
+            "invalid_grammar",
+        ),
         (
             {"extra_body": {"structured_outputs": {"grammar": "a"}}},
             400,
             "structured_outputs.grammar",
-            "unsupported",
+            "invalid_grammar",
         ),
         (
             {"extra_body": {"regex": "a"}, "response_format": {"type": "json_object"}},
