@@ -12,6 +12,7 @@ from grammar_reference import Chart, Grammar, grammars
 from guarded_walks import random_walk
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
+from root_compiling import compiled as compiled_part
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import (
@@ -26,7 +27,7 @@ from state_machines import (
 from state_machines.completion import Completion, Guard
 from state_machines.context_free.parser import MAX_NESTING
 from state_machines.masks import trie_walk
-from state_machines.root import Marker, RootStateMachine, Sequence, Structured
+from state_machines.root import Marker, Sequence, Structured
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
@@ -381,8 +382,8 @@ def test_what_many_tokens_suit_is_walked_as_an_automaton(monkeypatch: pytest.Mon
 
 def test_grammars_are_parts_of_an_answer() -> None:
     numbers = GrammarStateMachine('root ::= "[" (root ("," root)*)? "]" | [0-9]')
-    part = Sequence([Structured("a", numbers), Marker(" and "), Structured("b", numbers)])
-    machine = RootStateMachine(part, VOCABULARY)
+    first, second = Structured("a", grammar=numbers), Structured("b", grammar=numbers)
+    machine = compiled_part(Sequence(first, Marker("and", " and "), second), VOCABULARY)
     assert machine.matches("[1,[2]] and [[],3]")
     assert not machine.matches("[1,[2] and 3")
     for more in (0, 3, 20):
