@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 from state_machines.errors import GrammarBudgetError
 
-__all__ = ["COMPILE_STEPS", "MASK_STEPS", "bounded_effort", "spend"]
+__all__ = ["COMPILE_STEPS", "MASK_STEPS", "bounded_effort", "spend", "too_deep"]
 
 COMPILE_STEPS = 300_000
 """Steps that compiling one schema may take; 99% of real ones take less than 3,000."""
@@ -46,6 +46,26 @@ class bounded_effort:
 
     def __exit__(self, *_: object) -> None:
         _EFFORT.reset(self._token)
+
+
+class too_deep:
+    """Let a state that is nested beyond what Python can follow count as too much work.
+
+    Such are the states of grammars by which a text can be read in ever more ways.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, RecursionError):
+            raise GrammarBudgetError(
+                "this text can be read in too many ways",
+                budget=MASK_STEPS,
+                hint="Write the grammar so that a text is read in one way",
+            ) from error
 
 
 def spend(steps: int = 1) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.effort import too_deep
 from state_machines.errors import TokenRejectedError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["Matcher"]
+
+_TOO_DEEP = too_deep()
 
 
 class Matcher:
@@ -54,8 +57,9 @@ class Matcher:
     def advance(self, token_id: int) -> None:
         """Take a token.
 
-        Raises :class:`~state_machines.errors.TokenRejectedError` if it is not allowed; the state
-        is unchanged then.
+        Raises :class:`~state_machines.errors.TokenRejectedError` if it is not allowed, and
+        :class:`~state_machines.errors.GrammarBudgetError` for a text that a grammar reads in too
+        many ways; the state is unchanged then.
         """
         if self._finished:
             raise TokenRejectedError("the text is finished", token_id=token_id)
@@ -70,7 +74,8 @@ class Matcher:
         form = self.vocabulary.token_bytes[token_id] if in_range else None
         if form is None:
             raise TokenRejectedError(f"token {token_id} is no text", token_id=token_id)
-        state = self._state.follow(form)
+        with _TOO_DEEP:
+            state = self._state.follow(form)
         if state is EMPTY:
             raise TokenRejectedError(
                 f"token {token_id} ({form!r}) cannot come here", token_id=token_id

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.effort import MASK_STEPS, bounded_effort
+from state_machines.effort import MASK_STEPS, bounded_effort, too_deep
 from state_machines.grammar.node import Node
 from state_machines.masks.mask_maker import MaskMaker
 from state_machines.masks.token_trie import TokenTrie
@@ -56,7 +56,7 @@ class MaskStore:
     def _allowed(self, state: Node, key: bytes | None) -> npt.NDArray[np.bool_]:
         dense = None if key is None else self._maker.again(key)
         if dense is None:
-            with bounded_effort(MASK_STEPS):
+            with bounded_effort(MASK_STEPS), too_deep():
                 state.mask, dense = self._maker.mask(state)
         return dense
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from itertools import product
 from random import Random
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import (
     BudgetTooSmallError,
+    GrammarBudgetError,
     GrammarError,
     GrammarStateMachine,
     GrammarSyntaxError,
@@ -364,6 +366,35 @@ def test_groups_may_be_nested_as_deeply_as_is_read() -> None:
 def test_errors_say_where(text: str) -> None:
     with pytest.raises(GrammarError, match=r"at line 1, column \d+ of the grammar"):
         GrammarStateMachine(text)
+
+
+@pytest.mark.parametrize(
+    "text", ['root ::= "a" root root | "a"', 'root ::= "a" root root | root "a" root | "a"']
+)
+def test_what_is_read_in_ever_more_ways_ends_in_an_error(text: str) -> None:
+    matcher = GrammarStateMachine(text).matcher(VOCABULARY)
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            assert matcher.allowed_tokens()[ord("a")]
+            matcher.advance(ord("a"))
+
+    with pytest.raises(GrammarBudgetError):
+        write(1000)
+
+
+@pytest.mark.parametrize("text", [JSON, ARITHMETIC, C_LIKE], ids=["json", "arithmetic", "c"])
+def test_what_was_compiled_goes_with_its_machine(text: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        machine = GrammarStateMachine(text)
+        first = ref(machine.start)
+        machine.begins("[a(1")
+        del machine
+        assert first() is None
+    finally:
+        gc.enable()
 
 
 def test_what_many_tokens_suit_is_walked_as_an_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
