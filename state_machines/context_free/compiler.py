@@ -33,6 +33,7 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Sequence, choice, literal, repetition, sequence, symbols
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tries import literals, trie
+from state_machines.grammar.until import text_without
 
 __all__ = ["MAX_OPTIONAL", "MAX_SHORTEST", "GrammarCompiler"]
 
@@ -41,6 +42,14 @@ MAX_OPTIONAL = 100
 
 MAX_SHORTEST = 1_000_000
 """Bytes that the shortest text of a grammar may have."""
+
+
+MAX_EXCLUDED = 64
+"""Characters that a counted class leaves out, up to which it is a text without these: masks of such
+texts are the same wherever the bound is far."""
+
+FEW_ROUNDS = 16
+"""Rounds up to which a counted class is a counter like any other."""
 
 
 class GrammarCompiler:
@@ -130,6 +139,10 @@ class GrammarCompiler:
             case Repeat(body=body, least=least, most=most):
                 if most == 0:
                     return EPSILON
+                if isinstance(body, Characters) and (most or least) > FEW_ROUNDS:
+                    others = ~body.members
+                    if len(others) <= MAX_EXCLUDED:
+                        return encoded(text_without(map(chr, others), least, most), RAW)
                 if self._analysis.is_bounded(body):
                     return encoded(repetition(self.characters(body), least, most), RAW)
                 return repetition(self.compile(body, first=first), least, most)

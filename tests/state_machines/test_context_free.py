@@ -176,7 +176,9 @@ CASES = [
     (CHESS, ["1. e4 e5\n2. Nf3 Nc6\n", "1. exd5 O-O-O+\n12. a8=Q# Qh4x\n"[:-3] + "h4\n"],
      ["1. e4 e5\n", "1. e4\n2. e4 e5\n", "2. e4 e5\n3. a1 a2\n"]),
 ]  # fmt: skip
-NAMES = ["json", "arithmetic", "c", "list", "chess"]
+COUNTED = r'root ::= "<" [^>\n]{3,400} ">" ("(" [^()]{20,} ")")? .{0,60}'
+CASES.append((COUNTED, ["<abé>(" + 22 * "x" + ")yé"], ["<ab>", "<a\nbc>"]))
+NAMES = ["json", "arithmetic", "c", "list", "chess", "counted"]
 
 
 @pytest.mark.parametrize(("text", "words", "others"), CASES, ids=NAMES)
@@ -258,6 +260,8 @@ def test_rules_may_lead_through_many_others(count: int) -> None:
         (r"root ::= [\x41-C\]\-\^] | [-a] | [b-]", list("ABC]-^ab"), list("Dc\\")),
         (r"root ::= [^a-c\n] .", ["dé", "😀\n"], ["ab", "\nx", "d"]),
         ('root ::= "a"{2} "b"{1,} "c"{0,2}', ["aab", "aabbcc"], ["ab", "aac", "aabccc"]),
+        (r'root ::= [^"\n]{2,40} "\"" .{20}', ["ab\"" + 20 * "é", 40 * "ü" + "\"" + 20 * "\n"],
+         ["a\"" + 20 * "é", 41 * "ü" + "\"" + 20 * "\n", "a\nb\"" + 20 * "é", "abc\"" + 19 * "x"]),
         ('root ::= "a" * "b" + "c" ?', ["b", "aabbc"], ["a", "bcc"]),
         ('root ::= ("a" | ) "b" | # nothing\n', ["", "b", "ab"], ["a"]),
         ("root ::=\n\n  # one\n  a-1\n  | b_2\na-1 ::= \"x\" b_2 ::=\n\"y\"", ["x", "y"], ["xy"]),
