@@ -103,7 +103,8 @@ def check_walks(machine: GrammarStateMachine, random: Random, extra: list[int]) 
 def test_texts_are_complete_within_their_tokens(grammar: Grammar, random: Random) -> None:
     machine = compiled(grammar)
     if machine is not None:
-        check_walks(machine, random, [0, 1, 2, 5, 20])
+        # Of longer texts, grammars that are drawn have ever more readings.
+        check_walks(machine, random, [0, 1, 2, 4])
 
 
 # Grammars as they are written
