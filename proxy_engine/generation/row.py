@@ -111,9 +111,9 @@ class Row:
         with self.timings.during("mask"):
             sampler = self._next_sampler(self.written)
             allowed = self._allowed(logits.shape[-1], exact=exact)
-            lean, nearer = self._lean(allowed)
+            lean = self._lean(allowed)
         with self.timings.during("sample"):
-            leaned = apply_lean(logits, nearer, lean) if lean else logits
+            leaned = logits if lean is None else apply_lean(logits, *lean)
             wants_all = self._options.logprobs is not None
             if allowed is None:
                 chosen, masked = sampler(leaned, self.tokens), logits
@@ -211,20 +211,21 @@ class Row:
         others[list(self._options.end_token_ids)] = False
         return others if allowed is None or others.any() else allowed
 
-    def _lean(self, allowed: npt.NDArray[np.bool_] | None) -> tuple[float, mx.array]:
-        """Return which tokens are made likelier, and by how much."""
+    def _lean(self, allowed: npt.NDArray[np.bool_] | None) -> tuple[mx.array, float] | None:
+        """Return which tokens are made likelier, and by how much; ``None``: none are."""
         soft = self._options.soft_max_tokens
-        lean = 0.0 if soft is None else leaning(self.written, soft, self._options.max_tokens)
-        nothing = mx.array([], mx.int32)
-        if not lean or self.written < self._options.min_tokens:
-            return 0.0, nothing
+        if soft is None or self.written < max(soft, self._options.min_tokens):
+            return None
         if self.guard is None or allowed is None:
             nearer = np.array(sorted(self._options.end_token_ids))
         elif self.guard.is_lost:
-            return 0.0, nothing
+            return None
         else:
             nearer = self.guard.closeness(allowed)
-        return (lean, mx.array(nearer.astype(np.int32))) if len(nearer) else (0.0, nothing)
+        if not len(nearer):
+            return None
+        lean = leaning(self.written, soft, self._options.max_tokens)
+        return mx.array(nearer.astype(np.int32)), lean
 
     def _may_force(self, allowed: npt.NDArray[np.bool_]) -> bool:
         """Whether one of the tokens that may come next leaves nothing to be sampled after it."""
