@@ -1,16 +1,28 @@
-"""A bound on work, counted in steps, so that a hostile schema ends in an error and not in a hang.
+"""Bounds on work, counted in steps, so that a hostile schema ends in an error and not in a hang.
 
-A step is about the making of one grammar node: some 200,000 are made in a second on a 2.5 GHz
-core. Counting steps instead of seconds gives the same answer on every machine.
+A step is about the construction of one grammar node: some 200,000 are made in a second on a
+2.5 GHz core. A count of steps gives the same answer on every machine.
+
+Budgets nest: what an inner budget spends is charged to the outer one, and an inner budget never has
+more steps than the outer one has left. A *checkpoint* is a callable that runs every
+:data:`CHECKPOINT_STEPS` steps. It may let other threads run, and it may raise to stop the work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from state_machines.errors import GrammarBudgetError
 
-__all__ = ["COMPILE_STEPS", "MASK_STEPS", "bounded_effort", "spend", "too_deep"]
+__all__ = [
+    "CHECKPOINT_STEPS",
+    "COMPILE_STEPS",
+    "MASK_STEPS",
+    "bounded_effort",
+    "spend",
+    "too_deep",
+]
 
 COMPILE_STEPS = 300_000
 """Steps that compiling one schema may take; 99% of real ones take less than 3,000."""
@@ -18,40 +30,101 @@ COMPILE_STEPS = 300_000
 MASK_STEPS = 300_000
 """Steps that one mask may take."""
 
+CHECKPOINT_STEPS = 500
+"""Steps between two calls of a checkpoint: two to five milliseconds."""
+
+UNBOUNDED = 1 << 62
+
 
 class _Effort:
-    __slots__ = ("left", "limit")
+    """The steps of one budget: ``left`` until the next checkpoint, ``reserve`` beyond it."""
 
-    def __init__(self, limit: int) -> None:
+    __slots__ = ("checkpoint", "left", "limit", "reserve", "was_checked")
+
+    def __init__(
+        self, limit: int, available: int, checkpoint: Callable[[], None] | None, left: int
+    ) -> None:
         self.limit = limit
-        self.left = limit
+        self.checkpoint = checkpoint
+        self.left = available if checkpoint is None else min(available, left)
+        self.reserve = available - self.left
+        self.was_checked = False
+
+    @property
+    def available(self) -> int:
+        return max(0, self.left + self.reserve)
+
+    def refill(self) -> None:
+        """Run the checkpoint and go on; raise if the budget is exhausted."""
+        if self.left + self.reserve < 0:
+            raise GrammarBudgetError(
+                f"this took more than {self.limit:,} steps",
+                budget=self.limit,
+                hint="Simplify the schema",
+            )
+        share = min(self.reserve, CHECKPOINT_STEPS - self.left)
+        self.reserve -= share
+        self.left += share
+        self.was_checked = True
+        if self.checkpoint is not None:
+            self.checkpoint()
 
 
 _EFFORT: ContextVar[_Effort | None] = ContextVar("effort", default=None)
 
 
 class bounded_effort:
-    """Let the work within take at most so many steps, in this thread or task.
+    """Bound the work of a ``with`` block to a number of steps, in this thread or task.
 
-    Raises :class:`~state_machines.errors.GrammarBudgetError` beyond.
+    Args:
+        limit: The most steps; ``None`` sets no limit of its own. The enclosing budget applies too.
+        checkpoint: Called about every :data:`CHECKPOINT_STEPS` steps, in the thread that works;
+            ``None`` keeps the enclosing budget's. What it raises leaves the block. It must not
+            raise :class:`~state_machines.errors.GrammarBudgetError`, which searches catch in order
+            to go on with the best result so far.
+
+    Raises:
+        GrammarBudgetError: The work takes more steps.
     """
 
-    __slots__ = ("_limit", "_token")
+    __slots__ = ("_available", "_checkpoint", "_effort", "_limit", "_outer", "_token")
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(
+        self, limit: int | None = None, *, checkpoint: Callable[[], None] | None = None
+    ) -> None:
+        self._limit = UNBOUNDED if limit is None else limit
+        self._checkpoint = checkpoint
 
     def __enter__(self) -> None:
-        self._token = _EFFORT.set(_Effort(self._limit))
+        limit, checkpoint = self._limit, self._checkpoint
+        available = limit
+        self._outer = outer = _EFFORT.get()
+        if outer is not None:
+            checkpoint = checkpoint or outer.checkpoint
+            if outer.available < limit:
+                available, limit = outer.available, outer.limit
+        # The countdown to the next checkpoint goes on across budgets.
+        left = CHECKPOINT_STEPS if outer is None or outer.checkpoint is None else outer.left
+        self._effort = _Effort(limit, available, checkpoint, left)
+        self._available = available
+        self._token = _EFFORT.set(self._effort)
 
     def __exit__(self, *_: object) -> None:
         _EFFORT.reset(self._token)
+        inner, outer = self._effort, self._outer
+        if outer is not None:
+            # An outer budget that is exhausted by this raises at its next step.
+            outer.left -= self._available - inner.left - inner.reserve
+            if inner.was_checked and outer.left < 0:
+                rest = outer.left + outer.reserve
+                outer.left = min(rest, CHECKPOINT_STEPS)
+                outer.reserve = rest - outer.left
 
 
 class too_deep:
-    """Let a state that is nested beyond what Python can follow count as too much work.
+    """Convert :class:`RecursionError` to :class:`~state_machines.errors.GrammarBudgetError`.
 
-    Such are the states of grammars by which a text can be read in ever more ways.
+    States of ambiguous grammars can be nested deeper than Python's recursion limit.
     """
 
     __slots__ = ()
@@ -69,14 +142,14 @@ class too_deep:
 
 
 def spend(steps: int = 1) -> None:
-    """Count steps against the bound, if there is one."""
+    """Charge steps to the budget of this thread or task, if there is one.
+
+    Raises:
+        GrammarBudgetError: No steps are left.
+    """
     effort = _EFFORT.get()
     if effort is None:
         return
     effort.left -= steps
     if effort.left < 0:
-        raise GrammarBudgetError(
-            f"this took more than {effort.limit:,} steps",
-            budget=effort.limit,
-            hint="Simplify the schema",
-        )
+        effort.refill()

@@ -1,9 +1,11 @@
 """Work is counted, and ends in an error rather than a hang."""
 
+import contextlib
+
 import pytest
 
 from state_machines import GrammarBudgetError, JsonSchemaStateMachine, UnsupportedSchemaError
-from state_machines.effort import bounded_effort, spend
+from state_machines.effort import CHECKPOINT_STEPS, bounded_effort, spend
 
 
 def test_steps_beyond_the_bound_raise() -> None:
@@ -19,13 +21,6 @@ def test_without_a_bound_nothing_is_counted() -> None:
     spend(10**12)
 
 
-def test_an_inner_bound_leaves_the_outer_one_alone() -> None:
-    with bounded_effort(5):
-        with bounded_effort(100):
-            spend(50)
-        spend(5)
-
-
 def test_a_schema_that_explodes_is_refused_by_name() -> None:
     patterns = {f"x{i}": {"minimum": i} for i in range(30)}
     with pytest.raises(UnsupportedSchemaError, match="steps") as caught:
@@ -34,3 +29,39 @@ def test_a_schema_that_explodes_is_refused_by_name() -> None:
         "patternProperties",
         "/patternProperties",
     )
+
+
+def test_inner_budget_is_charged_to_the_outer_one() -> None:
+    with bounded_effort(10):
+        with bounded_effort(8):
+            spend(7)
+        with pytest.raises(GrammarBudgetError) as caught, bounded_effort(8):
+            spend(7)
+    assert caught.value.budget == 10
+
+
+def test_caught_inner_budget_error_leaves_the_outer_budget_exhausted() -> None:
+    with bounded_effort(10):
+        with contextlib.suppress(GrammarBudgetError), bounded_effort(100):
+            spend(11)
+        with pytest.raises(GrammarBudgetError):
+            spend()
+
+
+def test_checkpoint_runs_at_regular_intervals_and_inside_nested_budgets() -> None:
+    calls: list[None] = []
+    with bounded_effort(checkpoint=lambda: calls.append(None)):
+        for _ in range(2 * CHECKPOINT_STEPS):
+            spend()
+        for _ in range(2 * CHECKPOINT_STEPS):
+            with bounded_effort(10):
+                spend()
+    assert len(calls) == 3
+
+
+def test_checkpoint_stops_the_work_by_raising() -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), bounded_effort(checkpoint=stop):
+        spend(2 * CHECKPOINT_STEPS)
