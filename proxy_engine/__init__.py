@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .engine import InferenceEngine
     from .errors import (
         BatchError,
+        CompileLimitError,
         EngineClosedError,
         EngineError,
         IncompleteOutputError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         PromptCacheMismatchError,
         PromptError,
         PromptTooLongError,
+        RequestCancelledError,
         ToolArgumentsError,
         ToolSchemaError,
     )
@@ -70,6 +72,7 @@ _MODULES = {
     "engine": ("InferenceEngine",),
     "errors": (
         "BatchError",
+        "CompileLimitError",
         "EngineClosedError",
         "EngineError",
         "IncompleteOutputError",
@@ -85,6 +88,7 @@ _MODULES = {
         "PromptCacheMismatchError",
         "PromptError",
         "PromptTooLongError",
+        "RequestCancelledError",
         "ToolArgumentsError",
         "ToolSchemaError",
     ),
@@ -133,6 +137,7 @@ __all__ = [
     "BatchRequest",
     "BatchStream",
     "CacheOptions",
+    "CompileLimitError",
     "Content",
     "EngineClosedError",
     "EngineError",
@@ -165,6 +170,7 @@ __all__ = [
     "RawPrompt",
     "ReasoningDelta",
     "ReasoningOptions",
+    "RequestCancelledError",
     "Role",
     "Segment",
     "Span",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mlx.nn.layers.base import Module
@@ -14,12 +17,13 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from state_machines import Vocabulary
 from state_machines.tools import ToolFormat
 
+from .conversation.prompts import Prompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
 from .generation import DeviceMasks, ForcedTokens, text_encoder
 from .models.loading import LoadedModel, load_model
 from .models.vocabularies import vocabulary_of
-from .options import GenerationOptions
+from .options import GenerationOptions, OptionOverrides
 from .progress import Report
 from .prompt_cache import CacheOptions, PromptCaches
 from .requests.preparation import Preparation
@@ -29,6 +33,9 @@ from .requests.scheduler import Scheduler
 from .requests.worker import Worker
 
 __all__ = ["EngineCore"]
+
+_MAX_PREPARING = 128
+"""Requests of event loops that are prepared at a time. Threads are made as they are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ class EngineCore:
     scheduler: Scheduler
     caches: PromptCaches
     worker: Worker
+    threads: ThreadPoolExecutor
 
     @classmethod
     def build(
@@ -55,6 +63,7 @@ class EngineCore:
         tool_format: str | ToolFormat | None,
         cache: CacheOptions | None,
         batch_size: int,
+        max_compile_seconds: float | None,
     ) -> EngineCore:
         """Load what an engine was asked for; see ``InferenceEngine`` for the arguments."""
         if isinstance(model, Module) != (tokenizer is not None):
@@ -66,6 +75,11 @@ class EngineCore:
             raise InvalidOptionError(
                 f"batch_size must be an integer of at least 1, not {batch_size!r}",
                 option="batch_size",
+            )
+        if max_compile_seconds is not None and not max_compile_seconds > 0:
+            raise InvalidOptionError(
+                f"max_compile_seconds must be above 0, not {max_compile_seconds!r}",
+                option="max_compile_seconds",
             )
         if isinstance(model, Module):
             is_wrapped = isinstance(tokenizer, TokenizerWrapper)
@@ -80,10 +94,46 @@ class EngineCore:
         forced = ForcedTokens(text_encoder(loaded.tokenizer, lock), vocabulary)
         maker = RowMaker(loaded, vocabulary, forced, DeviceMasks(), usable_tokens(vocabulary))
         preparation = Preparation(
-            loaded, vocabulary, options or GenerationOptions(), tool_format, lock, caches
+            loaded,
+            vocabulary,
+            options or GenerationOptions(),
+            tool_format,
+            lock,
+            caches,
+            max_compile_seconds,
         )
         scheduler = Scheduler(worker, maker, caches, batch_size=batch_size)
-        return cls(loaded, vocabulary, preparation, scheduler, caches, worker)
+        threads = ThreadPoolExecutor(_MAX_PREPARING, thread_name_prefix="proxy-engine-prepare")
+        return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads)
+
+    async def prepare(
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        tools: Iterable[Any] | None,
+        tool_choice: Any,
+        options: OptionOverrides,
+    ) -> Request:
+        """Return the request, prepared on another thread; a cancelled task stops that.
+
+        Not on the event loop's own threads: these are few, and a compilation waits for its turns.
+        """
+        cancelled = threading.Event()
+        prepare = partial(
+            self.preparation.request,
+            prompt,
+            response_format,
+            tools,
+            tool_choice,
+            options,
+            cancelled,
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self.threads, prepare)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
 
     def save_prompt(self, path: str | os.PathLike[str], request: Request) -> int:
         """Read a request's prompt, and save the model's cache of it; see ``InferenceEngine``."""

@@ -46,6 +46,9 @@ class InferenceEngine(Closing, BatchEngine):
     the next engine with the same one is ready sooner; the last few are kept. ``tool_format`` is the
     way in which the model writes tool calls, or names it, where its tokenizer does not tell (see
     ``docs/tools.md``). ``cache`` says what is kept of prompts that were read, and how.
+    ``max_compile_seconds`` limits the processor time in which a request's response format and tools
+    are compiled: set it where strangers choose these. Without it only the limits in steps apply,
+    which give the same answer on every machine.
 
     Requests are run on a thread of the engine's own, in the order they come, up to ``batch_size``
     together: they share the model's passes, and nothing else.
@@ -68,6 +71,7 @@ class InferenceEngine(Closing, BatchEngine):
         tool_format: str | ToolFormat | None = None,
         cache: CacheOptions | None = None,
         batch_size: int = 8,
+        max_compile_seconds: float | None = None,
     ) -> None:
         worker = Worker()
         # Runs when the engine is collected and at interpreter exit, whichever is first.
@@ -83,6 +87,7 @@ class InferenceEngine(Closing, BatchEngine):
                 tool_format=tool_format,
                 cache=cache,
                 batch_size=batch_size,
+                max_compile_seconds=max_compile_seconds,
             )
         except BaseException:
             self._finalizer()
@@ -154,8 +159,9 @@ class InferenceEngine(Closing, BatchEngine):
 
         Raises, before the model runs: ``PromptError``, ``InvalidOptionError``,
         ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,
-        ``CompositionError``, ``EngineClosedError``; and ``BudgetTooSmallError`` where even the
-        shortest output is longer than ``max_tokens``. What is returned is always complete. After:
+        ``CompositionError``, ``CompileLimitError``, ``EngineClosedError``; and
+        ``BudgetTooSmallError`` where even the shortest output is longer than ``max_tokens``. What
+        is returned is always complete. After:
         ``OutputValidationError`` where a type's own validators refuse it; and
         ``IncompleteOutputError``, for grammars too involved to plan their end.
         """
@@ -232,11 +238,7 @@ class InferenceEngine(Closing, BatchEngine):
         **options: Unpack[OptionOverrides],
     ) -> GenerationResult[Any]:
         """``generate``, without blocking the event loop. A cancelled task cancels the request."""
-        # Compiling a large schema takes a while, too. It is not queued there: a task that is
-        # cancelled meanwhile would not hear of it.
-        request = await asyncio.to_thread(
-            self._core.preparation.request, prompt, response_format, tools, tool_choice, options
-        )
+        request = await self._core.prepare(prompt, response_format, tools, tool_choice, options)
         with cancelling(request.cancelled):
             return await asyncio.wrap_future(self._core.scheduler.submit(request, ignore))
 
@@ -270,9 +272,7 @@ class InferenceEngine(Closing, BatchEngine):
         **options: Unpack[OptionOverrides],
     ) -> AsyncEventStream[Any]:
         """``stream`` for an event loop: ``async for event in await engine.astream(…)``."""
-        request = await asyncio.to_thread(
-            self._core.preparation.request, prompt, response_format, tools, tool_choice, options
-        )
+        request = await self._core.prepare(prompt, response_format, tools, tool_choice, options)
         return AsyncEventStream(self._submitter(request), request.cancelled)
 
     def save_prompt(

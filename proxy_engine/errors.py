@@ -14,6 +14,8 @@
         ├── InvalidResponseFormatError  a response format that is not one
         ├── InvalidToolError            ``tool``, ``index``: what is no tool, or not with the others
         │   └── ToolSchemaError         its schema is refused: an error of schemas, too
+        ├── CompileLimitError           compiling took too long; ``seconds``
+        ├── RequestCancelledError       the request was cancelled while it was compiled
         ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
         ├── IncompleteOutputError       structured output cut off; ``text``, ``tokens``
         ├── OutputValidationError       complete output that its own type refuses; ``text``
@@ -35,6 +37,7 @@ from state_machines.errors import ProxyError, SchemaError
 
 __all__ = [
     "BatchError",
+    "CompileLimitError",
     "EngineClosedError",
     "EngineError",
     "IncompleteOutputError",
@@ -50,6 +53,7 @@ __all__ = [
     "PromptCacheMismatchError",
     "PromptError",
     "PromptTooLongError",
+    "RequestCancelledError",
     "ToolArgumentsError",
     "ToolSchemaError",
 ]
@@ -171,6 +175,21 @@ class ToolSchemaError(InvalidToolError, SchemaError):
 
     def _where(self) -> str:
         return f"{SchemaError._where(self)}{InvalidToolError._where(self)}"
+
+
+class CompileLimitError(EngineError):
+    """Compiling a response format or tools takes more processor time than ``seconds``.
+
+    The limit covers the first mask and the first completion plan, too.
+    """
+
+    def __init__(self, what: str, *, seconds: float, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.seconds = seconds
+
+
+class RequestCancelledError(EngineError):
+    """The request was cancelled before the engine began with it."""
 
 
 class ToolArgumentsError(EngineError):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,8 @@ from state_machines.tools.tool_format import NO_DELIMITERS
 
 from ..options import GenerationOptions, ReasoningOptions
 from ..tools import ToolChoice, tool_schema_errors
+from .compile_job import CompileJob
+from .machine_cache import MachineCache
 from .response_format import ResponseFormat
 
 __all__ = ["STRUCTURED", "Answer", "AnswerCompiler"]
@@ -59,9 +59,8 @@ class AnswerCompiler:
         self._vocabulary = vocabulary
         self._dialect = dialect
         self._reasoning = reasoning
-        self._capacity = capacity
-        self._machines: OrderedDict[Hashable, tuple[RootStateMachine, object]] = OrderedDict()
-        self._lock = threading.Lock()
+        # What a key names by its id is kept with the machine.
+        self._machines: MachineCache[tuple[RootStateMachine, object]] = MachineCache(capacity)
 
     def thinks(
         self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions
@@ -79,13 +78,15 @@ class AnswerCompiler:
         *,
         has_tools: bool,
         open_reasoning: Delimiters | None,
+        job: CompileJob | None = None,
     ) -> Answer:
-        """Return what may be answered.
+        """Return what may be answered, compiled as part of ``job``.
 
         ``has_tools``: the prompt names tools, whether they may be called or not.
         ``open_reasoning``: the prompt ends within reasoning between these.
 
-        Raises ``CompositionError``, ``MarkerError``, ``ToolNameError``, ``ToolSchemaError``.
+        Raises ``CompositionError``, ``MarkerError``, ``ToolNameError``, ``ToolSchemaError``, and
+        what :meth:`CompileJob.run` raises.
         """
         thinks = self.thinks(response, choice, options)
         reasoning = self._reasoning_of(options, thinks=thinks, opened=open_reasoning)
@@ -96,10 +97,13 @@ class AnswerCompiler:
             part = _FREE if response.machine is None else _structured(response)
             return Answer(response.machine, part, response, self._dialect.new_id)
         key = self._key(response, choice, options, reasoning, dialect, unwanted)
-        machine = self._machine(
+        machine, _ = self._machines.get(
             key,
-            response,
-            lambda: self._compose(response, choice, options, reasoning, dialect, unwanted),
+            lambda: (
+                self._compose(response, choice, options, reasoning, dialect, unwanted),
+                (response.part, response.machine),
+            ),
+            job or CompileJob(),
         )
         return Answer(machine, None, response, self._dialect.new_id)
 
@@ -194,19 +198,6 @@ class AnswerCompiler:
             unwanted,
             options.stop,
         )
-
-    def _machine(
-        self, key: Hashable, response: ResponseFormat, make: Callable[[], RootStateMachine]
-    ) -> RootStateMachine:
-        with self._lock:
-            known = self._machines.get(key)
-            if known is None:
-                # What the key names by its id is kept with the machine.
-                known = self._machines[key] = make(), (response.part, response.machine)
-            self._machines.move_to_end(key)
-            if len(self._machines) > self._capacity:
-                self._machines.popitem(last=False)
-            return known[0]
 
 
 def _most_calls(choice: ToolChoice, options: GenerationOptions) -> int:

@@ -10,7 +10,7 @@ a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_schema", "json_schema": …}``   the JSON value (OpenAI's form)
 ``{"type": "json_object"}``                     the JSON value, some object
 ``JsonSchemaStateMachine``                      the JSON value
-another state machine                           the text
+another state machine, a ``MachineSource``      the text
 a part of ``state_machines.root``               what its sub-states' ``parse`` returns: the value
                                                 of one, or a dict by identifier
 ==============================================  =====================================
@@ -19,9 +19,7 @@ a part of ``state_machines.root``               what its sub-states' ``parse`` r
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -35,10 +33,20 @@ from state_machines.root import Part
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..pydantic_schemas import ClosedJsonSchema
 from ..validation import json_validator
+from .compile_job import CompileJob
+from .machine_cache import MachineCache
 
-__all__ = ["ResponseFormat", "ResponseFormatCompiler"]
+__all__ = ["MachineSource", "ResponseFormat", "ResponseFormatCompiler"]
 
 JsonSchema: TypeAlias = Mapping[str, Any] | bool
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSource:
+    """A state machine that is yet to be compiled: ``compile(source)``."""
+
+    compile: Callable[[Any], StateMachine]
+    source: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +69,42 @@ class ResponseFormat:
 
 
 class ResponseFormatCompiler:
-    """Compiles response formats, and remembers the machines of the schemas used last.
+    """Compiles response formats, and caches the machines of those used last.
 
     A machine keeps the masks it has computed, so the second request with a schema is much
-    cheaper than the first. ``capacity`` is in schemas. Safe to use from several threads.
+    cheaper than the first. ``capacity`` is in machines. Safe to use from several threads.
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self._capacity = capacity
-        self._machines: OrderedDict[str, JsonSchemaStateMachine] = OrderedDict()
-        self._lock = threading.Lock()
+        self._machines: MachineCache[StateMachine] = MachineCache(capacity)
 
-    def compile(self, given: Any) -> ResponseFormat:
-        """Compile any of the forms above.
+    def compile(self, given: Any, job: CompileJob | None = None) -> ResponseFormat:
+        """Compile any of the forms above, as part of ``job``.
 
-        Raises ``InvalidResponseFormatError`` for what is none of them, and the ``SchemaError`` of
-        ``state_machines`` for a schema that is invalid, unsatisfiable, or would not be enforced.
+        Raises:
+            InvalidResponseFormatError: It is none of them.
+            SchemaError: A schema is invalid, unsatisfiable, or would not be enforced.
+            ProxyError: What else compiling raises, see :meth:`CompileJob.run`.
         """
+        job = job or CompileJob()
         if given is None:
             return _FREE_TEXT
         if isinstance(given, bool):
-            return self._json(given)
+            return self._json(given, job)
         if isinstance(given, Mapping):
-            return self._mapping(given)
+            return self._mapping(given, job)
         if isinstance(given, JsonSchemaStateMachine):
             return ResponseFormat(given, _json_parser(given.schema))
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
+        if isinstance(given, MachineSource):
+            machine = self._machines.get(given, lambda: given.compile(given.source), job)
+            return ResponseFormat(machine, str)
         if isinstance(given, Part):
             return ResponseFormat(None, _no_value, given)
-        return self._type(given)
+        return self._type(given, job)
 
-    def _mapping(self, given: Mapping[str, Any]) -> ResponseFormat:
+    def _mapping(self, given: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
         # None of these three is a type of JSON Schema's, so the two readings cannot collide.
         match given.get("type"):
             case "text":
@@ -100,7 +112,7 @@ class ResponseFormatCompiler:
                 return _FREE_TEXT
             case "json_object":
                 _refuse_extra_keys(given, {"type"})
-                return self._json({"type": "object"})
+                return self._json({"type": "object"}, job)
             case "json_schema":
                 _refuse_extra_keys(given, {"type", "json_schema"})
                 wrapped = given.get("json_schema")
@@ -111,17 +123,17 @@ class ResponseFormatCompiler:
                     )
                 # "strict" changes nothing: here every schema is enforced.
                 _refuse_extra_keys(wrapped, {"name", "description", "schema", "strict"})
-                return self._json(wrapped["schema"])
-        return self._json(given)
+                return self._json(wrapped["schema"], job)
+        return self._json(given, job)
 
-    def _json(self, schema: Any) -> ResponseFormat:
+    def _json(self, schema: Any, job: CompileJob) -> ResponseFormat:
         if not isinstance(schema, Mapping | bool):
             raise InvalidResponseFormatError(
                 f"a JSON Schema is an object or a boolean, not {type(schema).__name__}"
             )
-        return ResponseFormat(self._machine(schema), _json_parser(schema))
+        return ResponseFormat(self._machine(schema, job), _json_parser(schema))
 
-    def _type(self, given: Any) -> ResponseFormat:
+    def _type(self, given: Any, job: CompileJob) -> ResponseFormat:
         try:
             adapter = (
                 given
@@ -139,25 +151,21 @@ class ResponseFormatCompiler:
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
                 "state machine.",
             ) from error
-        return ResponseFormat(self._machine(schema), _type_parser(adapter))
+        return ResponseFormat(self._machine(schema, job), _type_parser(adapter))
 
-    def _machine(self, schema: JsonSchema) -> JsonSchemaStateMachine:
+    def _machine(self, schema: JsonSchema, job: CompileJob) -> StateMachine:
         try:
             # Keys in their order: the order of properties is part of what a schema means here.
             key = json.dumps(schema, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidResponseFormatError(f"the schema is not JSON: {error}") from error
-        with self._lock:
-            if key in self._machines:
-                self._machines.move_to_end(key)
-                return self._machines[key]
+
+        def compile_schema() -> StateMachine:
             # A copy: the caller may go on changing the dict, and the cache may not change with it.
             # Spaces as `json.dumps` writes them, and no choice about them: what is forced is quick.
-            machine = JsonSchemaStateMachine(json.loads(key), whitespace="spaced")
-            self._machines[key] = machine
-            if len(self._machines) > self._capacity:
-                self._machines.popitem(last=False)
-            return machine
+            return JsonSchemaStateMachine(json.loads(key), whitespace="spaced")
+
+        return self._machines.get(key, compile_schema, job)
 
 
 def _no_value(text: str) -> None:

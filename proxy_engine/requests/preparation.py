@@ -14,9 +14,11 @@ from state_machines.root import identifiers_in
 from state_machines.tools import ToolFormat
 from state_machines.tools.call import CALL
 
-from ..answers.compiler import STRUCTURED, AnswerCompiler
+from ..answers.compile_job import CompileJob
+from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..answers.tool_formats import format_of, is_open, reasoning_of
+from ..answers.turns import Turns
 from ..conversation.prompts import Prompt, encode_prompt, to_messages
 from ..conversation.raw_prompt import RawPrompt
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
@@ -35,8 +37,9 @@ class Preparation:
 
     ``options`` are those of requests that do not say otherwise. ``tool_format`` is a format of tool
     calls or names one; ``None``: as the tokenizer tells. ``tokenizer_lock`` is held while the
-    tokenizer is used; ``caches`` tell what has to be known of a prompt for them. Safe to use from
-    several threads.
+    tokenizer is used; ``caches`` tell what has to be known of a prompt for them.
+    ``max_compile_seconds`` limits a request's compile work, see ``CompileJob``. Safe to use from
+    several threads, which take turns in compiling.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Preparation:
         tool_format: str | ToolFormat | None,
         tokenizer_lock: threading.Lock,
         caches: PromptCaches,
+        max_compile_seconds: float | None = None,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
@@ -59,6 +63,8 @@ class Preparation:
         self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
         self._tokenizer_lock = tokenizer_lock
         self._caches = caches
+        self._turns = Turns()
+        self._max_compile_seconds = max_compile_seconds
 
     def request(
         self,
@@ -67,11 +73,17 @@ class Preparation:
         tools: Iterable[Any] | None,
         tool_choice: Any,
         overrides: OptionOverrides,
+        cancelled: threading.Event | None = None,
     ) -> Request:
-        """Return the request; raises what :meth:`InferenceEngine.generate` says."""
+        """Return the request, which is cancelled by setting ``cancelled``, also while it compiles.
+
+        Raises what :meth:`InferenceEngine.generate` says, and ``RequestCancelledError``.
+        """
+        cancelled = cancelled or threading.Event()
+        job = CompileJob(self._turns, cancelled, self._max_compile_seconds)
         options = self._options.override(overrides)
         self._check_tokens(options)
-        response = self._formats.compile(response_format)
+        response = self._formats.compile(response_format, job)
         _check_states(overrides.get("states") or {}, response)
         known_tools = resolve_tools(tools)
         if known_tools and isinstance(prompt, RawPrompt):
@@ -102,20 +114,37 @@ class Preparation:
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
             open_reasoning = next(opened, None)
         answer = self._answers.compile(
-            response, choice, options, has_tools=bool(known_tools), open_reasoning=open_reasoning
+            response,
+            choice,
+            options,
+            has_tools=bool(known_tools),
+            open_reasoning=open_reasoning,
+            job=job,
         )
         room = self._room(len(prompt_ids), options.max_tokens)
-        if answer.machine is not None:
-            # Raises where nothing fits.
-            Guard(answer.machine.matcher(self._vocabulary), room)
         return Request(
             prompt_ids,
             answer,
             options,
             room,
+            guard=self._guard(answer, room, job),
             tools={tool.name: tool for tool in choice.tools},
             boundaries=boundaries,
+            cancelled=cancelled,
         )
+
+    def _guard(self, answer: Answer, room: int, job: CompileJob) -> Guard | None:
+        """Plan the completion and compute the first mask; raises where nothing fits."""
+        machine = answer.machine
+        if machine is None:
+            return None
+
+        def first_steps() -> Guard:
+            guard = Guard(machine.matcher(self._vocabulary), room)
+            guard.matcher.allowed_tokens()
+            return guard
+
+        return job.run(first_steps)
 
     def _room(self, prompt_tokens: int, max_tokens: int) -> int:
         """Return how many tokens of answer there can be."""

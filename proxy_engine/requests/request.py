@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from state_machines.completion import Guard
+
 from ..answers.compiler import Answer
 from ..options import GenerationOptions
 from ..tools import Tool
@@ -18,7 +20,8 @@ __all__ = ["Request"]
 class Request:
     """A request that can be run.
 
-    ``max_tokens`` is what the context leaves of ``options.max_tokens``. ``tools`` are those that
+    ``max_tokens`` is what the context leaves of ``options.max_tokens``. ``guard`` keeps a
+    constrained answer within them; it is at the answer's beginning. ``tools`` are those that
     may be called. ``watches``: events tell of tokens, and of structured values while they are
     written. ``boundaries`` are lengths of the prompt up to which others may be the same. Setting
     ``cancelled`` makes a running request stop at its next token. ``made`` is when the request was
@@ -30,6 +33,7 @@ class Request:
     answer: Answer
     options: GenerationOptions
     max_tokens: int
+    guard: Guard | None = None
     tools: Mapping[str, Tool] = field(default_factory=dict)
     watches: bool = False
     boundaries: tuple[int, ...] = ()

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines import Matcher, Vocabulary
-from state_machines.completion import Guard
 from state_machines.root import Piece, RootMatcher, Text, repeated_identifiers
 
 from ..answers.compiler import Answer
@@ -58,10 +57,11 @@ class RowMaker:
     masks: DeviceMasks
     usable: npt.NDArray[np.bool_] | None
 
-    def row(self, request: Request, matcher: Matcher | None) -> Row:
-        """Return the row that writes the answer to a request, as the matcher allows it."""
+    def row(self, request: Request) -> Row:
+        """Return the row that writes the answer to a request, as its guard allows it."""
         options = request.options
-        guard = None if matcher is None else Guard(matcher, request.max_tokens)
+        guard = request.guard
+        matcher = None if guard is None else guard.matcher
         seconds = options.max_seconds
         begun = request.made if request.counts_waiting else time.perf_counter()
         deadline = None if seconds is None else Deadline(begun + seconds)
@@ -95,8 +95,8 @@ class RunningRequest:
     def __init__(self, request: Request, maker: RowMaker, emit: Emit) -> None:
         answer = request.answer
         self.request = request
-        self._matcher = None if answer.machine is None else answer.machine.matcher(maker.vocabulary)
-        self.row = maker.row(request, self._matcher)
+        self._matcher = None if request.guard is None else request.guard.matcher
+        self.row = maker.row(request)
         self.cached_tokens = 0
         self._emit = emit
         self._vocabulary = maker.vocabulary

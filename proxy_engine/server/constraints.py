@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from state_machines import ChoiceStateMachine, GrammarStateMachine, RegexStateMachine
-from state_machines.errors import ProxyError
 
-from .errors import ApiError, api_error
+from ..answers.response_format import MachineSource
+from .errors import ApiError
 from .schemas.common import Constraints
 
 __all__ = ["constraint"]
-
-_MACHINES = 64
 
 
 def constraint(
@@ -23,7 +21,7 @@ def constraint(
 ) -> tuple[str, Any]:
     """Return the field that says what the answer has to be, and what the engine takes for it.
 
-    ``format_name`` is what the endpoint calls ``response_format``. May take a while. Raises
+    Nothing is compiled here. ``format_name`` is what the endpoint calls ``response_format``. Raises
     ``ApiError`` where several say so, and for what is no constraint.
     """
     given = [(name, make) for name, make in _asked(body)]
@@ -39,10 +37,7 @@ def constraint(
     if not given:
         return format_name, response_format
     name, make = given[0]
-    try:
-        return name, make()
-    except ProxyError as error:
-        raise api_error(error, {"response_format": name}) from error
+    return name, make()
 
 
 def _asked(body: Constraints) -> list[tuple[str, Callable[[], Any]]]:
@@ -67,14 +62,14 @@ def _asked(body: Constraints) -> list[tuple[str, Callable[[], Any]]]:
     return [(name, partial(make, name, value)) for name, value, make in fields if value is not None]
 
 
-def _regex(name: str, pattern: str) -> RegexStateMachine:
-    return _machine_of_pattern(pattern)
+def _regex(name: str, pattern: str) -> MachineSource:
+    return MachineSource(RegexStateMachine, pattern)
 
 
-def _choice(name: str, texts: list[str]) -> ChoiceStateMachine:
+def _choice(name: str, texts: list[str]) -> MachineSource:
     if not texts:
         raise ApiError(400, "a choice needs a text to choose", code="invalid_value", param=name)
-    return _machine_of_texts(tuple(texts))
+    return MachineSource(ChoiceStateMachine, tuple(texts))
 
 
 def _schema(name: str, schema: Any) -> Any:
@@ -99,15 +94,5 @@ def _object(name: str, asked: bool) -> dict[str, str]:
     return {"type": "json_object"}
 
 
-def _grammar(name: str, grammar: str) -> GrammarStateMachine:
-    return _machine_of_grammar(grammar)
-
-
-# What the engine has computed for a machine is found again by the machine.
-_machine_of_pattern = lru_cache(_MACHINES)(RegexStateMachine)
-_machine_of_grammar = lru_cache(_MACHINES)(GrammarStateMachine)
-
-
-@lru_cache(_MACHINES)
-def _machine_of_texts(texts: tuple[str, ...]) -> ChoiceStateMachine:
-    return ChoiceStateMachine(texts)
+def _grammar(name: str, grammar: str) -> MachineSource:
+    return MachineSource(GrammarStateMachine, grammar)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from state_machines.errors import (
     BudgetTooSmallError,
+    GrammarBudgetError,
     GrammarError,
     PatternError,
     ProxyError,
@@ -18,6 +19,7 @@ from state_machines.errors import (
 )
 
 from ..errors import (
+    CompileLimitError,
     EngineClosedError,
     IncompleteOutputError,
     InvalidOptionError,
@@ -132,6 +134,10 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
         case GrammarError():
             facts = {"line": error.line, "column": error.column, "rule": error.rule}
             return refused("invalid_grammar", "response_format", **facts)
+        case CompileLimitError():
+            return refused("constraint_too_complex", "response_format", seconds=error.seconds)
+        case GrammarBudgetError():
+            return refused("constraint_too_complex", "response_format", steps=error.budget)
         case InvalidResponseFormatError():
             return refused("invalid_response_format", "response_format")
         case InvalidOptionError():

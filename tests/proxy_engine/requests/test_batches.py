@@ -381,7 +381,8 @@ def test_a_task_that_is_cancelled_while_it_is_prepared(
         go_on.set()
 
     asyncio.run(main())
-    assert made
+    engine._core.threads.shutdown()
+    assert made[0].cancelled.is_set()
     assert engine.running_requests == engine.queued_requests == 0
 
 

@@ -1,0 +1,82 @@
+"""Compiled machines by what they were compiled from: an LRU cache with one compilation a key."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from ..errors import CompileLimitError, RequestCancelledError
+from .compile_job import CompileJob
+
+__all__ = ["MachineCache"]
+
+V = TypeVar("V")
+
+_SECONDS_BETWEEN_CHECKS = 0.05
+
+
+class MachineCache(Generic[V]):
+    """The values used last. Safe to use from several threads.
+
+    No lock is held while a value is made. A second request for a key that is being made waits for
+    the first; requests for other keys do not.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+        self._making: dict[Hashable, Future[V]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], V], job: CompileJob) -> V:
+        """Return the value of a key, from ``job.run(make)`` if there is none.
+
+        Raises what ``make`` raises, also where another thread has called it, and what
+        :meth:`CompileJob.run` raises for this job.
+        """
+        while True:
+            with self._lock:
+                if key in self._values:
+                    self._values.move_to_end(key)
+                    return self._values[key]
+                making = self._making.get(key)
+                if making is None:
+                    mine = self._making[key] = Future()
+            if making is None:
+                return self._make(key, make, job, mine)
+            try:
+                return self._await(making, job)
+            except _ANOTHER_JOB:
+                # The other request was stopped, not this one.
+                job.check()
+
+    def _make(self, key: Hashable, make: Callable[[], V], job: CompileJob, making: Future[V]) -> V:
+        try:
+            value = job.run(make)
+        except BaseException as error:
+            with self._lock:
+                del self._making[key]
+            making.set_exception(error)
+            raise
+        with self._lock:
+            del self._making[key]
+            self._values[key] = value
+            if len(self._values) > self._capacity:
+                self._values.popitem(last=False)
+        making.set_result(value)
+        return value
+
+    def _await(self, making: Future[V], job: CompileJob) -> V:
+        while True:
+            try:
+                return making.result(_SECONDS_BETWEEN_CHECKS)
+            except TimeoutError:
+                if making.done():
+                    raise
+                job.check()
+
+
+_ANOTHER_JOB = (CompileLimitError, RequestCancelledError)

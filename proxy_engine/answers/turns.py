@@ -1,0 +1,85 @@
+"""Fair sharing of one processor among threads that compile.
+
+Python runs one thread at a time, so several compilations at once only slow one another down, and
+the model's thread with them. Here one works at a time. At its checkpoints it lets another go on
+that has used less processor time: *least attained service first* (Kleinrock, "Queueing Systems",
+vol. 2, 1976), under which short jobs wait for long ones no longer than one checkpoint.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+
+__all__ = ["Turns"]
+
+_SECONDS_BETWEEN_CHECKS = 0.05
+
+
+class Turns:
+    """Lets one of several threads work at a time. Not re-entrant.
+
+    ``used`` is always the processor time, in seconds, that the caller's job has used so far.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._waiting: list[tuple[float, int, threading.Event]] = []
+        self._order = itertools.count()
+
+    def take(self, used: float, check: Callable[[], None]) -> None:
+        """Wait for the turn.
+
+        ``check`` is called at intervals; what it raises ends the waiting, without the turn.
+        """
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            granted = self._enqueue(used)
+        self._wait(granted, check)
+
+    def give(self) -> None:
+        """End the turn."""
+        with self._lock:
+            self._pass_on()
+
+    def let_others(self, used: float, check: Callable[[], None]) -> None:
+        """Let those work that have used less, and wait for the turn again.
+
+        Where ``check`` raises, the turn is lost.
+        """
+        with self._lock:
+            if not self._waiting or self._waiting[0][0] >= used:
+                return
+            granted = self._enqueue(used)
+            self._pass_on()
+        self._wait(granted, check)
+
+    def _enqueue(self, used: float) -> threading.Event:
+        granted = threading.Event()
+        heapq.heappush(self._waiting, (used, next(self._order), granted))
+        return granted
+
+    def _pass_on(self) -> None:
+        if self._waiting:
+            _, _, granted = heapq.heappop(self._waiting)
+            granted.set()
+        else:
+            self._is_taken = False
+
+    def _wait(self, granted: threading.Event, check: Callable[[], None]) -> None:
+        try:
+            while not granted.wait(_SECONDS_BETWEEN_CHECKS):
+                check()
+        except BaseException:
+            with self._lock:
+                if granted.is_set():
+                    self._pass_on()
+                else:
+                    self._waiting = [item for item in self._waiting if item[2] is not granted]
+                    heapq.heapify(self._waiting)
+            raise
