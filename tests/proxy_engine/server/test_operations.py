@@ -203,6 +203,20 @@ def test_bodies_and_prompts_have_bounds(roomy_engine: InferenceEngine) -> None:
         assert http.post(CHAT, json=HELLO).status_code == 200
 
 
+def test_body_has_a_bounded_number_of_values(roomy_engine: InferenceEngine) -> None:
+    text = json.dumps('a,"[{\\' * 100_000)
+    cases = {
+        '{"messages": [' + "[]," * 300_000 + "[]]}": 413,
+        '{"messages": [' + '"",' * 600_000 + '""]}': 413,
+        '{"messages": [{"role": "user", "content": ' + text + "}]}": 400,
+    }
+    with serving_engine(roomy_engine) as live, live.http() as http:
+        for body, status in cases.items():
+            reply = http.post(CHAT, content=body, headers={"Content-Type": "application/json"})
+            assert reply.status_code == status
+            assert (reply.json()["error"]["code"] == "body_too_large") == (status == 413)
+
+
 def test_a_body_that_never_ends_is_given_up(roomy_engine: InferenceEngine) -> None:
     with serving_engine(roomy_engine, body_seconds=0.2) as live:
         host, port = httpx.URL(live.url).host, httpx.URL(live.url).port or 0
