@@ -27,17 +27,19 @@ class NodeMemo:
         self._keep = keep
         self._living: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
         self._kept: OrderedDict[Hashable, Node] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, key: Hashable, make: Callable[[], Node]) -> Node:
         """Return the node of a key, from ``make()`` if there is none."""
         node = self._living.get(key)
         if node is None:
             node = make()
+        freed = None
         with self._lock:
             self._living[key] = node
             self._kept[key] = node
             self._kept.move_to_end(key)
             if len(self._kept) > self._keep:
-                self._kept.popitem(last=False)
+                freed = self._kept.popitem(last=False)
+        del freed  # Only now, for it may have a finalizer.
         return node

@@ -58,14 +58,14 @@ class FleetingSteps:
     def __init__(self, keep: int) -> None:
         self._keep = keep
         self._steps: OrderedDict[tuple[Node, bytes], Node] = OrderedDict()
-        self._lock = threading.Lock()
+        # Reentrant: a finalizer that runs while it is held may release the steps.
+        self._lock = threading.RLock()
 
     def release(self) -> list[Node]:
         """Forget all steps, and return the nodes that they led to."""
         with self._lock:
-            found = list(self._steps.values())
-            self._steps.clear()
-        return found
+            steps, self._steps = self._steps, OrderedDict()
+        return list(steps.values())
 
     def follow(self, node: Node, text: bytes) -> Node:
         """Return the derivative of a node by a byte string."""
@@ -73,11 +73,13 @@ class FleetingSteps:
         step = self._steps.get(key)
         if step is None:
             step = node.after(text)
+        freed = None
         with self._lock:
             self._steps[key] = step
             self._steps.move_to_end(key)
             if len(self._steps) > self._keep:
-                self._steps.popitem(last=False)
+                freed = self._steps.popitem(last=False)
+        del freed  # Only now, for it may have a finalizer.
         return step
 
 

@@ -27,7 +27,7 @@ class LetteredTrie(Protocol):
     """A trie in arrays, all int32, shape (vertices,); vertices by level, the root is 0.
 
     ``letter[v]`` led from ``parent[v]`` to *v*, at depth ``depth[v]``; level *d* is
-    ``levels[d]:levels[d + 1]``. ``scratch`` is for whoever walks.
+    ``levels[d]:levels[d + 1]``.
     """
 
     @property
@@ -38,8 +38,6 @@ class LetteredTrie(Protocol):
     def parent(self) -> Ids: ...
     @property
     def levels(self) -> list[int]: ...
-    @property
-    def scratch(self) -> Ids: ...
 
 
 class Automaton:
@@ -114,10 +112,9 @@ def states_at_vertices(
     """Return the state of an automaton at every vertex of a trie: int32, shape (vertices,).
 
     State 1 is at the root. No vertex is reached from which no word of at most ``most`` letters
-    can be completed. The array is the trie's own, and good until its next walk.
+    can be completed.
     """
-    states = trie.scratch
-    states.fill(0)
+    states: Ids = np.zeros(len(trie.parent), np.int32)
     states[0] = 1
     if kernel is None:
         _walk_levels(automaton, trie, most, states)

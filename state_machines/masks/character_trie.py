@@ -88,11 +88,6 @@ class CharacterTrie:
         self.suffixes = unpack(arrays["suffix_lengths"], arrays["suffix_text"])
         self._letters: Recent[CodePointSet, Letters] = Recent(MAX_SETS)
 
-    @cached_property
-    def scratch(self) -> Ids:
-        """An array for whoever walks the trie: int32, shape (n,)."""
-        return np.zeros(self.size, np.int32)
-
     def letters(self, members: CodePointSet) -> Letters:
         """Return what a character set means here."""
         known = self._letters.get(members)

@@ -9,7 +9,6 @@ accepts.
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any, Protocol
@@ -52,7 +51,8 @@ class Suffixes:
         self.texts = [text for text in dict.fromkeys(texts) if text]
         self.numbers = {text: number for number, text in enumerate(self.texts)}
         self._walk: TrieWalk | None = None
-        self._accepted: deque[tuple[ref[Node], frozenset[int]]] = deque(maxlen=MAX_RESTS)
+        # Replaced as a whole, never changed: another thread may be reading it.
+        self._accepted: tuple[tuple[ref[Node], frozenset[int]], ...] = ()
         self._unsure: dict[type[Continuation], frozenset[int]] = {}
 
     def accepted(self, rest: Node) -> frozenset[int]:
@@ -60,10 +60,11 @@ class Suffixes:
         for known, numbers in self._accepted:
             if known() is rest:
                 return numbers
-        if self._walk is None:
-            self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
-        numbers = frozenset(self._walk.tokens(rest))
-        self._accepted.append((ref(rest), numbers))
+        walk = self._walk
+        if walk is None:
+            walk = self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
+        numbers = frozenset(walk.tokens(rest))
+        self._accepted = (*self._accepted[1 - MAX_RESTS :], (ref(rest), numbers))
         return numbers
 
     def unsure(self, then: Continuation) -> frozenset[int]:
@@ -199,8 +200,9 @@ class VertexWalk(LexemeWalk):
             suffixes = Suffixes(text for text, _ in found)
             numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
             suffix = np.repeat(numbers, [len(ids) for _, ids in found])
-            known = BySuffix(joined([ids for _, ids in found]), suffix, suffixes)
-            self._beyond[byte_set(leading)] = known
+            made = BySuffix(joined([ids for _, ids in found]), suffix, suffixes)
+            # One for all threads: masks are known by its identity.
+            known = self._beyond.setdefault(byte_set(leading), made)
         return known
 
     def _look_beyond(self, marks: Sequence[int]) -> None:

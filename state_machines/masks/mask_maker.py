@@ -113,7 +113,7 @@ class _Parts:
 
 
 class MaskMaker:
-    """Makes the masks of a vocabulary. Not safe for threads by itself."""
+    """Makes the masks of a vocabulary. Safe to use from several threads at once."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._size = vocabulary.size

@@ -23,10 +23,12 @@ __all__ = ["MaskStore"]
 
 
 class MaskStore:
-    """Computes and keeps the masks of a vocabulary. Safe to use from several threads."""
+    """Computes and keeps the masks of a vocabulary. Safe to use from several threads.
+
+    Threads may compute masks at the same time; two that ask for the same one may both compute it.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._lock = threading.RLock()
         self._maker = MaskMaker(vocabulary)
 
     @classmethod
@@ -45,15 +47,12 @@ class MaskStore:
 
     def allowed(self, state: Node) -> npt.NDArray[np.bool_]:
         """Return the tokens allowed in a state: bool, shape (vocabulary size,), read-only."""
-        # Without the lock, nor a word to the caches: this is what most calls come to.
+        # Fast path: lock-free, and leaves the LRU order alone.
         key = state.mask
         dense = None if key is None else self._maker.dense.peek(key)
         if dense is not None:
             return dense
-        with self._lock:
-            return self._allowed(state, key)
-
-    def _allowed(self, state: Node, key: bytes | None) -> npt.NDArray[np.bool_]:
+        # No lock is held from here on: a checkpoint may block this thread in the midst of a mask.
         dense = None if key is None else self._maker.again(key)
         if dense is None:
             with bounded_effort(MASK_STEPS), too_deep():

@@ -111,11 +111,6 @@ class TokenTrie:
             counts[first:last] += counts[self.parent[first:last]]
         return counts
 
-    @cached_property
-    def scratch(self) -> Ids:
-        """An array for whoever walks the trie: int32, shape (n,)."""
-        return np.zeros(self.size, np.int32)
-
     @property
     def size(self) -> int:
         """The number of vertices."""

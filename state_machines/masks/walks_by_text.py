@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import threading
+from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
 from state_machines.grammar.node import Node
@@ -21,11 +22,13 @@ _W = TypeVar("_W", bound=LexemeWalk)
 class WalksByText(Generic[_K, _W]):
     """Several walks of a language by what tells them apart; least recently used out.
 
-    Languages that several schemas share live longer than one schema, and so do their walks.
+    Languages that several schemas share live longer than one schema, and so do their walks. Safe to
+    use from several threads.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._texts: RecentWeak[Node, dict[_K, _W]] = RecentWeak(most_bytes)
+        self._texts: RecentWeak[Node, Mapping[_K, _W]] = RecentWeak(most_bytes)
+        self._lock = threading.RLock()
 
     def get(self, text: Node, kind: _K) -> _W | None:
         """Return a walk; ``None`` where there is none."""
@@ -34,11 +37,11 @@ class WalksByText(Generic[_K, _W]):
 
     def put(self, text: Node, kind: _K, walk: _W) -> _W:
         """Keep a walk, and return it."""
-        walks = self._texts.get(text)
-        if walks is None:
-            walks = {}
-        while len(walks) >= MAX_KINDS:
-            del walks[next(iter(walks))]
-        walks[kind] = walk
-        self._texts.put(text, walks, sum(known.weight for known in walks.values()))
+        with self._lock:
+            # A copy: other threads may be reading the old one.
+            walks = dict(self._texts.get(text) or ())
+            while len(walks) >= MAX_KINDS:
+                del walks[next(iter(walks))]
+            walks[kind] = walk
+            self._texts.put(text, walks, sum(known.weight for known in walks.values()))
         return walk

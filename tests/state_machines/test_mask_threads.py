@@ -1,0 +1,155 @@
+"""Masks of one vocabulary in several threads: none waits for another, none disturbs another."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from random import Random
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from small_vocabulary import brute_force_mask, small_vocabulary
+
+from state_machines import (
+    GrammarBudgetError,
+    GrammarStateMachine,
+    JsonSchemaStateMachine,
+    Matcher,
+    RegexStateMachine,
+    StateMachine,
+    effort,
+)
+from state_machines.effort import bounded_effort
+from state_machines.grammar.nodes import literal
+from state_machines.masks import mask_maker, ways
+from state_machines.masks.recent import Recent, RecentWeak
+
+
+def some_machines() -> list[StateMachine]:
+    """One for each way in which masks are made."""
+    return [
+        JsonSchemaStateMachine({"type": "string", "pattern": "^(ab|ba)*x?$", "maxLength": 90}),
+        JsonSchemaStateMachine({"type": "object", "properties": {"a": {"type": "number"}}}),
+        JsonSchemaStateMachine({"type": "array", "items": {"enum": ["é", 1]}, "uniqueItems": True}),
+        RegexStateMachine(r"(\w+ )*[^x]{3,40}"),
+        GrammarStateMachine('root ::= root "a" root | "b" [^a]* | ""'),
+    ]
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_blocked_mask_does_not_block_other_threads(
+    index: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mask_maker, "WIDE", 1)
+    monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+    monkeypatch.setattr(effort, "CHECKPOINT_STEPS", 1)
+    vocabulary = small_vocabulary()
+    blocked, going_on = Event(), Event()
+    steps = count()
+
+    def block() -> None:
+        if next(steps) == 5 * 3**index:
+            blocked.set()
+            assert going_on.wait(60)
+
+    found = []
+
+    def work() -> None:
+        with bounded_effort(checkpoint=block):
+            for machine in some_machines():
+                matcher = machine.matcher(vocabulary)
+                found.append((matcher.state, matcher.allowed_tokens()))
+
+    thread = Thread(target=work)
+    thread.start()
+    assert blocked.wait(60)
+    for machine in some_machines():
+        matcher = machine.matcher(vocabulary)
+        expected = brute_force_mask(matcher.state, vocabulary)
+        assert np.array_equal(matcher.allowed_tokens(), expected)
+    going_on.set()
+    thread.join(60)
+    for state, mask in found:
+        assert np.array_equal(mask, brute_force_mask(state, vocabulary))
+
+
+def test_mask_within_a_small_budget_is_made_on_the_second_try() -> None:
+    """An attempt that runs out leaves nothing behind that makes a later one wrong."""
+    for machine in some_machines():
+        vocabulary = small_vocabulary()
+        matcher = machine.matcher(vocabulary)
+        refused = 0
+        for limit in (1, 3, 10, 30, 100):
+            try:
+                with bounded_effort(limit):
+                    matcher.allowed_tokens()
+            except GrammarBudgetError:
+                refused += 1
+        assert refused
+        expected = brute_force_mask(matcher.state, vocabulary)
+        assert np.array_equal(matcher.allowed_tokens(), expected)
+
+
+def test_threads_that_walk_many_machines_see_right_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mask_maker, "WIDE", 1)
+    monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+    vocabulary = small_vocabulary()
+
+    def differing(seed: int) -> int:
+        random = Random(seed)
+        wrong = 0
+        for machine in some_machines():
+            matcher: Matcher = machine.matcher(vocabulary)
+            for _ in range(4):
+                mask = matcher.allowed_tokens()
+                wrong += not np.array_equal(mask, brute_force_mask(matcher.state, vocabulary))
+                going_on = set(np.flatnonzero(mask).tolist()) - vocabulary.end_token_ids
+                if not going_on:
+                    break
+                matcher.advance(random.choice(sorted(going_on)))
+        return wrong
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(differing, range(8))) == 0
+
+
+class _Looking:
+    """A value whose destructor looks into the cache that held it."""
+
+    def __init__(self, cache: Recent[int, _Looking]) -> None:
+        self.cache = cache
+        self.circle = self
+
+    def __del__(self) -> None:
+        self.cache.get(1)
+        self.cache.put(-1, None)  # type: ignore[arg-type]
+
+
+def test_destructors_may_use_the_cache() -> None:
+    cache: Recent[int, _Looking] = Recent(8)
+    for number in range(200):
+        cache.put(number, _Looking(cache))
+    gc.collect()
+    assert 0 < len(cache) <= 8
+    assert cache._weight == sum(cache._weights.values()) == len(cache)
+
+
+def test_weak_cache_stays_consistent_between_threads() -> None:
+    cache: RecentWeak[object, object] = RecentWeak(40)
+    lasting = [literal(b"lasting %d" % number) for number in range(20)]
+
+    def use(seed: int) -> None:
+        random = Random(seed)
+        for number in range(2000):
+            key = literal(b"%d %d" % (seed, number)) if number % 2 else random.choice(lasting)
+            cache.put(key, [key.max_length], 1 + number % 3)
+            cache.get(random.choice(lasting))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(use, range(4)))
+    lasting.clear()
+    gc.collect()
+    cache._remove_dead()
+    assert len(cache) == cache._weight == sum(cache._weights.values()) == 0
