@@ -17,6 +17,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from state_machines import Vocabulary
 from state_machines.tools import ToolFormat
 
+from .answers.turns import Turns
 from .conversation.prompts import Prompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
@@ -34,8 +35,11 @@ from .requests.worker import Worker
 
 __all__ = ["EngineCore"]
 
-_MAX_PREPARING = 128
-"""Requests of event loops that are prepared at a time. Threads are made as they are needed."""
+_MAX_THREADS = 128
+"""Requests of event loops that are prepared, and slow masks that are computed, at a time.
+
+Threads are made as they are needed; one of them works at a time, see ``Turns``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class EngineCore:
         lock = threading.Lock()
         forced = ForcedTokens(text_encoder(loaded.tokenizer, lock), vocabulary)
         maker = RowMaker(loaded, vocabulary, forced, DeviceMasks(), usable_tokens(vocabulary))
+        turns = Turns()
         preparation = Preparation(
             loaded,
             vocabulary,
@@ -100,10 +105,11 @@ class EngineCore:
             tool_format,
             lock,
             caches,
+            turns,
             max_compile_seconds,
         )
-        scheduler = Scheduler(worker, maker, caches, batch_size=batch_size)
-        threads = ThreadPoolExecutor(_MAX_PREPARING, thread_name_prefix="proxy-engine-prepare")
+        threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
+        scheduler = Scheduler(worker, maker, caches, turns, threads, batch_size=batch_size)
         return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads)
 
     async def prepare(

@@ -39,7 +39,7 @@ from .batch_layers import (
     without_padding,
 )
 from .choice import Choice
-from .row import Row
+from .row import Row, SlowMaskError
 from .tokens import Token
 
 __all__ = ["Batch", "Step"]
@@ -51,11 +51,16 @@ _MOST_PADDING = 64
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step has come to for one row: its new tokens, or what went wrong with it alone."""
+    """What one step has come to for one row: its new tokens, or what went wrong with it alone.
+
+    ``is_slow``: the row's mask was not there in time. It has to :meth:`~Batch.leave`, until
+    :meth:`Row.compute_mask` has returned.
+    """
 
     row: Row
     tokens: list[Token]
     error: Exception | None = None
+    is_slow: bool = False
 
 
 class Batch:
@@ -155,7 +160,7 @@ class Batch:
         Rows that are finished then should :meth:`leave`; then the others go on: :meth:`feed`.
         Whatever is raised concerns all rows.
         """
-        choices, failed = self._choices()
+        choices, others = self._choices()
         runs_ahead = len(choices) == len(self._rows) and self._may_run_ahead()
         arrays = [array for choice in choices.values() for array in choice.arrays]
         before = {row: row.logits for row in choices}
@@ -176,7 +181,7 @@ class Batch:
                     runs_ahead = False
                 choices[row] = row.choose(_given(before[row]), exact=True)
             except Exception as error:
-                failed.append(_failed(row, error))
+                others.append(_failed(row, error))
                 del token_ids[row]
             else:
                 token_ids |= self._read({row: choices[row]})
@@ -184,7 +189,7 @@ class Batch:
             self._take(row, choices[row], token_id, was_fed=runs_ahead)
             for row, token_id in token_ids.items()
         ]
-        return failed + taken
+        return others + taken
 
     def feed(self) -> None:
         """Give the model what was taken, unless some row has logits to be sampled from first.
@@ -215,17 +220,22 @@ class Batch:
         return not self._is_merged or (self._spreads and can_be_spread(self._layers))
 
     def _choices(self) -> tuple[dict[Row, Choice], list[Step]]:
-        """Describe a choice for each row that has logits; a row where that fails is finished."""
+        """Describe a choice for each row that has logits, unless that fails or takes too long.
+
+        A row where it fails is finished.
+        """
         choices: dict[Row, Choice] = {}
-        failed = []
+        others = []
         for row in self._rows:
             if row.pending:
                 continue
             try:
                 choices[row] = row.choose(_given(row.logits))
+            except SlowMaskError:
+                others.append(Step(row, [], is_slow=True))
             except Exception as error:
-                failed.append(_failed(row, error))
-        return choices, failed
+                others.append(_failed(row, error))
+        return choices, others
 
     def _take(self, row: Row, choice: Choice, token_id: int, *, was_fed: bool) -> Step:
         try:

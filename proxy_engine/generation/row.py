@@ -12,6 +12,8 @@ import numpy.typing as npt
 from samplers import Sampler, apply_lean, apply_mask
 from state_machines import Matcher
 from state_machines.completion import Guard
+from state_machines.effort import bounded_effort
+from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
@@ -21,7 +23,20 @@ from .forcing import ForcedTokens
 from .limits import Deadline, leaning
 from .tokens import Timings, Token
 
-__all__ = ["Row", "RowOptions"]
+__all__ = ["Row", "RowOptions", "SlowMaskError"]
+
+MASK_STEPS = 5_000
+"""Steps of one mask on the model thread, some 25 ms."""
+
+SLOW_MASK_STEPS = 500
+"""The same after a slow mask: the next one is mostly slow, too."""
+
+TAKE_STEPS = 20_000
+"""Steps in which a token is taken: advancing, and planning what is left. Some 0.1 s."""
+
+
+class SlowMaskError(Exception):
+    """The next mask takes longer than the model thread waits; see :meth:`Row.compute_mask`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,7 @@ class Row:
         self._masks = masks
         self._forced = forced if options.logprobs is None else None
         self._deadline = deadline
+        self._mask_steps = MASK_STEPS
 
     @property
     def written(self) -> int:
@@ -106,7 +122,8 @@ class Row:
     def choose(self, logits: mx.array, *, exact: bool = False) -> Choice:
         """Describe the choice of the next token from its logits, shape (1, vocabulary).
 
-        ``exact``: under a mask of those alone after which the text can be completed in time.
+        ``exact``: under a mask of those alone after which the text can be completed in time. Raises
+        ``SlowMaskError`` where the mask takes long; the row is as before.
         """
         with self.timings.during("mask"):
             sampler = self._next_sampler(self.written)
@@ -130,6 +147,17 @@ class Row:
                 return Choice(chosen)
             return Choice.with_logprobs(chosen, logits, masked, self._options.logprobs)
 
+    def compute_mask(self) -> None:
+        """Compute the mask that was too slow for the model thread, within the masks' own bound.
+
+        On any thread, while nothing else is asked of the row. ``choose`` then finds it.
+
+        Raises:
+            GrammarBudgetError: The mask takes more than a mask may at all.
+        """
+        if self._matcher is not None:
+            self._matcher.allowed_tokens()
+
     def accepts(self, token_id: int) -> bool:
         """Whether a token that was chosen can be taken; else it has to be chosen exactly.
 
@@ -138,8 +166,13 @@ class Row:
         return self.guard is None or self.guard.accepts(token_id)
 
     def take(self, choice: Choice, token_id: int) -> Token:
-        """Take a token that was sampled; the model is yet to be given it."""
-        return self._take(token_id, is_forced=False, choice=choice)
+        """Take a token that was sampled; the model is yet to be given it.
+
+        Raises:
+            GrammarBudgetError: The state after the token takes too much work.
+        """
+        with bounded_effort(TAKE_STEPS):
+            return self._take(token_id, is_forced=False, choice=choice)
 
     def take_forced(self) -> list[Token]:
         """Take what needs no sampling: forced text, and a forced end."""
@@ -195,12 +228,22 @@ class Row:
         allowed = self._options.usable_tokens
         self.expects_forced = False
         if self._matcher is not None:
-            allowed = self._matcher.allowed_tokens()
+            allowed = self._mask_in_time(self._matcher)
             self.expects_forced = self._forced is not None and self._may_force(allowed)
             if self.guard is not None:
                 allowed = self.guard.mask(allowed, exact=exact)
         if self.written < self._options.min_tokens:
             allowed = self._without_ends(allowed, size)
+        return allowed
+
+    def _mask_in_time(self, matcher: Matcher) -> npt.NDArray[np.bool_]:
+        try:
+            with bounded_effort(self._mask_steps):
+                allowed = matcher.allowed_tokens()
+        except GrammarBudgetError:
+            self._mask_steps = SLOW_MASK_STEPS
+            raise SlowMaskError from None
+        self._mask_steps = MASK_STEPS
         return allowed
 
     def _without_ends(
@@ -231,12 +274,20 @@ class Row:
         """Whether one of the tokens that may come next leaves nothing to be sampled after it."""
         if self._matcher is None or self._masks.on_device(allowed).count > MANY_TOKENS:
             return False
-        forms = self._matcher.vocabulary.token_bytes
+        try:
+            with bounded_effort(MASK_STEPS):
+                return self._forces_after_any(self._matcher, allowed)
+        except GrammarBudgetError:
+            # No more than a hint for how the next pass is run.
+            return False
+
+    def _forces_after_any(self, matcher: Matcher, allowed: npt.NDArray[np.bool_]) -> bool:
+        forms = matcher.vocabulary.token_bytes
         for token_id in np.flatnonzero(allowed).tolist():
             form = forms[token_id]
             if form is None or token_id in self._options.end_token_ids:
                 continue
-            state = self._matcher.state.follow(form)
+            state = matcher.state.follow(form)
             first = state.first_bytes
             if _must_end(state) or (not state.nullable and not first & (first - 1)):
                 return True

@@ -39,7 +39,7 @@ class Preparation:
     calls or names one; ``None``: as the tokenizer tells. ``tokenizer_lock`` is held while the
     tokenizer is used; ``caches`` tell what has to be known of a prompt for them.
     ``max_compile_seconds`` limits a request's compile work, see ``CompileJob``. Safe to use from
-    several threads, which take turns in compiling.
+    several threads, which compile in ``turns``.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class Preparation:
         tool_format: str | ToolFormat | None,
         tokenizer_lock: threading.Lock,
         caches: PromptCaches,
-        max_compile_seconds: float | None = None,
+        turns: Turns,
+        max_compile_seconds: float | None,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
@@ -63,7 +64,7 @@ class Preparation:
         self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
         self._tokenizer_lock = tokenizer_lock
         self._caches = caches
-        self._turns = Turns()
+        self._turns = turns
         self._max_compile_seconds = max_compile_seconds
 
     def request(

@@ -11,7 +11,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    InvalidStateError,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +25,8 @@ from typing import Any
 
 from mlx_lm.generate import wired_limit
 
+from ..answers.compile_job import CompileJob
+from ..answers.turns import Turns
 from ..errors import EngineClosedError, EngineError
 from ..generation import Batch, PromptReading, Row, Step, prefill_step_size
 from ..prompt_cache import PromptCaches
@@ -29,15 +37,22 @@ from .worker import Worker
 
 __all__ = ["Scheduler"]
 
+_SECONDS_BETWEEN_ROUNDS = 0.01
+"""How long a round waits for masks where there is nothing else to do."""
+
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A request with whom to tell of it. ``running`` once it has begun."""
+    """A request with whom to tell of it. ``running`` once it has begun.
+
+    ``slow_masks`` computes the masks that the model thread does not wait for.
+    """
 
     request: Request
     emit: Emit
     future: Future[GenerationResult[Any]]
     running: RunningRequest | None = None
+    slow_masks: CompileJob | None = None
 
     def fail(self, error: BaseException) -> None:
         # It may be done already, or be cancelled by whoever waits for it at this moment.
@@ -48,13 +63,24 @@ class _Job:
 class Scheduler:
     """Runs requests on a worker's thread, up to ``batch_size`` together.
 
-    Where caches cannot be put together (quantized ones, or of bounded size), one at a time.
+    Where caches cannot be put together (quantized ones, or of bounded size), one at a time. A row
+    whose mask takes long leaves the batch until it is there: ``threads`` compute such masks, in
+    ``turns`` with what is being compiled.
     """
 
     def __init__(
-        self, worker: Worker, maker: RowMaker, caches: PromptCaches, *, batch_size: int
+        self,
+        worker: Worker,
+        maker: RowMaker,
+        caches: PromptCaches,
+        turns: Turns,
+        threads: ThreadPoolExecutor,
+        *,
+        batch_size: int,
     ) -> None:
         self._worker = worker
+        self._turns = turns
+        self._threads = threads
         self._maker = maker
         self._caches = caches
         self.batch_size = batch_size
@@ -68,6 +94,8 @@ class Scheduler:
         # Whose prompt is being read, or was read and cannot join yet.
         self._reading: tuple[_Job, PromptReading] | None = None
         self._is_read = False
+        # Rows outside the batch, with their caches, whose mask is computed on another thread.
+        self._slow: dict[Row, tuple[list[Any], Future[None]]] = {}
 
     @property
     def waiting(self) -> int:
@@ -140,10 +168,13 @@ class Scheduler:
     def _round(self) -> None:
         self._begin_next()
         self._read_some()
-        if self._batch.rows:
-            self._drop_cancelled()
+        self._drop_cancelled()
+        self._bring_back()
         if self._batch.rows:
             self._write_some()
+        elif self._slow and self._reading is None:
+            masks = [mask for _, mask in self._slow.values()]
+            wait(masks, _SECONDS_BETWEEN_ROUNDS, return_when=FIRST_COMPLETED)
 
     def _begin_next(self) -> None:
         """Begin with a request that waits, if there is room for one.
@@ -237,20 +268,43 @@ class Scheduler:
             self._batch.join(reading.row, reading.cache)
 
     def _drop_cancelled(self) -> None:
-        for row in self._batch.rows:
+        for row in (*self._batch.rows, *self._slow):
             job = self._jobs[row]
             if job.request.cancelled.is_set():
                 self._leave(row)
                 self._finish(job)
 
+    def _set_aside(self, row: Row) -> None:
+        """Let the others go on without a row, whose next mask takes long."""
+        job = self._jobs[row]
+        layers = self._batch.leave(row)
+        job.slow_masks = job.slow_masks or CompileJob(self._turns, job.request.cancelled)
+        mask = self._threads.submit(job.slow_masks.run, row.compute_mask)
+        self._slow[row] = layers or [], mask
+
+    def _bring_back(self) -> None:
+        """Let rows whose masks are there go on."""
+        for row, (layers, mask) in list(self._slow.items()):
+            if not mask.done():
+                continue
+            error = mask.exception()
+            if error is not None:
+                del self._slow[row]
+                self._fail(self._jobs[row], error)
+            elif len(self._batch) < self.batch_size and self._batch.takes(layers):
+                del self._slow[row]
+                self._batch.join(row, layers)
+
     def _write_some(self) -> None:
         if self._reading is None and not self._waiting:
             self._batch.settle()
         steps = self._batch.step()
-        untold = [(self._jobs[step.row], step) for step in steps]
+        untold = [(self._jobs[step.row], step) for step in steps if not step.is_slow]
         try:
             for step in steps:
-                if step.row.finished:
+                if step.is_slow:
+                    self._set_aside(step.row)
+                elif step.row.finished:
                     self._leave(step.row, keeps=step.error is None)
             # Who waits for a first token is told before the next pass is begun.
             for pair in [pair for pair in untold if not _running(pair[0]).has_told]:
@@ -277,8 +331,13 @@ class Scheduler:
                 self._finish(job)
 
     def _leave(self, row: Row, *, keeps: bool = True) -> None:
-        layers = self._batch.leave(row, wants_layers=keeps and self._caches.options.max_bytes > 0)
-        if layers is not None and keeps:
+        wants_layers = keeps and self._caches.options.max_bytes > 0
+        layers: list[Any] | None
+        if row in self._slow:
+            layers, _ = self._slow.pop(row)
+        else:
+            layers = self._batch.leave(row, wants_layers=wants_layers)
+        if keeps and layers is not None:
             self._caches.keep(row.tokens[: row.fed], layers, run=row.fed)
 
     def _finish(self, job: _Job) -> None:
@@ -316,6 +375,7 @@ class Scheduler:
         if self._reading is not None:
             jobs.append(self._reading[0])
         self._jobs.clear()
+        self._slow.clear()
         self._reading = None
         self._batch = self._new_batch()
         for job in jobs:

@@ -1,0 +1,120 @@
+"""A row whose mask takes long sits out, and the others go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from proxy_engine import InferenceEngine
+from proxy_engine.generation import row as rows
+from state_machines import GrammarBudgetError
+from state_machines.matcher import Matcher
+
+SCHEMAS: list[Any] = [
+    {"type": "array", "items": {"enum": ["red", "blue"]}, "minItems": 3, "maxItems": 4},
+    {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+    None,
+    {"type": "string", "pattern": "^[a-f]{3,9}-[0-9]+$", "maxLength": 20},
+]
+
+
+@pytest.fixture
+def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
+    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=3) as engine:
+        yield engine
+
+
+def answers(engine: InferenceEngine) -> list[tuple[str, str]]:
+    results = [
+        begun.result()
+        for begun in [
+            engine._begin(
+                f"prompt {number}", schema, None, None, {"temperature": 0, "max_tokens": 60}
+            ).future
+            for number, schema in enumerate(SCHEMAS)
+        ]
+    ]
+    return [(result.text, result.finish_reason) for result in results]
+
+
+def test_rows_with_slow_masks_write_the_same(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = []
+    compute = rows.Row.compute_mask
+
+    def counted(row: rows.Row) -> None:
+        computed.append(threading.current_thread())
+        compute(row)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rows, "MASK_STEPS", 0)
+        patched.setattr(rows, "SLOW_MASK_STEPS", 0)
+        patched.setattr(rows.Row, "compute_mask", counted)
+        slow = answers(engine)
+    assert len(computed) > 3
+    assert not any(thread.name == "proxy-engine" for thread in computed)
+    assert slow == answers(engine)
+    assert engine.running_requests == engine.queued_requests == 0
+
+
+class Held:
+    """Masks of the model thread are slow; those of others wait until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began = threading.Event()
+        self.go_on = threading.Event()
+        self.error: Exception | None = None
+
+        def compute(row: rows.Row) -> None:
+            self.began.set()
+            self.go_on.wait(10)
+            if self.error is not None:
+                raise self.error
+
+        def slow(row: rows.Row, matcher: Matcher) -> Any:
+            if self.go_on.is_set():
+                return matcher.allowed_tokens()
+            raise rows.SlowMaskError
+
+        monkeypatch.setattr(rows.Row, "compute_mask", compute)
+        monkeypatch.setattr(rows.Row, "_mask_in_time", slow)
+
+
+def test_other_rows_go_on_while_a_mask_is_computed(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
+    held.began.wait(10)
+    assert engine.generate("y", max_tokens=9).text
+    assert not slow.future.done()
+    held.go_on.set()
+    assert slow.future.result(10).finish_reason == "stop"
+
+
+def test_row_that_sits_out_can_be_cancelled(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
+    held.began.wait(10)
+    slow.cancelled.set()
+    assert slow.future.result(10).finish_reason == "cancelled"
+    held.go_on.set()
+
+
+def test_mask_beyond_its_own_bound_fails_its_request_alone(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    held.error = GrammarBudgetError("too much", budget=1)
+    slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
+    held.began.wait(10)
+    held.go_on.set()
+    with pytest.raises(GrammarBudgetError):
+        slow.future.result(10)
+    assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
