@@ -8,22 +8,30 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.completion.endings import UNWRITABLE, Cutter
+from state_machines.completion.cutter import UNWRITABLE, Cutter
 from state_machines.completion.least import LeastWords
-from state_machines.completion.outcomes import Outcomes
+from state_machines.completion.outcomes import OUTCOME_STEPS, Outcomes
+from state_machines.completion.plan import COMPLETE, Plan
 from state_machines.completion.search import Search, Shortest
-from state_machines.errors import UnwritableTextError
+from state_machines.effort import bounded_effort, too_deep
+from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks.mask_store import MaskStore
 from state_machines.masks.recent import RecentWeak
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["Completion", "Shortest"]
+__all__ = ["PLAN_STEPS", "Completion", "Shortest"]
+
+PLAN_STEPS = 150_000
+"""Steps that one plan may take: 0.7 seconds, where 99% of real schemas take less than 3,000."""
 
 SEARCH_STEPS = 100_000
 """Steps of a search for the fewest tokens: a fraction of a second."""
 
-MAX_FOUND = 1024
+MAX_FOUND = 1 << 17
+"""Tokens of plans that were searched for and are kept, in all."""
+
+_TOO_DEEP = too_deep()
 
 
 class Completion:
@@ -32,18 +40,20 @@ class Completion:
     For a state that is not dead there is always something; it is kept with the state, as long as
     that lives, within bounds. Where the vocabulary cannot write the words that were looked at,
     others are searched for, and :class:`~state_machines.errors.UnwritableTextError` is raised if
-    there are none; :class:`~state_machines.errors.GrammarBudgetError` if it takes too long.
+    there are none; :class:`~state_machines.errors.GrammarBudgetError` if it takes more than
+    ``steps`` steps.
+
+    No lock is held while a plan is made: two threads that ask for the same one may both make it.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         trie = MaskStore.of(vocabulary).trie
         self._cutter = Cutter(trie)
         self._least = LeastWords(self._cutter)
-        self._search = Search(trie, self._estimate, lambda state: self._least.ending(state).flat)
+        self._search = Search(trie, self._estimate, self._first_byte)
         self._outcomes = Outcomes(vocabulary, trie)
         self._found: RecentWeak[Node, tuple[int, ...]] = RecentWeak(MAX_FOUND)
         self._shortest: RecentWeak[Node, tuple[int, Shortest]] = RecentWeak(MAX_FOUND)
-        self._lock = threading.RLock()
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Completion:
@@ -54,16 +64,29 @@ class Completion:
                 completion = _COMPLETIONS[vocabulary] = cls(vocabulary)
             return completion
 
-    def length(self, state: Node) -> int:
+    def way(self, state: Node, *, steps: int = PLAN_STEPS) -> Plan:
+        """Return a plan that completes a text from a state, its tokens not listed yet.
+
+        Raises:
+            GrammarBudgetError: None was found in so many steps.
+            UnwritableTextError: The vocabulary cannot write any.
+        """
+        if state.nullable:
+            return COMPLETE
+        with bounded_effort(steps), _TOO_DEEP:
+            ending = self._least.ending(state, steps)
+            length = self._cutter.fewest(ending)
+            if length < UNWRITABLE:
+                return Plan.of_ending(self._cutter, ending, length)
+            return Plan(self._searched(state, steps))
+
+    def length(self, state: Node, *, steps: int = PLAN_STEPS) -> int:
         """Return how many tokens are enough to complete a text from a state: ``len(plan(state))``.
 
         0 where it accepts; the end token is not counted. Fewer may do, see :meth:`shortest`.
+        Raises as :meth:`way`.
         """
-        if state.nullable:
-            return 0
-        with self._lock:
-            fewest = self._cutter.fewest(self._least.ending(state))
-            return fewest if fewest < UNWRITABLE else len(self._searched(state))
+        return self.way(state, steps=steps).length
 
     def least(self, state: Node) -> int:
         """Return a number of tokens that every text from a state takes at least; at no cost."""
@@ -71,13 +94,7 @@ class Completion:
 
     def plan(self, state: Node) -> tuple[int, ...]:
         """Return tokens that complete a text from a state, each allowed in its turn."""
-        if state.nullable:
-            return ()
-        with self._lock:
-            ending = self._least.ending(state)
-            if self._cutter.fewest(ending) < UNWRITABLE:
-                return self._cutter.cut(ending)
-            return self._searched(state)
+        return self.way(state).tokens
 
     def shortest(self, state: Node, *, at_most: int = 0, steps: int = SEARCH_STEPS) -> Shortest:
         """Return the fewest tokens that complete a text from a state, as far as they are found.
@@ -85,42 +102,57 @@ class Completion:
         The search looks no further once it has ``at_most`` tokens or fewer; it ends after about
         ``steps`` steps. ``is_exact`` tells whether there are surely no fewer.
         """
-        with self._lock:
-            known = self._shortest.get(state)
-            if known is not None and (known[0] >= steps or known[1].is_exact):
-                return known[1]
-            plan = self.plan(state)
-            tokens, is_exact = self._search.shortest(state, plan, at_most, steps)
-            found = Shortest(plan if tokens is None else tokens, is_exact or not plan)
-            if len(found.tokens) > at_most:
-                self._shortest.put(state, (steps, found))
-            return found
+        known = self._shortest.get(state)
+        if known is not None and (known[0] >= steps or known[1].is_exact):
+            return known[1]
+        plan = self.way(state)
+        tokens, is_exact = self._search.shortest(state, plan.length, at_most, steps)
+        found = Shortest(plan if tokens is None else Plan(tokens), is_exact or not plan.length)
+        if found.length > at_most:
+            self._shortest.put(state, (steps, found), 1 + (0 if tokens is None else len(tokens)))
+        return found
 
     def within(
-        self, state: Node, allowed: npt.NDArray[np.bool_], most: int
+        self,
+        state: Node,
+        allowed: npt.NDArray[np.bool_],
+        most: int,
+        *,
+        steps: int = OUTCOME_STEPS,
     ) -> npt.NDArray[np.bool_]:
         """Return the allowed tokens after which ``most`` tokens are enough; see :class:`Guard`.
 
-        Both masks: bool, shape (vocabulary size,). End tokens stay as they are.
+        Both masks: bool, shape (vocabulary size,). End tokens stay as they are. Tokens that could
+        not be looked at in so many steps are left out.
         """
-        with self._lock:
-            return self._outcomes.within(state, allowed, most, self.length)
+
+        def length(after: Node) -> int:
+            return self.length(after, steps=steps)
+
+        return self._outcomes.within(state, allowed, most, length, steps)
 
     def _estimate(self, state: Node) -> int:
-        return 0 if state.nullable else self._cutter.fewest(self._least.ending(state))
+        if state.nullable:
+            return 0
+        return self._cutter.fewest(self._least.ending(state, PLAN_STEPS))
 
-    def _searched(self, state: Node) -> tuple[int, ...]:
+    def _first_byte(self, state: Node) -> bytes:
+        return self._least.ending(state, PLAN_STEPS).first
+
+    def _searched(self, state: Node, steps: int) -> tuple[int, ...]:
         """Return tokens for a state whose short words cannot be written."""
         known = self._found.get(state)
         if known is not None:
             return known
-        tokens, _ = self._search.shortest(state, None, 0, SEARCH_STEPS)
+        tokens, is_exact = self._search.shortest(state, None, 0, min(steps, SEARCH_STEPS))
         if state is EMPTY or tokens is None:
+            if not is_exact and steps < SEARCH_STEPS:
+                raise GrammarBudgetError("no tokens were found in time", budget=steps)
             raise UnwritableTextError(
                 "no tokens were found that complete the text",
                 hint="The vocabulary lacks bytes that the grammar needs",
             )
-        return self._found.put(state, tokens)
+        return self._found.put(state, tokens, 1 + len(tokens))
 
 
 _COMPLETIONS: WeakKeyDictionary[Vocabulary, Completion] = WeakKeyDictionary()

@@ -6,10 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.completion.completion import Completion
+from state_machines.completion.plan import COMPLETE, Plan
+from state_machines.effort import bounded_effort, too_deep
 from state_machines.errors import (
     BudgetTooSmallError,
     GrammarBudgetError,
     TokenRejectedError,
+    UnwritableTextError,
 )
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.matcher import Matcher
@@ -24,9 +27,20 @@ MARGIN = 48
 FAR_OFF = 4096
 """Tokens that an answer takes at least, from which on the exact number is not asked for."""
 
+FOLLOW_STEPS = 20_000
+"""Steps that following one token may take."""
+
+TOKEN_STEPS = 4_000
+"""Steps that planning may take after one token, while an answer is written: 20 ms."""
+
+NARROWING_STEPS = 4_000
+"""Steps that narrowing one mask may take, while an answer is written."""
+
+_TOO_DEEP = too_deep()
+
 
 class Guard:
-    """Sees to it that what a matcher admits can be completed within ``max_tokens`` tokens.
+    """Keeps what a matcher admits completable within ``max_tokens`` tokens.
 
     End tokens are not counted: a text of ``max_tokens`` tokens is complete without one. The guard
     takes the tokens in the matcher's stead::
@@ -39,14 +53,18 @@ class Guard:
             guard.advance(token_id)
 
     While more than ``margin`` tokens are left beyond those that are needed, a mask is handed back
-    as it is; a token that begins something longer than all that is left is then told by
+    as it is; a token that begins something longer than all that is left is then rejected by
     :meth:`accepts`. With ``exact=True`` a mask is always narrowed.
 
-    Grammars can be so involved that no way to their end is found in time; the guard then
-    :attr:`is_lost`, and lets everything pass.
+    The guard always holds a plan that completes the text in the tokens that are left. The first
+    plan may take :data:`~state_machines.completion.completion.PLAN_STEPS` steps. While an answer is
+    written, planning is bounded to :data:`TOKEN_STEPS` steps a token: a token after which no plan
+    is found in time is accepted only if it is the next one of the plan that the guard holds.
 
-    Raises :class:`~state_machines.errors.BudgetTooSmallError` if nothing fits, with the least
-    number of tokens that does; see :meth:`Completion.shortest`.
+    Raises:
+        BudgetTooSmallError: Nothing fits; names the least number of tokens that was found, see
+            :meth:`Completion.shortest`, or that is proven to be too few.
+        GrammarBudgetError: No plan was found in time, so nothing could be promised.
     """
 
     def __init__(
@@ -64,10 +82,12 @@ class Guard:
         """The tokens that may be used, all that are left or fewer; see :meth:`restrict`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
-        self._plan: tuple[int, ...] | None = None
-        self.is_lost = False
-        """Whether no way to the end was found in time: from there on nothing is guarded."""
-        least = self._completion.least(matcher.state)
+        self._way = self._first_way(max_tokens)
+        self._looked: tuple[Node, int, int, Plan, Plan | None] | None = None
+
+    def _first_way(self, max_tokens: int) -> Plan:
+        state, completion = self.matcher.state, self._completion
+        least = completion.least(state)
         if least > max(max_tokens, FAR_OFF):
             # To find out how many it takes would take very long.
             raise BudgetTooSmallError(
@@ -77,30 +97,28 @@ class Guard:
                 is_exact=False,
                 hint="Ask for less, or give more tokens.",
             )
-        self._needed = self._length(matcher.state)
-        if self._needed > max_tokens:
-            shortest = self._completion.shortest(matcher.state, at_most=max_tokens)
-            if len(shortest.tokens) > max_tokens:
-                raise _too_small(len(shortest.tokens), max_tokens, shortest.is_exact)
-            self._plan = shortest.tokens
-            self._needed = len(shortest.tokens)
+        way = completion.way(state)
+        if way.length <= max_tokens:
+            return way
+        shortest = completion.shortest(state, at_most=max_tokens)
+        if shortest.length > max_tokens:
+            raise _too_small(shortest.length, max_tokens, shortest.is_exact)
+        return shortest.plan
 
     @property
     def needed(self) -> int:
         """How many tokens are enough to complete the text; never more than are left."""
-        return self._needed
+        return self._way.length
 
     @property
     def plan(self) -> tuple[int, ...]:
         """Tokens that complete the text, ``needed`` of them."""
-        if self._plan is None:
-            self._plan = self._completion.plan(self.matcher.state)
-        return self._plan
+        return self._way.tokens
 
     @property
     def is_tight(self) -> bool:
         """Whether masks are narrowed: little more is left than is needed."""
-        return self.left - self._needed < self._margin
+        return self.left - self.needed < self._margin
 
     def accepts(self, token_id: int) -> bool:
         """Whether the matcher takes a token and the text can still be completed in time."""
@@ -109,24 +127,22 @@ class Guard:
             return False
         if token_id in matcher.vocabulary.end_token_ids:
             return matcher.is_accepting
-        if self.left < 1 or not 0 <= token_id < matcher.vocabulary.size:
-            return False
-        form = matcher.vocabulary.token_bytes[token_id]
-        state = EMPTY if form is None else matcher.state.follow(form)
-        if state is EMPTY:
-            return False
-        if self.is_lost or self._length(state) < self.left:
-            return True
-        return self._needed > 0 and token_id == self.plan[0]
+        return self._after(token_id) is not None
 
     def advance(self, token_id: int) -> None:
-        """Take a token.
+        """Take a token. Whatever it raises, the guard and its matcher are unchanged then.
 
-        Raises :class:`~state_machines.errors.TokenRejectedError` if :meth:`accepts` says no; the
-        state is unchanged then.
+        Raises:
+            TokenRejectedError: :meth:`accepts` says no.
+            GrammarBudgetError: The grammar reads the text in too many ways.
         """
         matcher = self.matcher
-        if not self.accepts(token_id):
+        if matcher.is_finished or token_id in matcher.vocabulary.end_token_ids:
+            matcher.advance(token_id)
+            self._way = COMPLETE
+            return
+        way = self._after(token_id)
+        if way is None:
             # The matcher's own reasons come first.
             matcher.copy().advance(token_id)
             raise TokenRejectedError(
@@ -134,31 +150,23 @@ class Guard:
                 f"{self.left - 1} tokens",
                 token_id=token_id,
             )
-        plan, left = self._plan, self._needed - 1
         matcher.advance(token_id)
-        if matcher.is_finished:
-            self._plan, self._needed = (), 0
-            return
         self.total -= 1
         self.left -= 1
-        self._needed = 0 if self.is_lost else self._length(matcher.state)
-        if plan and plan[0] == token_id and left < self._needed:
-            self._plan, self._needed = plan[1:], left
-        else:
-            self._plan = None
+        self._way = way
 
     def restrict(self, most: int | None) -> None:
         """Let the rest take so many tokens, or as few as it can; ``None``: all there are."""
-        self.left = self.total if most is None else min(self.total, max(most, self._needed))
+        self.left = self.total if most is None else min(self.total, max(most, self.needed))
 
     def fits(self, state: Node) -> bool:
-        """Whether what a state leaves to be written fits into the tokens that are left."""
-        return self.is_lost or self._length(state) <= self.left
+        """Whether what a state leaves to be written surely fits into the tokens that are left."""
+        way = self._planned(state)
+        return way is not None and way.length <= self.left
 
     def look_again(self) -> None:
-        """Take note that the matcher's state was changed, to one that is part of what it was."""
-        self._plan = None
-        self._needed = 0 if self.is_lost else self._length(self.matcher.state)
+        """Take note that the matcher's state was changed, to one that :meth:`fits`."""
+        self._way = self._completion.way(self.matcher.state)
 
     def mask(self, allowed: Mask, *, exact: bool = False) -> Mask:
         """Return which of the allowed tokens keep the text within the tokens that are left.
@@ -166,24 +174,21 @@ class Guard:
         ``allowed`` is the matcher's mask: bool, shape (vocabulary size,). It is returned itself
         where nothing has to be left out, or nothing is looked at, see above.
         """
-        if self.is_lost or not (exact or self.is_tight):
+        if not (exact or self.is_tight):
             return allowed
         if self.left < 1:
             ends = np.zeros_like(allowed)
             ids = list(self.matcher.vocabulary.end_token_ids)
             ends[ids] = allowed[ids]
             return ends
-        narrowed = self._completion.within(self.matcher.state, allowed, self.left - 1)
-        if self._needed:
-            narrowed[self.plan[0]] = True
-        return narrowed
+        return self._within(allowed, self.left - 1)
 
     def forced(self) -> int | None:
         """Return the token that must come now; ``None`` if several may.
 
         Asked where as many tokens are needed as are left; ``None`` elsewhere.
         """
-        if not self._needed or self._needed < self.left:
+        if not self.needed or self.needed < self.left:
             return None
         ids = np.flatnonzero(self.mask(self.matcher.allowed_tokens(), exact=True))
         return int(ids[0]) if len(ids) == 1 else None
@@ -193,19 +198,58 @@ class Guard:
 
         Where the text is complete these are the end tokens. Ascending.
         """
-        if not self._needed:
+        if not self.needed:
             ids = sorted(self.matcher.vocabulary.end_token_ids)
             return np.array([i for i in ids if allowed[i]], np.intp)
-        nearer = self._completion.within(self.matcher.state, allowed, self._needed - 1)
-        nearer[self.plan[0]] = True
-        return np.flatnonzero(nearer)
+        return np.flatnonzero(self._within(allowed, self.needed - 1))
 
-    def _length(self, state: Node) -> int:
+    def _within(self, allowed: Mask, most: int) -> Mask:
+        """Return the allowed tokens after which ``most`` tokens are enough, the plan's included."""
+        state = self.matcher.state
+        narrowed = self._completion.within(state, allowed, most, steps=NARROWING_STEPS)
+        first = self._way.first
+        if first is not None:
+            narrowed[first] = True
+        return narrowed
+
+    def _after(self, token_id: int) -> Plan | None:
+        """Return a plan for the text after a token; ``None`` if the token is not accepted."""
+        state, left, way = self.matcher.state, self.left, self._way
+        looked = self._looked
+        if looked is None or looked[0] is not state or looked[1:4] != (token_id, left, way):
+            after = self._way_after(token_id)
+            self._looked = looked = (state, token_id, left, way, after)
+        return looked[4]
+
+    def _way_after(self, token_id: int) -> Plan | None:
+        vocabulary, way = self.matcher.vocabulary, self._way
+        if self.left < 1 or not 0 <= token_id < vocabulary.size:
+            return None
+        form = vocabulary.token_bytes[token_id]
+        if form is None:
+            return None
         try:
-            return self._completion.length(state)
+            with bounded_effort(FOLLOW_STEPS), _TOO_DEEP:
+                state = self.matcher.state.follow(form)
         except GrammarBudgetError:
-            self.is_lost = True
-            return 0
+            return None
+        if state is EMPTY:
+            return None
+        found = self._planned(state)
+        if found is not None and found.length >= self.left:
+            found = None
+        # A plan whose tokens are known may be shorter than the one that is found without it.
+        if (found is None or way.is_listed) and token_id == way.first:
+            if found is None or way.length <= found.length:
+                return way.rest
+        return found
+
+    def _planned(self, state: Node) -> Plan | None:
+        """Return a plan for a state, if one is found in the time there is for a token."""
+        try:
+            return self._completion.way(state, steps=TOKEN_STEPS)
+        except (GrammarBudgetError, UnwritableTextError):
+            return None
 
 
 def _too_small(needed: int, given: int, is_exact: bool) -> BudgetTooSmallError:

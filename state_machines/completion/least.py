@@ -15,9 +15,10 @@ from collections.abc import Generator, Iterable
 from itertools import chain
 from json.encoder import encode_basestring
 
-from state_machines.completion.endings import NOTHING, TOKEN_WEIGHT, Cutter, Ending
+from state_machines.completion.cutter import TOKEN_WEIGHT, Cutter
+from state_machines.completion.endings import NOTHING, Ending, joined
 from state_machines.completion.words import Words
-from state_machines.effort import bounded_effort
+from state_machines.effort import bounded_effort, spend, too_deep
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.capture import Captured
@@ -32,19 +33,22 @@ __all__ = ["LeastWords"]
 MAX_ENDINGS = 1 << 16
 MAX_FLOORS = 1 << 14
 
-STEPS = 20_000
-"""Steps from which on the first ending found is taken."""
+ENOUGH = 20_000
+"""Steps of one search, from which on the first ending found is taken."""
 
-MAX_STEPS = 200_000
-MAX_EFFORT = 100_000
-"""Steps after which nothing is looked for any more: its own, and those of the grammar; some tenths
-of a second."""
-
-LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 90)
+LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
 """What an ending may weigh: at first some 200 tokens, at last what cannot be written at all."""
 
 MAX_TRIES = 2000
 """Words that are tried where what follows depends on the word."""
+
+MAX_CAPTURED = 1 << 14
+"""Bytes of a word that may be tried there."""
+
+LONG_LITERAL = 512
+"""Bytes of a literal from which on it is not cut to be compared."""
+
+_TOO_DEEP = too_deep()
 
 _COMPOSED = (Sequence, Choice, Lazy, Repetition, Fan, Captured, Literal)
 
@@ -67,50 +71,63 @@ class _Frame:
 
 
 class LeastWords:
-    """Finds short endings of states. Not safe for threads by itself."""
+    """Finds short endings of states. Safe to use from several threads.
+
+    What is found is kept, and shared by all searches; each search has a state of its own.
+    """
 
     def __init__(self, cutter: Cutter) -> None:
-        self._cutter = cutter
-        self._words = Words(cutter.trie)
-        self._known: RecentWeak[Node, Ending] = RecentWeak(MAX_ENDINGS)
-        self._floors: RecentWeak[Node, int] = RecentWeak(MAX_FLOORS)
-        self._passing: dict[Node, tuple[Ending, int]] = {}
-        self._steps = 0
+        self.cutter = cutter
+        self.words = Words(cutter)
+        self.known: RecentWeak[Node, Ending] = RecentWeak(MAX_ENDINGS)
+        self.floors: RecentWeak[Node, int] = RecentWeak(MAX_FLOORS)
 
-    def ending(self, node: Node) -> Ending:
+    def ending(self, node: Node, steps: int) -> Ending:
         """Return a short ending of a state that is not dead.
 
-        Raises :class:`~state_machines.errors.GrammarBudgetError` where none is found in time.
+        Raises :class:`~state_machines.errors.GrammarBudgetError` where none is found in so many
+        steps.
         """
-        known = self._known.get(node)
+        known = self.known.get(node)
         if known is not None:
             return known
         if node.nullable:
             return NOTHING
         if type(node) is Sequence:
             # Mostly there is a new head before what was met before.
-            tail = self._known.get(node.tail)
-            head = None if tail is None else self._known.get(node.head)
+            tail = self.known.get(node.tail)
+            head = None if tail is None else self.known.get(node.head)
             if tail is not None and head is not None:
-                return self._known.put(node, _joined(head, tail))
-        self._steps = 0
-        try:
-            with bounded_effort(MAX_EFFORT):
-                for limit in LIMITS:
-                    found = self._solve(node, limit)
-                    if found is not None:
-                        return self._known.put(node, found)
-        finally:
-            self._passing.clear()
-        raise GrammarBudgetError("no end was found for this state", budget=MAX_STEPS)
+                return self.known.put(node, joined(head, tail))
+        with bounded_effort(steps), _TOO_DEEP:
+            solver = _Solver(self)
+            for limit in LIMITS:
+                found = solver.solve(node, limit)
+                if found is not None:
+                    return self.known.put(node, found)
+        raise GrammarBudgetError("no end was found for this state", budget=steps)
 
-    def _solve(self, root: Node, limit: int) -> Ending | None:
+
+class _Solver:
+    """One search. ``passing`` are endings that may be better, once a cycle is left."""
+
+    def __init__(self, shared: LeastWords) -> None:
+        self._cutter = shared.cutter
+        self._words = shared.words
+        self._known = shared.known
+        self._floors = shared.floors
+        self._passing: dict[Node, tuple[Ending, int]] = {}
+        self._steps = 0
+
+    def solve(self, root: Node, limit: int) -> Ending | None:
         """Return the least ending that weighs no more than a limit, if there is one."""
         known, passing = self._known, self._passing
         stack = [_Frame(root, limit, self._evaluate(root, limit))]
         depth_of = {root: 0}
         answer: Ending | None = None
         while True:
+            self._steps += 1
+            spend()
             frame = stack[-1]
             try:
                 child, most = frame.steps.send(answer)
@@ -125,7 +142,6 @@ class LeastWords:
                 if frame.above < len(stack):
                     parent.above = min(parent.above, frame.above)
                 continue
-            self._steps += 1
             answer = known.get(child)
             if answer is None and child in passing:
                 answer, above = passing[child]
@@ -144,13 +160,11 @@ class LeastWords:
                 continue
             if self._floor(child) > most:
                 continue
-            if self._steps > MAX_STEPS:
-                raise GrammarBudgetError("no end was found for this state", budget=MAX_STEPS)
             depth_of[child] = len(stack)
             stack.append(_Frame(child, most, self._evaluate(child, most)))
 
     def _keep(self, frame: _Frame, answer: Ending | None, depth: int) -> None:
-        is_final = frame.above >= depth or self._steps > STEPS
+        is_final = frame.above >= depth or self._steps > ENOUGH
         if answer is not None:
             if is_final:
                 self._known.put(frame.node, answer)
@@ -172,7 +186,7 @@ class LeastWords:
     def _floor_of(self, node: Node) -> int:
         if node.nullable:
             return 0
-        if type(node) is Literal:
+        if type(node) is Literal and len(node.text) <= LONG_LITERAL:
             return self._cutter.weight(node.text)
         known = self._known.get(node)
         if known is not None:
@@ -187,41 +201,43 @@ class LeastWords:
             if head is None:
                 return None
             tail = yield node.tail, limit - head.weight
-            return None if tail is None else _joined(head, tail)
+            return None if tail is None else joined(head, tail)
         if isinstance(node, Choice):
             if len(node.members) == 2:
                 first, second = node.members
                 if self._floor(second) < self._floor(first):
                     first, second = second, first
                 return (yield from self._least_of(((b"", first), (b"", second)), limit))
+            spend(len(node.members))
             members = sorted(node.members, key=self._floor)
             return (yield from self._least_of(((b"", member) for member in members), limit))
         if isinstance(node, EncodedText):
             word = self._words.encoded(node)
             if word is not None:
-                return self._leaf(word, limit)
+                return word if word.weight <= limit else None
             return (yield node.expansion, limit)
         if isinstance(node, Lazy):
             return (yield node.expansion, limit)
         if isinstance(node, Literal):
-            return self._leaf(node.text, limit)
+            text = self._cutter.leaf(node.text)
+            return text if text.weight <= limit else None
         if isinstance(node, Repetition):
             body = yield node.body, limit // node.least
-            return None if body is None else self._leaf(body.flat * node.least, limit)
+            if body is None:
+                return None
+            word = self._cutter.repeated(body, node.least)
+            return word if word.weight <= limit else None
         if isinstance(node, Fan):
             return (yield from self._least_of(node.ways(), limit))
         if isinstance(node, Captured):
             return (yield from self._captured(node, limit))
         return (yield from self._least_of(self._words.ways(node, _COMPOSED), limit))
 
-    def _leaf(self, word: bytes, limit: int) -> Ending | None:
-        weight = self._cutter.weight(word)
-        return Ending(word, NOTHING, weight) if weight <= limit else None
-
     def _least_of(self, ways: Iterable[tuple[bytes, Node]], limit: int) -> _Steps:
         """Return the least of several ways: a text, and then a node."""
         best: Ending | None = None
         for text, then in ways:
+            spend()
             weight = self._cutter.weight(text) if text else 0
             if weight > limit:
                 continue
@@ -232,9 +248,9 @@ class LeastWords:
             else:
                 found = yield then, limit - weight
             if found is not None:
-                best = Ending(text, found, weight + found.weight) if text else found
+                best = joined(self._cutter.leaf(text), found) if text else found
                 limit = best.weight - 1
-                if self._steps > STEPS:
+                if self._steps > ENOUGH:
                     break
         return best
 
@@ -245,8 +261,11 @@ class LeastWords:
             return None
         needed = _needed(node) if node.then.has_exceptions else None
         first = [needed] if needed is not None else []
+        if shortest.size <= MAX_CAPTURED:
+            first.append(shortest.flat)
         others = self._words.several(node.rest, MAX_TRIES)
-        for word in chain(first, (shortest.flat,), others):
+        for word in chain(first, others):
+            spend(1 + len(word) // 64)
             then = node.then.after(node.text + word)
             if then is not EMPTY and not then.is_empty:
                 return (yield from self._least_of(((word, then),), limit))
@@ -263,11 +282,3 @@ def _needed(node: Captured) -> bytes | None:
         return None
     word = encode_basestring(needed[len(prefix) :]).encode()[1:]
     return word if node.rest.matches(word) else None
-
-
-def _joined(head: Ending, tail: Ending) -> Ending:
-    if tail is NOTHING:
-        return head
-    if not head.weight:
-        return tail
-    return Ending(head.flat, tail, head.weight + tail.weight)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.effort import bounded_effort
-from state_machines.errors import GrammarBudgetError
+from state_machines.effort import bounded_effort, spend, too_deep
+from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import sequence
@@ -25,7 +25,7 @@ from state_machines.masks.token_trie import TokenTrie, stretches
 from state_machines.masks.ways import Split, alternatives, split
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["Outcomes"]
+__all__ = ["OUTCOME_STEPS", "Outcomes"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -35,7 +35,7 @@ FEW = 2048
 MANY = 2048
 """Tokens beyond which the longest of those that are in no group are left out."""
 
-STEPS = 60_000
+OUTCOME_STEPS = 60_000
 """Steps after which no more tokens are looked at: some tenths of a second."""
 
 MAX_WALKS = 12
@@ -43,6 +43,9 @@ MAX_WALKS = 12
 
 CAPTURE_MARGIN = 3
 """Tokens more that a text may take which must not be one that is taken."""
+
+
+_TOO_DEEP = too_deep()
 
 
 class _Walk:
@@ -72,7 +75,7 @@ class _Walk:
 
 
 class Outcomes:
-    """Tells tokens apart by what they lead to. Not safe for threads by itself."""
+    """Tells tokens apart by what they lead to. Safe to use from several threads."""
 
     def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
         self._forms = vocabulary.token_bytes
@@ -80,11 +83,19 @@ class Outcomes:
         self._trie = trie
         self._walks: RecentWeak[Node, _Walk] = RecentWeak(MAX_WALKS)
 
-    def within(self, state: Node, allowed: Mask, most: int, length: Callable[[Node], int]) -> Mask:
+    def within(
+        self,
+        state: Node,
+        allowed: Mask,
+        most: int,
+        length: Callable[[Node], int],
+        steps: int = OUTCOME_STEPS,
+    ) -> Mask:
         """Return the allowed tokens after which ``length`` is at most ``most``.
 
         ``allowed`` and what is returned: bool, shape (vocabulary size,); end tokens stay as they
-        are. Of tokens that are too many and too different, some may be left out.
+        are. Of tokens that are too many and too different, some may be left out, as are those that
+        ``steps`` steps are not enough for.
         """
         result = np.zeros_like(allowed)
         result[self._ends] = allowed[self._ends]
@@ -92,7 +103,7 @@ class Outcomes:
         open_ids[self._ends] = False
         near = _Near(length, most)
         try:
-            with bounded_effort(STEPS):
+            with bounded_effort(steps), _TOO_DEEP:
                 self._enter(state, near, open_ids, result)
         except GrammarBudgetError:
             # What was not looked at is left out.
@@ -122,6 +133,7 @@ class Outcomes:
             while shared < len(text) and text[shared : shared + 1] == form[shared : shared + 1]:
                 shared += 1
             del path[shared + 1 :]
+            spend()
             for byte in form[len(path) - 1 :]:
                 path.append(path[-1].derivative(byte))
             text = form
@@ -151,6 +163,7 @@ class Outcomes:
             return
         live: dict[bytes, Node] = {}
         for token_id in leaving.tolist():
+            spend()
             form = self._forms[token_id] or b""
             depth = walk.depth[token_id]
             beyond = form[depth:]
@@ -195,6 +208,10 @@ class _Near:
             return False
         known = self._known.get((node, margin))
         if known is None:
-            known = self._length(node) + margin <= self._most
+            try:
+                known = self._length(node) + margin <= self._most
+            except (GrammarBudgetError, UnwritableTextError):
+                # Others may be known, and cost nothing.
+                known = False
             self._known[node, margin] = known
         return known

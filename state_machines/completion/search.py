@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from state_machines.effort import bounded_effort
+from state_machines.completion.cutter import UNWRITABLE
+from state_machines.completion.plan import Plan
+from state_machines.effort import bounded_effort, spend, too_deep
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
@@ -24,56 +26,73 @@ HOPE_STEPS = 60
 """Steps for going on by a byte, and for looking how far away the end is from a state."""
 
 
+_TOO_DEEP = too_deep()
+
+
 @dataclass(frozen=True, slots=True)
 class Shortest:
     """Tokens that complete a text; ``is_exact``: surely no fewer do."""
 
-    tokens: tuple[int, ...]
+    plan: Plan
     is_exact: bool
+
+    @property
+    def length(self) -> int:
+        """The number of tokens."""
+        return self.plan.length
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens; see :attr:`Plan.tokens`."""
+        return self.plan.tokens
 
 
 class Search:
-    """Searches from states to their ends, a token a step. Not safe for threads by itself.
+    """Searches from states to their ends, a token a step. Safe to use from several threads.
 
     ``length`` gives an upper bound on the tokens from a state, by which it is chosen what is looked
-    at first; ``word`` a short text that leads to an end.
+    at first; ``first`` the first byte of a short text that leads to an end.
     """
 
     def __init__(
-        self, trie: TokenTrie, length: Callable[[Node], int], word: Callable[[Node], bytes]
+        self, trie: TokenTrie, length: Callable[[Node], int], first: Callable[[Node], bytes]
     ) -> None:
         self._trie = trie
-        self._word = word
+        self._first = first
         self._length = length
         self._longest = max(1, len(trie.levels) - 2)
         self._is_large = trie.size > MANY_VERTICES
 
     def shortest(
-        self, start: Node, known: tuple[int, ...] | None, at_most: int, steps: int
+        self, start: Node, known: int | None, at_most: int, steps: int
     ) -> tuple[tuple[int, ...] | None, bool]:
-        """Return the fewest tokens from a state to an end, and whether they are surely that.
+        """Return the fewest tokens from a state to an end, and whether no others are fewer.
 
-        ``known`` are tokens that lead there, if there are any; with no more than ``at_most`` the
-        search is over. It takes about ``steps`` steps of a microsecond or a few.
+        ``None``: there are none, or they are no fewer than are ``known``. With no more than
+        ``at_most`` the search is over. It takes about ``steps`` steps of a microsecond or a few.
         """
-        found = [known]
+        found: list[tuple[int, ...]] = []
         try:
-            with bounded_effort(steps):
-                is_exact = self._improve(start, found, at_most, steps)
+            with bounded_effort(steps), _TOO_DEEP:
+                is_exact = self._improve(start, known, found, at_most, steps)
         except GrammarBudgetError:
             is_exact = False
-        return found[-1], is_exact
+        return found[-1] if found else None, is_exact
 
     def least(self, state: Node) -> int:
         """Return a number of tokens that every text from a state takes at least."""
         return _least(state, self._longest)
 
     def _improve(
-        self, start: Node, found: list[tuple[int, ...] | None], at_most: int, steps: int
+        self,
+        start: Node,
+        known: int | None,
+        found: list[tuple[int, ...]],
+        at_most: int,
+        steps: int,
     ) -> bool:
         """Add shorter and shorter ways to what was found; whether the last is the shortest."""
-        known = found[-1]
-        fewest = len(known) if known is not None else 1 << 40
+        fewest = known if known is not None else UNWRITABLE
         order = count()
         taken: dict[Node, int] = {start: 0}
         came_from: dict[Node, tuple[Node, int]] = {}
@@ -90,6 +109,7 @@ class Search:
             steps -= spent
             is_exact = is_exact and is_whole
             for target, token_id in targets.items():
+                spend()
                 if taken.get(target, fewest) <= at + 1:
                     continue
                 taken[target] = at + 1
@@ -97,7 +117,7 @@ class Search:
                 if target.nullable:
                     if at + 1 < fewest:
                         found.append(_path(target, came_from))
-                        fewest = len(found[-1] or ())
+                        fewest = len(found[-1])
                     continue
                 if at + 1 + _least(target, self._longest) < fewest:
                     # A word is looked at from end to end.
@@ -123,12 +143,13 @@ class Search:
             # A text that is remembered leads to as many states as there are tokens.
             ahead = None
             if self._is_large and node.fleeting is not None:
-                ahead = (*self._word(node)[:1], ord('"'))
+                ahead = (*self._first(node), ord('"'))
             for byte in bytes_in(node.first_bytes & trie.bytes_below(vertex)):
                 target = node.derivative(byte)
                 if target is EMPTY:
                     continue
                 spent += BYTE_STEPS
+                spend()
                 if self._is_large and target is node:
                     is_whole = False
                     continue
@@ -154,6 +175,7 @@ def _least(state: Node, longest: int) -> int:
 def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> tuple[int, ...]:
     tokens: list[int] = []
     while state in came_from:
+        spend()
         state, token_id = came_from[state]
         tokens.append(token_id)
     return tuple(reversed(tokens))

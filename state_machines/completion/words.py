@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
+from state_machines.completion.cutter import Cutter
+from state_machines.completion.endings import NOTHING, Ending, joined
 from state_machines.effort import spend
-from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText
+from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText, Spelling
 from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
 from state_machines.grammar.nodes import Choice, Repetition, Sequence, SymbolNode
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.masks.recent import RecentWeak
-from state_machines.masks.token_trie import TokenTrie
 
 __all__ = ["Words"]
 
@@ -28,6 +29,15 @@ MAX_STATES = 20_000
 FEW_STATES = 32
 """The same, where another word is known."""
 
+MAX_LETTERS = 4096
+"""Characters of a repeated text, beyond which no word is made of it at once."""
+
+LONG = 256
+"""Characters of a text, beyond which its word is put together from parts that are shared."""
+
+MERGED = 64
+"""Bytes up to which parts that follow one another become one."""
+
 MAX_DEPTH = 40
 """Choices and repetitions in one another, beyond which a text is searched for."""
 
@@ -36,10 +46,12 @@ _LETTERS = _PLAIN + "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) not in _
 
 
 class Words:
-    """Finds words that a vocabulary can write. Not safe for threads by itself."""
+    """Finds words that a vocabulary can write. Safe to use from several threads."""
 
-    def __init__(self, trie: TokenTrie) -> None:
-        self._longest = max(1, len(trie.levels) - 2)
+    def __init__(self, cutter: Cutter) -> None:
+        trie = cutter.trie
+        self._cutter = cutter
+        self._longest = cutter.longest
         alone = [byte for byte in range(256) if trie.endings_of(bytes((byte,)), 0)]
         self._alone = byte_set(alone)
         runs = {
@@ -52,9 +64,64 @@ class Words:
         rest = [byte for byte in alone if byte not in self._letters]
         self._bytes = [*self._letters, *rest]
         self._texts: RecentWeak[Node, str] = RecentWeak(MAX_TEXTS)
+        self._ropes: RecentWeak[Node, tuple[Spelling, Ending]] = RecentWeak(MAX_TEXTS)
 
-    def encoded(self, node: EncodedText) -> bytes | None:
+    def encoded(self, node: EncodedText) -> Ending | None:
         """Return a short word of an encoded text; ``None`` where none is found this way."""
+        if node.text.min_length > LONG:
+            # A terminator that cannot stand in the text needs no check.
+            barred = b"" if node.spelling.escapes else node.terminator[:1]
+            rope = self._rope(node.text, node.spelling, barred)
+            if rope is not None:
+                return joined(rope, self._cutter.leaf(node.terminator))
+        word = self._word(node)
+        return None if word is None else self._cutter.leaf(word)
+
+    def _rope(self, text: Node, spelling: Spelling, barred: bytes) -> Ending | None:
+        """Return a long word of a text, spelled; no part may contain ``barred``."""
+        spine: list[Sequence] = []
+        while True:
+            spend()
+            known = self._ropes.get(text)
+            if known is not None and known[0] is spelling:
+                rope = known[1]
+                break
+            if not isinstance(text, Sequence):
+                last = self._part(text, spelling, barred)
+                if last is None:
+                    return None
+                rope = last
+                break
+            spine.append(text)
+            text = text.tail
+        for node in reversed(spine):
+            head = self._part(node.head, spelling, barred)
+            if head is None:
+                return None
+            merged = head.text + rope.text
+            if head.then is rope.inner is None and len(merged) <= MERGED and rope.then is not None:
+                rope = joined(self._cutter.leaf(merged), rope.then)
+            else:
+                rope = joined(head, rope)
+            self._ropes.put(node, (spelling, rope))
+        return rope
+
+    def _part(self, text: Node, spelling: Spelling, barred: bytes) -> Ending | None:
+        times = 1
+        if isinstance(text, Repetition) and text.least:
+            times, text = text.least, text.body
+        letters = self._text(text, 0)
+        if letters is None:
+            return None
+        try:
+            spelled = _spelled(letters, spelling.escapes)
+        except UnicodeEncodeError:
+            return None
+        if barred and barred in spelled:
+            return None
+        return self._cutter.repeated(self._cutter.leaf(spelled), times)
+
+    def _word(self, node: EncodedText) -> bytes | None:
         text = self._text(node.text, 0)
         if text is None:
             return None
@@ -82,10 +149,13 @@ class Words:
             return self._search(node, most)
         if isinstance(node, Repetition):
             body = self._text(node.body, depth, most)
-            return None if body is None else body * node.least
+            if body is None or len(body) * node.least > MAX_LETTERS:
+                return None
+            return body * node.least
         if isinstance(node, Choice):
             best: str | None = None
             # For the first any effort is made, and only little to find a shorter one.
+            spend(len(node.members))
             for member in sorted(node.members, key=_is_searched):
                 if best is None or member.min_length < len(best):
                     text = self._text(member, depth, most if best is None else FEW_STATES)
@@ -95,6 +165,7 @@ class Words:
         if isinstance(node, Sequence):
             parts: list[str] = []
             while isinstance(node, Sequence):
+                spend()
                 part = self._text(node.head, depth, most)
                 if part is None:
                     return None
@@ -120,7 +191,7 @@ class Words:
             most -= 1
             if most < 0:
                 return None
-            spend()
+            spend(1 + len(state.row))
             for symbols, target in state.row:
                 character = self._character(symbols)
                 # What is not plain takes several bytes.
@@ -168,7 +239,7 @@ class Words:
                 continue
             if len(written) > MAX_STATES:
                 break
-            spend()
+            spend(1 + len(state.row))
             for symbols, target in state.row:
                 length = written[state] + 1
                 if target is not EMPTY and length < written.get(target, length + 1):
@@ -191,8 +262,9 @@ class Words:
             seen = visits[state] = visits.get(state, 0) + 1
             if seen > MAX_VISITS:
                 continue
-            spend()
-            for byte in live_bytes(state):
+            following = live_bytes(state)
+            spend(1 + len(following))
+            for byte in following:
                 target = state.derivative(byte)
                 if target is not EMPTY:
                     hope = len(text) + 1 + target.min_length
@@ -231,6 +303,7 @@ def _spelled(text: str, escapes: bool) -> bytes:
     if not escapes:
         return text.encode()
     parts: list[bytes] = []
+    spend(len(text) // 16)
     for character in text:
         point = ord(character)
         if point in SHORT_ESCAPES:

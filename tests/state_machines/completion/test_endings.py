@@ -8,7 +8,8 @@ from schema_strategies import examples
 from small_vocabulary import small_vocabulary
 
 from state_machines import Vocabulary
-from state_machines.completion.endings import NOTHING, UNWRITABLE, Cutter, Ending
+from state_machines.completion.cutter import UNWRITABLE, Cutter
+from state_machines.completion.endings import NOTHING, Ending
 from state_machines.masks.token_trie import TokenTrie
 
 VOCABULARY = small_vocabulary()
@@ -33,7 +34,7 @@ def test_no_way_to_cut_a_text_has_fewer_tokens(parts: list[bytes]) -> None:
     for part in reversed(parts):
         ending = Ending(part, ending, 0)
     text = b"".join(parts)
-    tokens = CUTTER.cut(ending)
+    tokens = list(CUTTER.tokens(ending))
     assert ending.flat == text
     assert VOCABULARY.decode(tokens) == text
     assert CUTTER.fewest(ending) == len(tokens) == fewest(text)
