@@ -22,6 +22,14 @@ class Fan(Node):
         """
         raise NotImplementedError  # pragma: no cover - abstract
 
+    def permuted(self) -> tuple[bytes, Node] | None:
+        """Return a text that begins a part of every word, with the node after it.
+
+        Only where parts come in any order: every word has a permutation that begins with the text.
+        ``None`` where there is no such part.
+        """
+        return None
+
 
 class Lazy(Node):
     """A node that is unfolded when its row is first needed; subclasses give :meth:`expand`.

@@ -9,13 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node, release
 from state_machines.grammar.nodes import choice
-from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.cardinality import Cardinality, check_distinct
@@ -32,7 +31,7 @@ from state_machines.json_schema.values import Values
 __all__ = ["Translator"]
 
 
-MAX_CONSTANTS = 16
+MAX_CONSTANTS = 256
 
 MAX_FLEETING = 4096
 """Steps of a machine that are kept where texts are captured; one takes about 4 KiB."""
@@ -111,15 +110,10 @@ class Translator:
         Scalars are left out as values, arrays and objects as texts.
         """
         values = replace(self._normaliser.values(term), strings=EMPTY)
-        containers = self._containers(values, depth)
-        scalars = []
-        for text in sorted(texts):
-            if text.startswith(("[", "{")):
-                containers = difference(containers, self._constant(text, depth), ANY_BYTE)
-            else:
-                scalars.append(_parsed(text))
-        left = without_scalars(values, scalars)
-        return choice((self._scalars(left), containers))
+        ordered = sorted(texts)
+        taken = [self._constant(t, depth) for t in ordered if t.startswith(("[", "{"))]
+        left = without_scalars(values, [_parsed(t) for t in ordered if t[0] not in "[{"])
+        return choice((self._scalars(left), exclusion(self._containers(values, depth), taken)))
 
     def _constant(self, text: str, depth: int) -> Node:
         """Return the node of one JSON value, in any spelling and order of its members."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.boolean import everything
+from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import sequence
 from state_machines.grammar.symbols import ANY_BYTE
@@ -28,6 +29,7 @@ from state_machines.masks.ways import (
     exceptional_words,
     is_narrow,
     split,
+    without_exclusion,
     without_taken,
 )
 from state_machines.masks.ways import joined as node_of
@@ -222,6 +224,10 @@ class MaskMaker:
             self._collect_way(way, parts)
 
     def _collect_way(self, way: Way, parts: _Parts) -> None:
+        excluding = without_exclusion(way)
+        if excluding is not None:
+            parts.ids.append(self._less_excluded(*excluding))
+            return
         wider = without_taken(way)
         if wider is not None:
             parts.ids.append(self._less_taken(node_of(way), *wider))
@@ -342,6 +348,12 @@ class MaskMaker:
         allowed[doubtful] = False
         allowed[self._exactly(state, doubtful)] = True
         return np.flatnonzero(allowed).astype(np.int32)
+
+    def _less_excluded(self, wider: Node, excluding: Exclusion) -> Ids:
+        """Return the tokens of a state without exclusions, less those that end in an exclusion."""
+        allowed = np.flatnonzero(self.mask(wider)[1]).astype(np.int32)
+        parting = [self.trie.tokens_from(vertex) for vertex in self._trie_walk.parting(excluding)]
+        return _without(allowed, joined(parting))
 
     def _exactly(self, state: Node, token_ids: Ids) -> list[int]:
         forms = self._forms

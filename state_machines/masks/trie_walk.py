@@ -15,9 +15,11 @@ from typing import TypeAlias
 import numpy as np
 
 from state_machines.effort import spend
+from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import Node
+from state_machines.grammar.exclusion import Exclusion
+from state_machines.grammar.node import EMPTY, Node, Row
 from state_machines.grammar.nodes import Choice, Literal, Sequence
 from state_machines.grammar.symbols import byte_ranges, bytes_in
 from state_machines.masks.automaton import Automaton, states_at_vertices
@@ -52,6 +54,24 @@ class _FewStates(Automaton):
         if len(self.nodes) > MAX_STATES:
             raise _TooManyStates
         super().expand(number)
+
+
+class _CaptureEnd(Node):
+    """Stands behind the rest of a captured text, in walks alone: what follows depends on the text.
+
+    ``text`` was captured before ``vertex``.
+    """
+
+    __slots__ = ("text", "then", "vertex")
+
+    def __init__(self, then: Continuation, text: bytes, vertex: int) -> None:
+        super().__init__(nullable=False, min_length=0, max_length=None)
+        self.then = then
+        self.text = text
+        self.vertex = vertex
+
+    def _make_row(self) -> Row:
+        raise NotImplementedError  # pragma: no cover - walks replace it by what follows
 
 
 class TrieWalk:
@@ -90,6 +110,16 @@ class TrieWalk:
                 if tail is not None and end is not None and has_children(end):
                     stack.append((*tail, end))
                 continue
+            # With exceptions, not even the tokens that end with the captured text are sure.
+            if kind is Captured and not node.then.has_exceptions:  # type: ignore[attr-defined]
+                end: Node = _CaptureEnd(node.then, node.text, at)  # type: ignore[attr-defined]
+                stack.append((node.rest, (end, tail), at))  # type: ignore[attr-defined]
+                continue
+            if kind is _CaptureEnd:
+                if at != node.vertex:  # type: ignore[attr-defined]
+                    spend()
+                    stack.append((self._after_capture(node, at), tail, at))  # type: ignore[arg-type]
+                continue
             if tail is not None and node.nullable and kind is not Choice:
                 stack.append((*tail, at))
             first = node._first
@@ -113,6 +143,29 @@ class TrieWalk:
                     child = child_by(at, byte, found)
                     if has_children(child):
                         stack.append((node.derivative(byte), tail, child))
+        return found
+
+    def _after_capture(self, end: _CaptureEnd, vertex: int) -> Node:
+        """Return what follows a captured text that ends at a vertex."""
+        trie = self._trie
+        written = trie.text(vertex)[len(trie.text(end.vertex)) :]
+        return end.then.after(end.text + written)
+
+    def parting(self, start: Exclusion) -> list[int]:
+        """Return the vertices at which an exclusion ends and the language without it would not."""
+        trie = self._trie
+        found: list[int] = []
+        stack: list[tuple[Exclusion, int]] = [(start, 0)]
+        while stack:
+            node, at = stack.pop()
+            spend()
+            for byte in bytes_in(node.body.first_bytes & node.shared_bytes & trie.bytes_below(at)):
+                child = trie.child(at, byte, [])
+                target = node.derivative(byte)
+                if target is EMPTY:
+                    found.append(child)
+                elif isinstance(target, Exclusion):
+                    stack.append((target, child))
         return found
 
     def _suiting(self, node: Node) -> list[int] | None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from state_machines.grammar.boolean import Complement, Intersection, intersection
 from state_machines.grammar.capture import Captured, captured
 from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Choice, Repetition, Sequence, sequence
@@ -23,6 +24,7 @@ __all__ = [
     "is_narrow",
     "joined",
     "split",
+    "without_exclusion",
     "without_taken",
 ]
 
@@ -114,6 +116,19 @@ def without_taken(way: Way) -> tuple[Node, list[Node]] | None:
     if not taken or not others:
         return None
     return joined((captured(intersection(others), head.then, head.text), tail)), taken
+
+
+def without_exclusion(way: Way) -> tuple[Node, Exclusion] | None:
+    """Return a way without the words excluded from its captured text, and the exclusion.
+
+    ``None`` if nothing is excluded.
+    """
+    head, tail = way
+    if isinstance(head, Sequence):
+        tail, head = (head.tail, tail), head.head
+    if not isinstance(head, Captured) or not isinstance(head.rest, Exclusion):
+        return None
+    return joined((captured(head.rest.body, head.then, head.text), tail)), head.rest
 
 
 def split(way: Way) -> Split | None:

@@ -282,12 +282,23 @@ class NameChoice(Fan):
         else:
             listed = [*numbers(missing & -missing or below)][:FEW_WAYS]
         for index in listed:
-            vertex = self.vertex
-            while vertex.only is None:
-                children = vertex.children.values()
-                vertex = next(child for child in children if child.below >> index & 1)
-            text = vertex.only[0][self.vertex.depth :]
-            yield text, _listed_value(plan, self.state, index)
+            yield self._spelled(index), _listed_value(plan, self.state, index)
+
+    def permuted(self) -> tuple[bytes, Node] | None:
+        """Return the rest of the first missing name, if members come in any order."""
+        steps, missing = self.plan.steps, self.state.missing & self.candidates
+        if not missing or not steps.any_order or steps.is_bounded:
+            return None
+        index = next(numbers(missing))
+        return self._spelled(index), _listed_value(self.plan, self.state, index)
+
+    def _spelled(self, index: int) -> bytes:
+        """Return what is left of a name's spelling."""
+        vertex = self.vertex
+        while vertex.only is None:
+            children = vertex.children.values()
+            vertex = next(child for child in children if child.below >> index & 1)
+        return vertex.only[0][self.vertex.depth :]
 
 
 def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int) -> Node:

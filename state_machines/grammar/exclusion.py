@@ -1,0 +1,175 @@
+"""A language less a few words that have been written already.
+
+An intersection with complements would say the same, but it joins whole rows, and its emptiness
+search looks at every byte. An exclusion follows a byte at a time: the excluded words are few and
+part with the language soon, and then nothing is left of them but the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from state_machines.effort import spend
+from state_machines.grammar.lazy import Fan
+from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
+from state_machines.grammar.nodes import Sequence, sequence
+from state_machines.grammar.symbols import bytes_in
+
+__all__ = ["Exclusion", "exclusion"]
+
+SEARCH_STATES = 1000
+"""States that one emptiness search visits. A language that needs more counts as empty."""
+
+
+class Exclusion(Node):
+    """The words of ``body`` that none of ``excluded`` holds; over bytes.
+
+    The excluded languages should be finite and share their beginnings with the body only: the
+    emptiness search follows them.
+    """
+
+    __slots__ = ("_empty", "body", "excluded")
+
+    def __init__(self, body: Node, excluded: tuple[Node, ...]) -> None:
+        super().__init__(
+            nullable=body.nullable and not any(node.nullable for node in excluded),
+            min_length=body.min_length,
+            max_length=body.max_length,
+            boolean=True,
+        )
+        self.body = body
+        self.excluded = excluded
+        self.fleeting = body.fleeting
+        self._empty: bool | None = False if self.nullable else None
+
+    @property
+    def is_empty(self) -> bool:
+        if self._empty is None:
+            self._empty = not _find_word(self)
+        return self._empty
+
+    @property
+    def shared_bytes(self) -> int:
+        """The bytes that an excluded word can begin with."""
+        shared = 0
+        for node in self.excluded:
+            shared |= node.first_bytes
+        return shared
+
+    def raw_step(self, byte: int) -> Node:
+        """Return the derivative by a byte, which may be empty without looking so."""
+        bit = 1 << byte
+        if not self.body.first_bytes & bit:
+            return EMPTY
+        excluded = (n.derivative(byte) for n in self.excluded if n.first_bytes & bit)
+        return exclusion(self.body.derivative(byte), excluded)
+
+    def step(self, byte: int) -> Node:
+        target = self.raw_step(byte)
+        return EMPTY if target.boolean and target.is_empty else target
+
+    def _make_first_bytes(self) -> int:
+        first = self.body.first_bytes
+        for byte in bytes_in(first & self.shared_bytes):
+            if self.derivative(byte) is EMPTY:
+                first ^= 1 << byte
+        return first
+
+    def _make_row(self) -> Row:
+        shared = self.shared_bytes
+        pairs = []
+        for symbols, target in self.body.row:
+            if symbols & ~shared:
+                pairs.append((symbols & ~shared, target))
+            pairs.extend((1 << byte, self.derivative(byte)) for byte in bytes_in(symbols & shared))
+        return collect(pairs)
+
+    def release(self) -> Iterable[Node]:
+        return (*super().release(), self.body, *self.excluded)
+
+
+def exclusion(body: Node, excluded: Iterable[Node]) -> Node:
+    """Return the words of a byte language that none of the excluded languages holds."""
+    left = dict.fromkeys(node for node in excluded if node is not EMPTY)
+    if isinstance(body, Exclusion):
+        left.update(dict.fromkeys(body.excluded))
+        body = body.body
+    if body is EMPTY or body in left:
+        return EMPTY
+    if not left:
+        return body
+    spend(1 + len(left) // 8)
+    found = tuple(left)
+    key = ("Exclusion", id(body), *sorted(map(id, found)))
+    return intern_node(key, lambda: Exclusion(body, found))
+
+
+def _find_word(start: Exclusion) -> bool:
+    """Whether some word is left; states on the way learn that they have one.
+
+    Depth first along the excluded words: where the body has a byte that begins none of them, a
+    word is found.
+    """
+    came_from: dict[Exclusion, Exclusion | None] = {start: None}
+    stack = [start]
+    while stack:
+        node = stack.pop()
+        spend()
+        targets = _targets(node)
+        if targets is None:
+            step: Exclusion | None = node
+            while step is not None:
+                step._empty = False
+                step = came_from[step]
+            return True
+        if len(came_from) > SEARCH_STATES:
+            return False
+        for target in targets:
+            if target not in came_from:
+                came_from[target] = node
+                stack.append(target)
+    for node in came_from:
+        node._empty = True
+    return False
+
+
+def _targets(node: Exclusion) -> list[Exclusion] | None:
+    """Return states one of which has a word if the node has; ``None`` if the node surely has."""
+    if node._empty is False:
+        return None
+    if node._empty:
+        return []
+    shared = node.shared_bytes
+    first = node.body.first_bytes
+    if first & ~shared:
+        return None
+    permuted = _one_of_permuted(node)
+    found = []
+    ways = [node.raw_step(byte) for byte in bytes_in(first)] if permuted is None else [permuted]
+    for target in ways:
+        if isinstance(target, Exclusion):
+            found.append(target)
+        elif target is not EMPTY and not (target.boolean and target.is_empty):
+            return None
+    return found
+
+
+def _one_of_permuted(node: Exclusion) -> Node | None:
+    """Return the node after a part that every word has, where parts may come in any order.
+
+    Excluded words are excluded in every order, so it is enough to look at the words in which that
+    part comes first.
+    """
+    tail: Node | None = None
+    body = node.body
+    if isinstance(body, Sequence):
+        body, tail = body.head, body.tail
+    if not isinstance(body, Fan):
+        return None
+    permuted = body.permuted()
+    if permuted is None:
+        return None
+    text, target = permuted
+    if tail is not None:
+        target = sequence(target, tail)
+    return exclusion(target, (excluded.after(text) for excluded in node.excluded))
