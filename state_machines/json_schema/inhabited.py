@@ -36,7 +36,7 @@ def object_is_inhabited(shape: ObjectShape, table: TermTable, ask: _Ask) -> bool
         return False
     if not shape.clauses and shape.least <= len(shape.required):
         return True
-    cells = [(cell.names, cell.term) for cell in name_cells(shape, table)]
     listed = {name: shape.value_of(name, table) for name in listed_names(shape)}
+    cells = name_cells(shape, table)
     offer = Offer(listed, shape.required, cells, shape.least, shape.most)
     return can_all_be_met(shape.clauses, offer, table, ask)

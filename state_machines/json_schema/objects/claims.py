@@ -120,26 +120,24 @@ class Claims:
         Values are told apart by which of the open terms they are in. A set is given by those alone,
         not by those they are not in, so that it may hold another, which answers more.
         """
-        met |= claims.always
-        cells: list[tuple[Term, tuple[Term, ...], int]] = [(known, (), met)]
-        for term, bits in claims.by_value:
-            split = []
-            for cell, claimed, answered in cells:
-                if not bits & ~answered:
-                    split.append((cell, claimed, answered))
-                    continue
-                spend()
+        # Depth first, values that answer more before others: mostly the first will do.
+        stack: list[tuple[int, Term, tuple[Term, ...], int]] = [(0, known, (), met | claims.always)]
+        while stack:
+            index, cell, claimed, answered = stack.pop()
+            if index == len(claims.by_value):
+                yield self._table.all_of((known, *claimed)), answered
+                continue
+            spend()
+            term, bits = claims.by_value[index]
+            if bits & ~answered:
                 inside = self._table.all_of((cell, term))
                 if not self._is_barred(inside):
-                    split.append((inside, (*claimed, term), answered | bits))
                     outside = self._table.all_of((cell, self._table.negation(term)))
-                    if self._is_surely_empty(outside):
-                        continue
-                    cell = outside
-                split.append((cell, claimed, answered))
-            cells = split
-        for _, claimed, answered in cells:
-            yield self._table.all_of((known, *claimed)), answered
+                    if not self._is_surely_empty(outside):
+                        stack.append((index + 1, outside, claimed, answered))
+                    stack.append((index + 1, inside, (*claimed, term), answered | bits))
+                    continue
+            stack.append((index + 1, cell, claimed, answered))
 
 
 def _asks_of(condition: Condition, name: str) -> bool:

@@ -19,7 +19,7 @@ from state_machines.json_schema.objects.conditions import (
     Matching,
     Present,
 )
-from state_machines.json_schema.objects.names import count_words, few_words
+from state_machines.json_schema.objects.names import NameCell, count_words, few_words
 from state_machines.json_schema.objects.object_shape import word_in
 from state_machines.json_schema.terms import Term, TermTable
 
@@ -36,7 +36,7 @@ class Offer:
 
     listed: Mapping[str, Term]
     missing: Sequence[str]
-    cells: Sequence[tuple[Node, Term]]
+    cells: Sequence[NameCell]
     least: int
     most: int | None
 
@@ -132,9 +132,9 @@ class _Search:
             name not in members.absent and (name in members.present or self._ask(term))
             for name, term in self._offer.listed.items()
         )
-        for names, term in self._offer.cells:
-            if available < needed and self._ask(term):
-                available += count_words(names, needed - available)
+        for cell in self._offer.cells:
+            if available < needed and self._ask(cell.term):
+                available += count_words(cell.names, needed - available)
         return available >= needed
 
     def _ways_out(self, clause: Clause, members: Members) -> list[Members]:
@@ -179,8 +179,8 @@ class _Search:
         for name, term in self._offer.listed.items():
             if word_in(condition.names, name):
                 yield from self._named(name, term, condition.term, members)
-        for names, term in self._offer.cells:
-            yield from self._out_of(names, term, condition, members)
+        for cell in self._offer.cells:
+            yield from self._out_of(cell.names, cell.term, condition, members)
 
     def _out_of(
         self, names: Node, term: Term, condition: Matching, members: Members

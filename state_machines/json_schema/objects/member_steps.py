@@ -347,12 +347,7 @@ class MemberSteps:
         offer = Offer(
             {self.names[index]: self.terms[index] for index in numbers(state.allowed)},
             [self.names[index] for index in numbers(state.missing)],
-            [
-                (without_names(cell.names, state.unlisted), cell.term)
-                if state.unlisted
-                else (cell.names, cell.term)
-                for cell in self.cells
-            ],
+            [cell.without(state.unlisted) for cell in self.cells] if state.unlisted else self.cells,
             needed,
             most,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
@@ -28,6 +30,10 @@ class NameCell:
         if self._unlisted is None:
             self._unlisted = without_names(self._names, self._listed)
         return self._unlisted
+
+    def without(self, names: Iterable[str]) -> NameCell:
+        """Return the cell less some names."""
+        return NameCell(self.names, tuple(names), self.term)
 
     @property
     def holds_all_others(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from state_machines.grammar.boolean import difference
+from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
@@ -232,8 +233,21 @@ def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
     return shape
 
 
+MAX_MEMO_NAMES = 512
+"""Names of a language that is found again by them."""
+
+_LANGUAGES = NodeMemo(32)
+
+
 def names_language(names: Iterable[str]) -> Node:
     """Return the language of code points that holds the given names."""
+    key = frozenset(names)
+    if len(key) > MAX_MEMO_NAMES:
+        return _names_language(key)
+    return _LANGUAGES.get(key, lambda: _names_language(key))
+
+
+def _names_language(names: Iterable[str]) -> Node:
     return trie(((tuple(map(ord, name)), EPSILON) for name in names), code_points)
 
 
