@@ -132,7 +132,7 @@ def minimum(place: Place, value: Any, normaliser: Normaliser) -> Values:
     del normaliser
     low = _number(place, "minimum", value)
     is_open = _exclusive_beside(place, "exclusiveMinimum")
-    return but(numbers=NumberSet((Interval(low=low, low_open=is_open),)))
+    return but(numbers=NumberSet.of((Interval(low=low, low_open=is_open),)))
 
 
 def maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
@@ -140,21 +140,21 @@ def maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
     del normaliser
     high = _number(place, "maximum", value)
     is_open = _exclusive_beside(place, "exclusiveMaximum")
-    return but(numbers=NumberSet((Interval(high=high, high_open=is_open),)))
+    return but(numbers=NumberSet.of((Interval(high=high, high_open=is_open),)))
 
 
 def exclusive_minimum(place: Place, value: Any, normaliser: Normaliser) -> Values:
     """``exclusiveMinimum`` (validation, 6.2.5)."""
     del normaliser
     low = _number(place, "exclusiveMinimum", value)
-    return but(numbers=NumberSet((Interval(low=low, low_open=True),)))
+    return but(numbers=NumberSet.of((Interval(low=low, low_open=True),)))
 
 
 def exclusive_maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
     """``exclusiveMaximum`` (validation, 6.2.3)."""
     del normaliser
     high = _number(place, "exclusiveMaximum", value)
-    return but(numbers=NumberSet((Interval(high=high, high_open=True),)))
+    return but(numbers=NumberSet.of((Interval(high=high, high_open=True),)))
 
 
 def multiple_of(place: Place, value: Any, normaliser: Normaliser) -> Values:
@@ -163,7 +163,7 @@ def multiple_of(place: Place, value: Any, normaliser: Normaliser) -> Values:
     step = _number(place, "multipleOf", value)
     if step <= 0:
         raise place.error("multipleOf is not greater than 0", "multipleOf")
-    return but(numbers=NumberSet((Interval(step=step),)))
+    return but(numbers=NumberSet.of((Interval(step=step),)))
 
 
 def count(place: Place, keyword: str, value: Any) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Container
 from math import gcd
 from weakref import WeakValueDictionary
 
+from state_machines.effort import spend
 from state_machines.grammar.node import EPSILON
 from state_machines.grammar.nodes import optional, repetition, sequence, symbols
 from state_machines.grammar.symbols import code_points
@@ -33,6 +34,7 @@ class Grid:
 
     __slots__ = (
         "__weakref__",
+        "cost",
         "dense",
         "high_open",
         "is_trivial",
@@ -63,6 +65,8 @@ class Grid:
         self.tail = _TAILS[tail]
         self.scale = 10**places
         self.modulus = lattice.modulus
+        # Steps charged for one question; 1,024 bits are divided in about a microsecond.
+        self.cost = 1 + (self.modulus.bit_length() + self.scale.bit_length()) // 4096
         self.whole_modulus = self.modulus // gcd(self.modulus, self.scale)
         # Then every number with a whole part of the right length is in, but for bounds.
         self.is_trivial = lattice == Lattice() and (dense or not places)
@@ -90,6 +94,7 @@ class Grid:
         last = room - 1 if high is None else high - self.high_open
 
         def reachable(count: int) -> bool:
+            spend(self.cost)
             unit = 10 ** (places - count)
             return self.lattice.has_member(base, first, last, unit=unit, taken=taken)
 

@@ -19,7 +19,7 @@ from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
 from state_machines.grammar.nodes import branch, optional, repetition, sequence, symbols
 from state_machines.grammar.symbols import code_points
 from state_machines.json_schema.numbers.decimal_grid import Grid, grid_of
-from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
+from state_machines.json_schema.numbers.intervals import LARGEST, MAX_INTEGER_DIGITS, Interval
 from state_machines.json_schema.numbers.lattices import (
     Lattice,
     decimal_places,
@@ -296,12 +296,23 @@ def magnitudes(interval: Interval, holes: Iterable[Fraction] = ()) -> Node:
 
 
 def _start(grid: Grid, low: int, high: int | None, holes: list[Fraction]) -> Node:
-    scale = 10**grid.places
-    least, most = _digits(low // scale), MAX_INTEGER_DIGITS
+    scale = grid.scale
+    least = _digits(low // scale)
     if high is not None and high < scale * 10**MAX_INTEGER_DIGITS:
-        most = _digits(high // scale)
-    else:
-        high = None
+        return _digits_between(grid, low, high, least, _digits(high // scale), holes)
+    node = _digits_between(grid, low, None, least, MAX_INTEGER_DIGITS, holes)
+    if node is EMPTY:
+        largest = int(LARGEST * scale)
+        high = largest if high is None else min(high, largest)
+        node = _digits_between(grid, low, high, least, MAX_INTEGER_DIGITS + 1, holes)
+    return node
+
+
+def _digits_between(
+    grid: Grid, low: int, high: int | None, least: int, most: int, holes: list[Fraction]
+) -> Node:
+    """Return the numbers within the bounds with so many digits before the point."""
+    scale = grid.scale
     is_bound = low > 0 or grid.low_open
     ahead = _Ahead(
         least,

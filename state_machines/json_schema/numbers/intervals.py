@@ -6,6 +6,7 @@ the lattice of step 1.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,12 +14,16 @@ from fractions import Fraction
 from state_machines.effort import spend
 from state_machines.json_schema.numbers.lattices import least_common_multiple
 
-__all__ = ["MAX_INTEGER_DIGITS", "Interval"]
+__all__ = ["LARGEST", "MAX_INTEGER_DIGITS", "Interval"]
 
 MAX_INTEGER_DIGITS = 308
+"""Digits before the point of a number below :data:`ROUND_LIMIT`."""
 
-LIMIT = Fraction(10**MAX_INTEGER_DIGITS)
-"""Every number is nearer to zero: it is written with at most so many digits before the point."""
+ROUND_LIMIT = Fraction(10**MAX_INTEGER_DIGITS)
+"""Numbers of this magnitude and more are written only where a schema asks for them."""
+
+LARGEST = Fraction(repr(sys.float_info.max))
+"""The greatest finite double. No number of greater magnitude is ever written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +49,33 @@ class Interval:
 
     def is_within(self, holes: Container[Fraction]) -> bool:
         """Whether no number that can be written lies within, other than the given ones."""
-        if self.low is not None and self.low >= LIMIT:
-            return True
-        if self.high is not None and self.high <= -LIMIT:
-            return True
         if self.low is not None and self.high is not None and self.low >= self.high:
-            return self.low not in self or self.low in holes
+            return self.low > LARGEST or self.low not in self or self.low in holes
+        if self.reaches_limit and not self._is_finite:
+            return self.finite().is_within(holes)
         if self.step is None:
             return False
         return all(number in holes for number in self._ascending())
+
+    @property
+    def reaches_limit(self) -> bool:
+        """Whether a bound is so far from zero that the limit of doubles counts."""
+        return any(
+            bound is not None and abs(bound) >= ROUND_LIMIT for bound in (self.low, self.high)
+        )
+
+    @property
+    def _is_finite(self) -> bool:
+        return (
+            self.low is not None
+            and self.high is not None
+            and -LARGEST <= self.low
+            and self.high <= LARGEST
+        )
+
+    def finite(self) -> Interval:
+        """Return the numbers of the interval that are finite as doubles."""
+        return self & Interval(low=-LARGEST, high=LARGEST)
 
     def multiples(self) -> tuple[int | None, int | None]:
         """Return the least and the greatest k with k * step within the bounds."""
@@ -72,8 +95,7 @@ class Interval:
         step = self.step
         if step is None or self._none_is_left():
             return
-        within = self & Interval(low=-LIMIT, high=LIMIT, low_open=True, high_open=True)
-        first, last = within.multiples()
+        first, last = self.finite().multiples()
         if first is None or last is None:
             raise AssertionError("bounds give a first and a last multiple")
         avoided = [(step / other).denominator for other in self.avoided]
@@ -121,7 +143,7 @@ class Interval:
             step = self.step or other.step
         else:
             step = least_common_multiple(self.step, other.step)
-        return Interval(
+        both = Interval(
             low,
             high,
             low_open,
@@ -130,6 +152,13 @@ class Interval:
             self.avoided | other.avoided,
             self.is_plain or other.is_plain,
         )
+        if self.step is None or other.step is None or step is None or step <= LARGEST:
+            return both
+        # Zero is the only multiple that is finite, and the step would grow without a bound.
+        zero = Fraction(0)
+        if zero not in both:
+            return Interval(low=zero, high=zero, low_open=True)
+        return Interval(low=zero, high=zero, is_plain=both.is_plain)
 
     def __neg__(self) -> Interval:
         return replace(

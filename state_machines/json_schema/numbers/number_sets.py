@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from state_machines.effort import spend
-from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
+from state_machines.json_schema.numbers.intervals import LARGEST, Interval
 
 __all__ = [
     "ALL_NUMBERS",
@@ -51,6 +51,8 @@ class NumberSet:
         kept: dict[Interval, None] = {}
         single: dict[Fraction, bool] = {}
         for interval in dict.fromkeys(intervals):
+            if interval.reaches_limit:
+                interval = interval.finite()
             if interval.is_within(holes):
                 continue
             if interval.low is not None and interval.low == interval.high:
@@ -169,8 +171,5 @@ PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 
 def points(numbers: Iterable[Fraction]) -> NumberSet:
-    """Return the set of the given numbers, those left out that have too many digits."""
-    limit = 10**MAX_INTEGER_DIGITS
-    return NumberSet(
-        points=frozenset(n for n in numbers if abs(n.numerator) < limit * n.denominator)
-    )
+    """Return the set of the given numbers, those left out that are infinite as doubles."""
+    return NumberSet(points=frozenset(n for n in numbers if -LARGEST <= n <= LARGEST))

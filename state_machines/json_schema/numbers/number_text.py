@@ -3,10 +3,12 @@
 These spellings are generated, and no others (all are JSON, RFC 8259 section 6):
 
 * plain decimals, ``-?(0|[1-9][0-9]*)(\\.[0-9]+)?``, with any number of trailing zeros, the integer
-  part at most :data:`MAX_INTEGER_DIGITS` digits long, so that every number is finite as a double;
+  part at most :data:`MAX_INTEGER_DIGITS` digits long, so that every number is finite as a double,
+  and one digit longer only where no shorter number is admitted;
 * where numbers need not be integers or multiples, also scientific notation as ``repr`` writes it:
   one digit from 1 to 9 before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to
-  :data:`MAX_EXPONENT`;
+  :data:`MAX_EXPONENT`. Where a schema has a bound of 1e308 or more, the numbers from there to the
+  greatest double are written so, too; without one, the exponent alone keeps a number finite;
 * integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0`` (not in
   draft 4, which calls ``1.0`` no integer); other multiples (``multipleOf``) as plain decimals.
 
@@ -73,6 +75,8 @@ def every_spelling(number: Fraction) -> Node:
 
 
 def _interval_language(interval: Interval, holes: _Holes) -> Node:
+    if interval.reaches_limit:
+        interval = interval.finite()
     within = tuple(hole for hole in holes if hole in interval)
 
     def make() -> Node:
@@ -126,15 +130,14 @@ def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
     """Return the positive numbers of an interval as digit, fraction and power of ten."""
     low = interval.low if interval.low is not None and interval.low > 0 else None
     least = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
-    most = MAX_EXPONENT if interval.high is None else _magnitude(interval.high)
-    bounded = {power for power, bound in ((least, low), (most, interval.high)) if bound is not None}
+    last = MAX_EXPONENT if interval.high is None else _magnitude(interval.high)
+    bounded = {power for power, bound in ((least, low), (last, interval.high)) if bound is not None}
     excepted: dict[int, list[Fraction]] = {}
     for hole in holes:
         if hole > 0:
             excepted.setdefault(_magnitude(hole), []).append(hole)
     ways = []
     first = max(least, -MAX_NEGATIVE_EXPONENT)
-    last = min(most, MAX_EXPONENT)
     for power in sorted(power for power in {*bounded, *excepted} if first <= power <= last):
         if first < power:
             ways.append(_free_powers(first, power - 1))
