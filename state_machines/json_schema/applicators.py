@@ -10,7 +10,8 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
-from state_machines.json_schema.assertions import but, count, objects_with, required
+from state_machines.json_schema.assertions import but, count, names_in, objects_with, requiring
+from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.exactly_one import in_exactly_one
 from state_machines.json_schema.normal_form import Normaliser
@@ -61,8 +62,6 @@ def _terms(places: Iterable[Place], normaliser: Normaliser) -> list[Term]:
 
 def dynamic_ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
     """``$dynamicRef``: as ``$ref``, by way of the dynamic scope (core, 8.2.3.2)."""
-    if not isinstance(value, str):
-        raise place.error("$dynamicRef is not a string", "$dynamicRef")
     return normaliser.table.located(place.document.resolve(place, value, "$dynamicRef"))
 
 
@@ -75,8 +74,6 @@ def recursive_ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
 
 def ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
     """``$ref``: what the schema at the reference admits (core, 8.2.3.1)."""
-    if not isinstance(value, str):
-        raise place.error("$ref is not a string", "$ref")
     return normaliser.table.located(place.document.resolve(place, value, "$ref"))
 
 
@@ -114,15 +111,16 @@ def properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
     """``properties``: the values of the named properties (core, 10.3.2.1)."""
     table = normaliser.table
     terms = {
-        name: table.located(child) for name, child in _named_subschemas(place, "properties", value)
+        name: table.located(child)
+        for name, child in _named_subschemas(place, "properties", value)
+        if is_encodable(name)
     }
     return but(shape=ObjectShape(properties=terms, order=tuple(terms)))
 
 
 def _name_patterns(place: Place) -> dict[str, Node]:
-    value = place.schema.get("patternProperties", {})
-    named = _named_subschemas(place, "patternProperties", value)
-    return {name: compile_pattern(name, search=True) for name, _ in named}
+    named = place.member("patternProperties", dict) or {}
+    return {name: compile_pattern(name, search=True) for name in named}
 
 
 def pattern_properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
@@ -141,7 +139,7 @@ def additional_properties(place: Place, value: Any, normaliser: Normaliser) -> V
     term = normaliser.table.located(place.child(value, "additionalProperties"))
     if term is TRUE:
         return but()
-    listed = dict.fromkeys(place.schema.get("properties", {}), TRUE)
+    listed = {name: TRUE for name in place.member("properties", dict) or {} if is_encodable(name)}
     matched = choice(_name_patterns(place).values())
     names = complement(matched, ANY_CODE_POINT)
     return but(shape=ObjectShape(properties=listed, others=(NameRule(names, term),)))
@@ -177,7 +175,7 @@ def dependencies(place: Place, value: Any, normaliser: Normaliser) -> Term:
     parts = []
     for name, needed in value.items():
         if isinstance(needed, list):
-            then = table.given(required(place, needed, normaliser))
+            then = table.given(requiring(names_in(place, "dependencies", needed)))
         else:
             then = table.located(place.child(needed, "dependencies", name))
         parts.append(table.either(table.given(objects_with(name)), then, TRUE))
@@ -192,7 +190,7 @@ def prefix_items(place: Place, value: Any, normaliser: Normaliser) -> Values:
 
 def items(place: Place, value: Any, normaliser: Normaliser) -> Values:
     """``items``: every item beyond ``prefixItems`` (core, 10.3.1.2)."""
-    before = place.schema.get("prefixItems", [])
+    before = place.member("prefixItems", list) or []
     term = normaliser.table.located(place.child(value, "items"))
     return but(array=_beyond(len(before), term))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,7 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.constants import constant, constants
+from state_machines.json_schema.constants import constant, constants, is_encodable
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.formats import format_language
 from state_machines.json_schema.normal_form import Normaliser
@@ -24,7 +25,7 @@ from state_machines.json_schema.numbers.number_sets import (
 )
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import FALSE, Term
-from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, disjoin
+from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, NO_VALUE, Values, disjoin
 from state_machines.regex import compile_pattern
 
 __all__ = [
@@ -47,8 +48,10 @@ __all__ = [
     "minimum",
     "multiple_of",
     "objects_with",
+    "names_in",
     "pattern",
     "required",
+    "requiring",
     "type_",
     "unique_items",
 ]
@@ -227,7 +230,8 @@ def format_(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(strings=language)
 
 
-def _names(place: Place, keyword: str, value: Any) -> list[str]:
+def names_in(place: Place, keyword: str, value: Any) -> list[str]:
+    """Return the value of a keyword that is an array of strings."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise place.error(f"{keyword} is not an array of strings", keyword)
     return value
@@ -236,7 +240,7 @@ def _names(place: Place, keyword: str, value: Any) -> list[str]:
 def required(place: Place, value: Any, normaliser: Normaliser) -> Values:
     """``required``: these properties are there (validation, 6.5.3)."""
     del normaliser
-    return but(shape=ObjectShape(required=tuple(dict.fromkeys(_names(place, "required", value)))))
+    return requiring(dict.fromkeys(names_in(place, "required", value)))
 
 
 def dependent_required(place: Place, value: Any, normaliser: Normaliser) -> Term:
@@ -248,18 +252,30 @@ def dependent_required(place: Place, value: Any, normaliser: Normaliser) -> Term
         table.any_of(
             (
                 table.given(lacking(name)),
-                table.given(required(place, names, normaliser)),
+                table.given(requiring(names_in(place, "dependentRequired", names))),
             )
         )
         for name, names in value.items()
     )
 
 
+def requiring(names: Iterable[str]) -> Values:
+    """Return the values that are no object without one of the names."""
+    required_names = tuple(names)
+    if not all(map(is_encodable, required_names)):
+        return replace(ANY_VALUE, objects=())
+    return but(shape=ObjectShape(required=required_names))
+
+
 def lacking(name: str) -> Values:
     """Return the values that are no object with a property of that name."""
+    if not is_encodable(name):
+        return ANY_VALUE
     return but(shape=ObjectShape(properties={name: FALSE}))
 
 
 def objects_with(name: str) -> Values:
     """Return the objects that have a property of that name."""
+    if not is_encodable(name):
+        return NO_VALUE
     return Values(objects=(ObjectShape(required=(name,)),))

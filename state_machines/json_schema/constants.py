@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from state_machines.effort import spend
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.numbers.number_sets import exact, points
 from state_machines.json_schema.objects.object_shape import (
@@ -16,9 +17,21 @@ from state_machines.json_schema.objects.object_shape import (
     names_language,
 )
 from state_machines.json_schema.terms import FALSE, Term, TermTable
-from state_machines.json_schema.values import ANY_TEXT, Values, disjoin
+from state_machines.json_schema.values import ANY_TEXT, NO_VALUE, Values, disjoin
 
-__all__ = ["constant", "constants", "without_scalars"]
+__all__ = ["constant", "constants", "is_encodable", "without_scalars"]
+
+
+VALUES_PER_CHARGE = 64
+
+
+def is_encodable(text: str) -> bool:
+    """Whether UTF-8 has the text: it holds no lone surrogate. No other string is ever written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def constants(values: Iterable[Any], table: TermTable) -> Values:
@@ -26,9 +39,12 @@ def constants(values: Iterable[Any], table: TermTable) -> Values:
     strings: list[str] = []
     numbers: list[Fraction] = []
     others: list[Values] = []
-    for value in values:
+    for count, value in enumerate(values):
+        if not count % VALUES_PER_CHARGE:
+            spend(VALUES_PER_CHARGE)
         if isinstance(value, str):
-            strings.append(value)
+            if is_encodable(value):
+                strings.append(value)
         elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             numbers.append(exact(value))
         else:
@@ -46,11 +62,13 @@ def constant(value: Any, table: TermTable) -> Values:
         case int() | float() | Decimal():
             return Values(numbers=points((exact(value),)))
         case str():
-            return Values(strings=names_language((value,)))
+            return Values(strings=names_language((value,))) if is_encodable(value) else NO_VALUE
         case list():
             items = tuple(_term(item, table) for item in value)
             length = len(items)
             return Values(arrays=(ArrayShape(items, FALSE, least=length, most=length),))
+        case dict() if not all(map(is_encodable, value)):
+            return NO_VALUE
         case dict():
             properties = {name: _term(item, table) for name, item in value.items()}
             nothing_else = (NameRule(ANY_TEXT, FALSE),)

@@ -50,6 +50,7 @@ class Dialect:
     counts_contained: bool = False
     contained_are_evaluated: bool = False
     plain_integers: bool = False
+    identifier: str = "$id"
     metaschema: str = ""
     left_out: frozenset[str] = frozenset()
     asserts_formats: bool = False
@@ -70,6 +71,7 @@ DIALECTS = {
             boolean_exclusive=True,
             array_items=True,
             plain_integers=True,
+            identifier="id",
         ),
         Dialect("6", DRAFT6, ref_overrides=True, array_items=True),
         Dialect("7", DRAFT7, ref_overrides=True, array_items=True),

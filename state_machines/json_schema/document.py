@@ -10,17 +10,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref
 
+from state_machines.effort import spend
 from state_machines.errors import InvalidSchemaError, SchemaError, UnsupportedSchemaError
 from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
 
 __all__ = ["Place", "SchemaDocument"]
+
+_Kind = TypeVar("_Kind", dict[str, Any], list[Any])
+
+MEMBERS_PER_STEP = 8
+"""Members of an object or an array that are copied in the time of a step."""
+
+MEMBERS_PER_CHARGE = 512
+
+_KINDS: dict[type, str] = {dict: "an object", list: "an array"}
 
 _Resolver = Any
 """``referencing._core.Resolver``, which its package does not export."""
@@ -68,6 +79,19 @@ class Place:
         """Return the error that a keyword's value here is malformed."""
         return InvalidSchemaError(what, pointer=self.at(keyword), keyword=keyword, hint=hint)
 
+    def member(self, keyword: str, kind: type[_Kind]) -> _Kind | None:
+        """Return the value of a keyword, ``None`` where the schema does not have it.
+
+        Raises:
+            InvalidSchemaError: The value is of another type.
+        """
+        if keyword not in self.schema:
+            return None
+        value = self.schema[keyword]
+        if not isinstance(value, kind):
+            raise self.error(f"{keyword} is not {_KINDS[kind]}", keyword)
+        return value
+
     def at(self, keyword: str) -> str:
         """Return the JSON Pointer of a keyword of this schema."""
         return f"{self.pointer}/{_escaped(keyword)}"
@@ -91,20 +115,24 @@ class SchemaDocument:
     """A schema, copied from the caller's, with everything its references can reach."""
 
     def __init__(self, schema: Any, registry: Registry[Any] | None = None) -> None:
-        self._contents = _copied(schema)
+        self._contents, text = _copied(schema)
         if not isinstance(self._contents, dict | bool):
             raise _no_schema(self._contents, "")
+        if not isinstance(registry, Registry | None):
+            raise InvalidSchemaError(
+                f"the registry is a referencing.Registry, not {type(registry).__name__}", pointer=""
+            )
         known: Registry[Any] = (
             SPECIFICATIONS if registry is None else registry.combine(SPECIFICATIONS)
         )
         self._dialects = DialectTable(known)
         self._keywords: dict[tuple[int, str], tuple[Any, tuple[str, ...]]] = {}
         dialect = self._dialect_of(self._contents, DIALECTS["2020-12"], "", ())
+        _check_identifier(self._contents, dialect, "", ())
         resource = dialect.specification.create_resource(self._contents)
         self._dialect = dialect
         self._resolver = known.resolver_with_root(resource)
         # A reference to another document may meet a dynamic one there.
-        text = json.dumps(self._contents)
         self._is_dynamic = (
             '"$dynamicRef"' in text
             or '"$recursiveRef"' in text
@@ -134,6 +162,7 @@ class SchemaDocument:
             if "$schema" in contents:
                 dialect = self._dialect_of(contents, dialect, parent, path)
             if not is_root and ("$id" in contents or "id" in contents):
+                _check_identifier(contents, dialect, parent, path)
                 resource = dialect.specification.create_resource(contents)
                 resolver = resolver.in_subresource(resource)
         elif not isinstance(contents, bool):
@@ -163,11 +192,18 @@ class SchemaDocument:
 
     def resolve_recursive(self, place: Place) -> Place:
         """Return the place that a ``$recursiveRef`` at a place leads to."""
-        resolved = lookup_recursive_ref(place.resolver)
+        try:
+            resolved = lookup_recursive_ref(place.resolver)
+        except (Unresolvable, ValueError, AttributeError, TypeError) as error:
+            raise place.error("$recursiveRef leads nowhere", "$recursiveRef") from error
+        if not isinstance(resolved.contents, dict | bool):
+            raise place.error("$recursiveRef leads to no schema", "$recursiveRef")
         return self.place(resolved.contents, place.dialect, resolved.resolver, is_root=True)
 
-    def resolve(self, place: Place, reference: str, keyword: str) -> Place:
+    def resolve(self, place: Place, reference: object, keyword: str) -> Place:
         """Return the place that a reference at a place leads to."""
+        if not isinstance(reference, str):
+            raise place.error(f"{keyword} is not a string", keyword)
         key = (place.resolver._base_uri, reference, self.scope(place.resolver))
         target = self._references.get(key)
         if target is None:
@@ -209,19 +245,44 @@ def _no_schema(found: Any, pointer: str, keyword: str | None = None) -> InvalidS
     )
 
 
-def _copied(schema: Any) -> Any:
+def _check_identifier(
+    schema: Any, dialect: Dialect, parent: Place | str, path: tuple[str | int, ...]
+) -> None:
+    """Raise if the ``$id`` of a schema, ``id`` in draft 4, is no URI reference."""
+    keyword = dialect.identifier
+    if not isinstance(schema, dict) or keyword not in schema:
+        return
+    if dialect.ref_overrides and "$ref" in schema:
+        return
+    found = schema[keyword]
+    what = f"{keyword} is not a string"
+    if isinstance(found, str):
+        try:
+            urlsplit(found)
+        except ValueError:
+            what = f"{keyword} is no URI reference: {found!r}"
+        else:
+            return
+    pointer = f"{_pointer(parent, path)}/{keyword}"
+    raise InvalidSchemaError(what, pointer=pointer, keyword=keyword)
+
+
+def _copied(schema: Any) -> tuple[Any, str]:
     """Return the schema as plain JSON, so that later changes by the caller do not matter.
 
-    Equal objects in it are one, so that schemas written out twice are looked at once.
+    Equal objects in it are one, so that schemas written out twice are looked at once. The second
+    result is its text.
     """
     known: dict[object, dict[str, Any]] = {}
 
     def one_of_equals(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        spend(1 + len(members) // MEMBERS_PER_STEP)
         key = tuple((name, _identity(value)) for name, value in members)
         return known.setdefault(key, dict(members))
 
     try:
-        return json.loads(json.dumps(schema, allow_nan=False), object_pairs_hook=one_of_equals)
+        text = json.dumps(schema, allow_nan=False)
+        return json.loads(text, object_pairs_hook=one_of_equals), text
     except RecursionError as error:
         keyword = _deepest_keyword(schema)
         pointer = "" if keyword is None else f"/{_escaped(keyword)}"
@@ -240,7 +301,12 @@ def _identity(value: Any) -> object:
     if isinstance(value, dict):
         return id(value)
     if isinstance(value, list):
-        return tuple(map(_identity, value))
+        parts: list[object] = []
+        for start in range(0, len(value), MEMBERS_PER_CHARGE):
+            some = value[start : start + MEMBERS_PER_CHARGE]
+            spend(len(some) // MEMBERS_PER_STEP)
+            parts.extend(map(_identity, some))
+        return tuple(parts)
     return (type(value), value)
 
 

@@ -19,6 +19,7 @@ from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.assertions import but, lacking, objects_with
+from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
@@ -153,12 +154,12 @@ class _Cases:
             yield self.of(document.resolve_recursive(place))
 
     def _all_of(self, place: Place) -> Iterator[list[_Case]]:
-        for index, schema in enumerate(place.schema.get("allOf", ())):
+        for index, schema in enumerate(place.member("allOf", list) or ()):
             yield self.of(place.child(schema, "allOf", index))
 
     def _alternatives(self, place: Place) -> Iterator[list[_Case]]:
         for keyword in ("anyOf", "oneOf"):
-            schemas = place.schema.get(keyword, ())
+            schemas = place.member(keyword, list) or ()
             branches = [
                 self._holding(place.child(schema, keyword, index))
                 for index, schema in enumerate(schemas)
@@ -189,7 +190,7 @@ class _Cases:
         yield [*holds, *fails]
 
     def _dependent(self, place: Place) -> Iterator[list[_Case]]:
-        for name, schema in place.schema.get("dependentSchemas", {}).items():
+        for name, schema in (place.member("dependentSchemas", dict) or {}).items():
             absent = _Case(condition=self._table.given(lacking(name)))
             present = _Case(condition=self._table.given(objects_with(name)))
             holding = self._holding(place.child(schema, "dependentSchemas", name))
@@ -205,12 +206,13 @@ def _evaluated_here(place: Place, located: Callable[[Place], Term], without: str
     if place.dialect.contained_are_evaluated and "contains" in schema:
         contained = frozenset({located(place.child(schema["contains"], "contains"))})
     return _Case(
-        names=frozenset(schema.get("properties", ())),
+        names=frozenset(filter(is_encodable, place.member("properties", dict) or ())),
         patterns=frozenset(
-            compile_pattern(pattern, search=True) for pattern in schema.get("patternProperties", ())
+            compile_pattern(pattern, search=True)
+            for pattern in place.member("patternProperties", dict) or ()
         ),
         all_names="additionalProperties" in schema or "unevaluatedProperties" in schema,
-        prefix=len(schema.get("prefixItems", ()) if first is None else first),
+        prefix=len((place.member("prefixItems", list) or ()) if first is None else first),
         all_items=(items is not None and first is None)
         or "unevaluatedItems" in schema
         or (first is not None and "additionalItems" in schema),

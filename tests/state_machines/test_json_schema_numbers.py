@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from decimal import Decimal
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from schema_strategies import examples
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.symbols import bytes_in
 from state_machines.json_schema.numbers.intervals import Interval
 from state_machines.json_schema.numbers.number_sets import NumberSet, exact, points
 from state_machines.json_schema.numbers.number_text import (
@@ -246,3 +250,89 @@ def test_floats_are_exact() -> None:
     assert exact(0.1) == Fraction(1, 10)
     assert exact(1e30) == 10**30
     assert Fraction(1, 10) in points((exact(0.1),))
+
+
+LARGEST = sys.float_info.max
+
+FAR = [1e307, 9.9e307, 1e308, 1.5e308, LARGEST, 10**308, int(LARGEST), 5e-324, 1e-320, 1e-300, 1]
+
+
+@st.composite
+def far_bounds(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw numbers with bounds and multiples near the ends of what doubles hold."""
+    schema: dict[str, Any] = {"type": draw(st.sampled_from(["number", "integer"]))}
+    far = st.sampled_from(FAR).flatmap(lambda n: st.sampled_from([n, -n]))
+    for keyword in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"):
+        if draw(st.integers(0, 2)) == 0:
+            schema[keyword] = draw(far)
+    if draw(st.integers(0, 3)) == 0:
+        schema["multipleOf"] = draw(st.sampled_from([7, 1e300, 5e307, 1.5e308, 10**400, 1e-300]))
+    if draw(st.integers(0, 3)) == 0:
+        schema["not"] = {"enum": draw(st.lists(far, min_size=1, max_size=3))}
+    return schema
+
+
+@given(far_bounds(), st.randoms(use_true_random=False))
+@examples(60)
+def test_numbers_far_from_zero_and_near_to_it_are_written(schema: Any, random: Random) -> None:
+    try:
+        node = JsonSchemaStateMachine(schema).start
+    except UnsatisfiableSchemaError:
+        return
+    text = bytearray()
+    while not node.nullable or (len(text) < 30 and node.row and random.random() < 0.9):
+        assert node.row, "a state without a byte"
+        ways = node.row
+        if len(text) >= 30:
+            ways = [min(node.row, key=lambda way: way[1].min_length or 0)]
+        symbols, node = random.choice(ways)
+        text.append(random.choice(bytes_in(symbols)))
+    assert Judge(schema).admits_text(bytes(text))
+    assert math.isfinite(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("schema", "admitted", "refused"),
+    [
+        ({"minimum": 1e308}, ["1e308", "1.5E+308", repr(LARGEST)], ["9e307", "1.8e308", "2e308"]),
+        ({"maximum": -1e308}, ["-1e308", "-1.5E+308", repr(-LARGEST)], ["-9e307", "-1.8e308"]),
+        ({"type": "integer", "minimum": 1e308}, ["1" + "0" * 308], ["9" * 309, "1e308"]),
+        ({"const": 1e308}, ["1" + "0" * 308], ["1" + "0" * 309]),
+        ({"enum": [10**400, 1]}, ["1"], []),
+        ({"exclusiveMinimum": 0, "maximum": 1e-320}, ["1e-320", "5e-324"], ["0", "2e-320"]),
+    ],
+)
+def test_numbers_up_to_the_greatest_double_are_written(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
+    assert_texts({"type": "number", **schema}, admitted, refused, judged=False)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"exclusiveMinimum": LARGEST},
+        {"minimum": 10**309},
+        {"maximum": -(10**309)},
+        {"const": 10**400},
+        {"multipleOf": 10**400, "minimum": 1},
+        {"allOf": [{"multipleOf": 7e300}, {"multipleOf": 1.3e308}], "minimum": 1},
+    ],
+)
+def test_numbers_that_are_infinite_as_doubles_do_not_exist(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine({"type": "number", **schema})
+
+
+@pytest.mark.parametrize(
+    ("wrap", "text"),
+    [
+        (lambda schema: {"properties": {"p": schema}}, '{"p": 1e+308}'),
+        (lambda schema: {"items": schema, "type": "array"}, "[1e+308, 1.5e308]"),
+        (lambda schema: {"additionalProperties": schema}, '{"a": 1e+308}'),
+    ],
+)
+def test_a_number_far_from_zero_is_no_dead_end(wrap: Any, text: str) -> None:
+    assert JsonSchemaStateMachine(wrap({"type": "number", "minimum": 1e308})).matches(text)
+    machine = JsonSchemaStateMachine(wrap({"type": "number", "maximum": -1e308}))
+    assert machine.matches(text.replace("1", "-1", 1).replace(" 1.5", " -1.5"))

@@ -69,7 +69,7 @@ class Interval:
         return (
             self.low is not None
             and self.high is not None
-            and -LARGEST <= self.low
+            and self.low >= -LARGEST
             and self.high <= LARGEST
         )
 

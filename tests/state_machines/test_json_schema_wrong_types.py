@@ -1,0 +1,236 @@
+"""Whatever stands under a keyword, a schema compiles or an error of the project says where."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from state_machines import InvalidSchemaError, JsonSchemaStateMachine, ProxyError, SchemaError
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.symbols import bytes_in
+from state_machines.json_schema.keywords import ANNOTATIONS, KEYWORDS
+
+URIS = {
+    "4": "http://json-schema.org/draft-04/schema#",
+    "6": "http://json-schema.org/draft-06/schema#",
+    "7": "http://json-schema.org/draft-07/schema#",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+JSON_VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2.0,
+    1.5,
+    1e308,
+    -1e308,
+    10**400,
+    "",
+    "a",
+    "#",
+    "#/no~where/%F",
+    "http://[",
+    "\ud800",
+    "(",
+    [],
+    [None],
+    ["a", 1, "\ud800"],
+    [[], {}],
+    {},
+    {"a": None},
+    {"": {"a": []}},
+    {"\ud800": True, "a": False},
+    {"(": "http://["},
+    {"$ref": "#"},
+    {"$ref": 5, "$id": 7, "id": {}},
+]
+
+PLACES = [
+    lambda schema: schema,
+    lambda schema: {"properties": {"p": schema}, "required": ["p"]},
+    lambda schema: {"items": schema},
+    lambda schema: {"$defs": {"d": schema}, "$ref": "#/$defs/d"},
+    lambda schema: {"allOf": [schema, {}]},
+    lambda schema: {"not": schema},
+    lambda schema: {"unevaluatedProperties": False, "allOf": [schema]},
+]
+
+KEYWORDS_OF_ALL = sorted({*ANNOTATIONS, *(name for table in KEYWORDS.values() for name in table)})
+
+BESIDE = {
+    "then": {"if": {"type": "object"}},
+    "else": {"if": {"type": "object"}},
+    "minContains": {"contains": {}},
+    "maxContains": {"contains": {}},
+    "properties": {"additionalProperties": False},
+    "patternProperties": {"additionalProperties": False, "unevaluatedProperties": False},
+    "prefixItems": {"items": False, "unevaluatedItems": False},
+    "additionalItems": {"items": [{}]},
+    "exclusiveMinimum": {"minimum": 1},
+    "exclusiveMaximum": {"maximum": 1},
+    "$recursiveAnchor": {"$recursiveRef": "#"},
+    "$dynamicAnchor": {"$dynamicRef": "#a"},
+    "$anchor": {"$ref": "#a"},
+}
+
+
+def cases() -> Iterator[tuple[str, Any, str]]:
+    """Yield schemas with a keyword's value of every kind, each with the keyword's name."""
+    for keyword, value, draft in product(KEYWORDS_OF_ALL, JSON_VALUES, URIS):
+        number = zlib.crc32(repr((keyword, value, draft)).encode())
+        beside = BESIDE.get(keyword, {}) if number % 3 else {}
+        schema = {**beside, keyword: value} if number % 2 else {keyword: value, **beside}
+        place = PLACES[number // 7 % len(PLACES)]
+        yield keyword, {"$schema": URIS[draft], **place(schema)}, draft
+
+
+def walk(start: Node, random: Random, steps: int = 20) -> None:
+    """Follow random bytes; every state that does not accept must have one."""
+    node = start
+    for _ in range(steps):
+        assert node is not EMPTY
+        assert node.nullable or node.row, "a state without a byte"
+        if not node.row:
+            return
+        symbols, node = random.choice(node.row)
+        assert bytes_in(symbols)
+
+
+@pytest.mark.parametrize("draft", URIS)
+def test_a_schema_compiles_or_its_error_names_the_place(draft: str) -> None:
+    random = Random(5)
+    for count, (keyword, schema, case_draft) in enumerate(cases()):
+        if case_draft != draft:
+            continue
+        try:
+            start = JsonSchemaStateMachine(schema).start
+        except SchemaError as error:
+            assert error.is_located, (keyword, schema)
+            assert str(error)
+            continue
+        assert start is not EMPTY
+        if keyword in ANNOTATIONS or count % 4:
+            continue
+        try:
+            walk(start, random)
+        except ProxyError:
+            pass
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {schema!r}") from error
+
+
+class _Odd:
+    pass
+
+
+NO_JSON: list[Any] = [
+    float("nan"),
+    float("inf"),
+    {1, 2},
+    (1, object()),
+    _Odd(),
+    b"bytes",
+    10**5000,
+    {(1, 2): 3},
+    {_Odd(): 1},
+]
+
+
+@pytest.mark.parametrize("value", NO_JSON, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("keyword", ["const", "enum", "minimum", "properties", "x", "default"])
+def test_what_is_no_json_is_refused(keyword: str, value: Any) -> None:
+    for schema in ({keyword: value}, {"properties": {"p": {keyword: [value]}}}):
+        with pytest.raises(InvalidSchemaError, match="not JSON"):
+            JsonSchemaStateMachine(schema)
+
+
+def test_a_structure_that_holds_itself_is_refused() -> None:
+    schema: dict[str, Any] = {"properties": {}}
+    schema["properties"]["p"] = schema
+    with pytest.raises(SchemaError):
+        JsonSchemaStateMachine(schema)
+
+
+@pytest.mark.parametrize("schema", [{1, 2}, object(), b"{}", 5, "{}", float("nan"), [{}], None])
+def test_what_is_no_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(InvalidSchemaError):
+        JsonSchemaStateMachine(schema)
+
+
+def test_names_that_are_no_strings_are_those_that_json_makes_of_them() -> None:
+    machine = JsonSchemaStateMachine(
+        {"properties": {1: {}, None: {}}, "additionalProperties": False, "minProperties": 2}
+    )
+    assert machine.matches('{"1": 0, "null": 0}')
+
+
+@pytest.mark.parametrize("registry", [5, {}, [], "http://example.com"])
+def test_a_registry_of_another_type_is_refused(registry: Any) -> None:
+    with pytest.raises(InvalidSchemaError, match="registry"):
+        JsonSchemaStateMachine(True, registry=registry)
+
+
+@pytest.mark.parametrize("contents", [5, None, [], "x", {"$id": 5}, {"properties": 5}])
+def test_a_document_of_a_registry_may_be_no_schema(contents: Any) -> None:
+    resource = DRAFT202012.create_resource(contents)
+    registry: Registry[Any] = Registry().with_resource("http://x/", resource)
+    for reference in ("http://x/", "http://x/#a", "http://x/#/properties"):
+        for keyword in ("$ref", "$dynamicRef"):
+            try:
+                JsonSchemaStateMachine({keyword: reference}, registry=registry)
+            except SchemaError as error:
+                assert error.is_located
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"$id": 5}, "/$id"),
+        ({"properties": {"a": {"$id": {}}}}, "/properties/a/$id"),
+        ({"$id": "http://["}, "/$id"),
+        ({"$schema": URIS["4"], "id": {"type": "string"}}, "/id"),
+        ({"$schema": URIS["7"], "allOf": [{"$id": None}]}, "/allOf/0/$id"),
+        ({"$ref": "http://["}, "/$ref"),
+        ({"$ref": {}}, "/$ref"),
+        ({"unevaluatedProperties": False, "$ref": []}, "/$ref"),
+        ({"items": False, "prefixItems": 5}, "/prefixItems"),
+        ({"additionalProperties": False, "properties": 5}, "/properties"),
+        ({"additionalProperties": False, "patternProperties": []}, "/patternProperties"),
+        ({"$schema": URIS["7"], "dependencies": {"a": ["b", 1]}}, "/dependencies"),
+        ({"dependentRequired": {"a": [1]}}, "/dependentRequired"),
+    ],
+)
+def test_errors_name_the_keyword(schema: Any, pointer: str) -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        JsonSchemaStateMachine(schema)
+    assert caught.value.pointer == pointer
+    assert caught.value.keyword == pointer.split("/")[-1]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"id": {"type": "string"}},
+        {"$schema": URIS["7"], "id": 5},
+        {"properties": {"id": {"type": "integer"}, "$id": {"type": "integer"}}},
+        {"$schema": URIS["4"], "properties": {"id": {"type": "integer"}}},
+        {"$schema": URIS["4"], "$ref": "#/definitions/a", "id": 5, "definitions": {"a": {}}},
+        {"default": {"$id": 5, "id": 5}, "examples": [{"$id": 5}]},
+        {"const": {"$id": 5, "$ref": 5}},
+        {"enum": [{"$id": 5}, {"id": []}]},
+        {"x-own": {"$id": 5, "properties": 5}},
+    ],
+)
+def test_an_identifier_is_one_in_a_schema_only(schema: Any) -> None:
+    assert JsonSchemaStateMachine(schema).start is not EMPTY
