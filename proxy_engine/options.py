@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
 from samplers import InvalidSamplingParameterError, SamplingParameters
 
 from .errors import InvalidOptionError
+from .text_checks import has_surrogate, short_repr
 
 __all__ = ["GenerationOptions", "OptionOverrides", "ReasoningOptions", "StateOptions"]
 
@@ -35,12 +37,25 @@ class ReasoningOptions:
     end: str | None = None
 
     def __post_init__(self) -> None:
-        _check_count("least", self.least, 0)
+        if not isinstance(self.is_required, bool):
+            raise InvalidOptionError(
+                f"is_required must be true or false, not {short_repr(self.is_required)}",
+                option="reasoning",
+            )
+        _set_count(self, "least", 0)
         if self.most is not None:
-            _check_count("most", self.most, self.least)
-        if (self.begin is None) != (self.end is None) or "" in (self.begin, self.end):
+            _set_count(self, "most", self.least)
+        markers = (self.begin, self.end)
+        if markers == (None, None):
+            return
+        if not all(isinstance(marker, str) and marker for marker in markers):
             raise InvalidOptionError(
                 "reasoning has two markers, or the model's own", option="reasoning"
+            )
+        if has_surrogate(f"{self.begin} {self.end}"):
+            raise InvalidOptionError(
+                "the markers of reasoning hold half a surrogate pair, which is no character",
+                option="reasoning",
             )
 
 
@@ -60,7 +75,7 @@ class StateOptions:
     def __post_init__(self) -> None:
         _check_sampling(self.sampling)
         if self.max_tokens is not None:
-            _check_count("max_tokens", self.max_tokens, 1)
+            _set_count(self, "max_tokens", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +125,18 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_tool_calls"):
-            _check_count(name, getattr(self, name), 1)
+            _set_count(self, name, 1)
         for name, least in (("prefill_step_size", 1), ("soft_max_tokens", 1), ("logprobs", 0)):
             if getattr(self, name) is not None:
-                _check_count(name, getattr(self, name), least)
-        _check_seconds("max_seconds", self.max_seconds)
-        _check_count("min_tokens", self.min_tokens, 0)
+                _set_count(self, name, least)
+        object.__setattr__(self, "max_seconds", _seconds("max_seconds", self.max_seconds))
+        _set_count(self, "min_tokens", 0)
         if self.min_tokens > self.max_tokens:
             raise InvalidOptionError(
                 f"min_tokens, {self.min_tokens}, is more than max_tokens, {self.max_tokens}",
                 option="min_tokens",
             )
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-        if not all(isinstance(text, str) and text for text in stop):
-            raise InvalidOptionError(
-                f"stop must be a string or several, none of them empty, not {self.stop!r}",
-                option="stop",
-            )
-        object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "stop", _stop_strings(self.stop))
         if self.sampling is None:
             raise InvalidOptionError("sampling must be SamplingParameters", option="sampling")
         _check_sampling(self.sampling)
@@ -141,13 +150,15 @@ class GenerationOptions:
         object.__setattr__(self, "states", MappingProxyType(dict(self.states)))
         if not isinstance(self.reasoning, bool | ReasoningOptions | None):
             raise InvalidOptionError(
-                f"reasoning must be true, false or ReasoningOptions, not {self.reasoning!r}",
+                "reasoning must be true, false or ReasoningOptions, "
+                f"not {short_repr(self.reasoning)}",
                 option="reasoning",
             )
         for name in ("parallel_tool_calls", "forced_tokens", "trace"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidOptionError(
-                    f"{name} must be true or false, not {getattr(self, name)!r}", option=name
+                    f"{name} must be true or false, not {short_repr(getattr(self, name))}",
+                    option=name,
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -165,10 +176,12 @@ class GenerationOptions:
         for name in given:
             if name not in _SAMPLING_NAMES:
                 raise InvalidOptionError(
-                    f"there is no option {name!r}", option=name, hint=_suggestion(name)
+                    f"there is no option {short_repr(name)}",
+                    option=str(name),
+                    hint=_suggestion(str(name)),
                 )
         sampling = own.pop("sampling", self.sampling)
-        if given:
+        if given and isinstance(sampling, SamplingParameters):
             try:
                 sampling = dataclasses.replace(sampling, **given)
             except InvalidSamplingParameterError as error:
@@ -217,25 +230,61 @@ _OWN_NAMES = tuple(field.name for field in dataclasses.fields(GenerationOptions)
 _SAMPLING_NAMES = tuple(field.name for field in dataclasses.fields(SamplingParameters))
 
 
-def _check_count(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidOptionError(
-            f"{name} must be an integer of at least {least}, not {value!r}", option=name
-        )
+_MAX_COUNT = 2**63 - 1
+"""The largest count: what a 64-bit integer holds."""
 
 
-def _check_seconds(name: str, value: object) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (is_number and 0 < cast(float, value) < math.inf):
+def _set_count(options: object, name: str, least: int) -> None:
+    """Check an attribute that counts something, and keep it as a Python integer."""
+    value = getattr(options, name)
+    # NumPy's integers are integers, too; a Boolean is not a number here.
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or not least <= int(value) <= _MAX_COUNT:
         raise InvalidOptionError(
-            f"{name} must be a positive number of seconds, not {value!r}", option=name
+            f"{name} must be an integer of at least {least}, not {short_repr(value)}", option=name
         )
+    object.__setattr__(options, name, int(value))
+
+
+def _seconds(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    try:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        seconds = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        seconds = math.inf
+    if not 0 < seconds < math.inf:
+        raise InvalidOptionError(
+            f"{name} must be a positive number of seconds, not {short_repr(value)}", option=name
+        )
+    return seconds
+
+
+def _stop_strings(given: object) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    stop: tuple[object, ...] = (given,)
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        stop = tuple(given)
+    texts = tuple(text for text in stop if isinstance(text, str) and text)
+    if len(texts) < len(stop):
+        raise InvalidOptionError(
+            f"stop must be a string or several, none of them empty, not {short_repr(given)}",
+            option="stop",
+        )
+    if any(map(has_surrogate, texts)):
+        raise InvalidOptionError(
+            f"stop holds half a surrogate pair, which is no character: {short_repr(given)}",
+            option="stop",
+        )
+    return texts
 
 
 def _check_sampling(value: object) -> None:
     if value is not None and not isinstance(value, SamplingParameters):
         raise InvalidOptionError(
-            f"sampling must be SamplingParameters, not {value!r}", option="sampling"
+            f"sampling must be SamplingParameters, not {short_repr(value)}", option="sampling"
         )
 
 

@@ -23,7 +23,7 @@ class InvalidSamplingParameterError(ValueError):
         self.expected = expected
 
     def __str__(self) -> str:
-        return f"{self.parameter} must be {self.expected}, not {self.value!r}"
+        return f"{self.parameter} must be {self.expected}, not {_shown(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class SamplingParameters:
         filter dropped do not come back.
     ``repetition_penalty``
         In ``[0.01, 100]``: divides positive logits and multiplies negative ones of tokens in the
-        window. 1 is off.
+        window, of the prompt and of the answer. 1 is off.
     ``presence_penalty``, ``frequency_penalty``
-        In ``[-100, 100]``: subtracted from the logit of a token in the window, once or once per
-        occurrence. 0 is off.
+        In ``[-100, 100]``: subtracted from the logit of a token of the answer in the window, once
+        or once per occurrence. The prompt's tokens do not count. 0 is off.
     ``penalty_window``
         The number of latest tokens that penalties look at, at least 1.
     ``logit_bias``
@@ -84,12 +84,50 @@ class SamplingParameters:
         if self.seed is not None:
             _check_integer("seed", self.seed, 0, 2**64 - 1)
         object.__setattr__(self, "logit_bias", _bias_pairs(self.logit_bias))
+        # NumPy's numbers were checked as numbers; they are kept as Python's.
+        for name in _NUMBERS:
+            object.__setattr__(self, name, float(getattr(self, name)))
+        for name in _INTEGERS:
+            object.__setattr__(self, name, int(getattr(self, name)))
+        if self.seed is not None:
+            object.__setattr__(self, "seed", int(self.seed))
 
     @property
     def bias_pairs(self) -> tuple[tuple[int, float], ...]:
         """``logit_bias`` as it is kept: (token id, number) pairs in order of their ids."""
         pairs = self.logit_bias
         return pairs if isinstance(pairs, tuple) else tuple(pairs.items())
+
+
+_NUMBERS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
+_INTEGERS = ("top_k", "min_tokens_to_keep", "penalty_window")
+
+
+def _shown(value: object) -> str:
+    """``repr(value)``, cut short; of a value that has no ``repr``, its type."""
+    try:
+        text = repr(value)
+    except Exception:
+        # Integers of more than 4,300 digits, and values that are nested too deeply.
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def _as_float(value: object) -> float:
+    """The number that ``value`` is; NaN where it is none, or too large for a float."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def _check_number(
@@ -101,7 +139,7 @@ def _check_number(
     above: bool = False,
     or_zero: bool = False,
 ) -> None:
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    number = _as_float(value)
     in_range = (low < number if above else low <= number) and number <= high
     if not in_range and not (or_zero and number == 0):
         interval = f"{'(' if above else '['}{low:g}, {high:g}]"

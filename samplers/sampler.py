@@ -25,8 +25,9 @@ class Sampler:
     """Chooses the tokens of *one* request.
 
     ``sampler(logits, tokens)`` takes logits of shape ``(vocabulary,)`` or ``(1, vocabulary)`` and
-    any float type, and the tokens so far as integers (what penalties look back at; that may
-    include the prompt). It returns a token id as a ``uint32`` array of shape ``()`` or ``(1,)``
+    any float type, and the tokens so far as integers (what penalties look back at). The first
+    ``prompt_tokens`` of them are the prompt, which presence and frequency penalties do not count.
+    It returns a token id as a ``uint32`` array of shape ``()`` or ``(1,)``
     that is *not evaluated*, so that the caller may run ahead. Arguments are not changed.
 
     The order is that of mlx-lm: (mask) → logit bias → penalties → top-p → min-p → top-k →
@@ -61,10 +62,15 @@ class Sampler:
         )
 
     def __call__(
-        self, logits: mx.array, tokens: Sequence[int], among: mx.array | None = None
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        among: mx.array | None = None,
+        *,
+        prompt_tokens: int = 0,
     ) -> mx.array:
         if among is None:
-            return self._choose(logits, tokens, self._bias)
+            return self._choose(logits, tokens, prompt_tokens, self._bias)
         if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
             raise InvalidSamplingParameterError(
                 "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
@@ -81,14 +87,21 @@ class Sampler:
         recent: list[int] = []
         bias: list[tuple[int, float]] = []
         if self._bias or self._has_penalties:
-            recent = list(tokens[max(0, len(tokens) - self.parameters.penalty_window) :])
+            start = max(0, len(tokens) - self.parameters.penalty_window)
+            recent = list(tokens[start:])
+            prompt_tokens = max(0, prompt_tokens - start)
             places = _places(among, {*recent, *(token_id for token_id, _ in self._bias)})
-            recent = [places[token_id] for token_id in recent if token_id in places]
+            # Tokens that are not among the few keep their place in the window, as no token at all.
+            recent = [places.get(token_id, -1) for token_id in recent]
             bias = [(places[token_id], x) for token_id, x in self._bias if token_id in places]
-        return mx.take(among, self._choose(few, recent, bias)).astype(mx.uint32)
+        return mx.take(among, self._choose(few, recent, prompt_tokens, bias)).astype(mx.uint32)
 
     def _choose(
-        self, logits: mx.array, tokens: Sequence[int], bias: Iterable[tuple[int, float]]
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        prompt_tokens: int,
+        bias: Iterable[tuple[int, float]],
     ) -> mx.array:
         parameters = self.parameters
         # In half precision, sums of penalties and of small probabilities would be lost.
@@ -97,6 +110,7 @@ class Sampler:
         logits = apply_penalties(
             logits,
             tokens,
+            prompt_tokens=prompt_tokens,
             repetition_penalty=parameters.repetition_penalty,
             presence_penalty=parameters.presence_penalty,
             frequency_penalty=parameters.frequency_penalty,

@@ -92,6 +92,7 @@ def apply_penalties(
     logits: mx.array,
     tokens: Sequence[int],
     *,
+    prompt_tokens: int = 0,
     repetition_penalty: float = 1.0,
     presence_penalty: float = 0.0,
     frequency_penalty: float = 0.0,
@@ -100,23 +101,32 @@ def apply_penalties(
     """Make the tokens of the last ``window`` ones less likely (more, where a penalty is reversed).
 
     The repetition penalty (Keskar et al. 2019, "CTRL") divides positive logits and multiplies
-    negative ones, once however often a token occurs. Presence and frequency penalties (as in the
-    OpenAI API) are then subtracted, once and once per occurrence. Ids outside the vocabulary
-    cannot be chosen and are passed over.
+    negative ones, once however often a token occurs. Presence and frequency penalties are then
+    subtracted, once and once per occurrence. As in the OpenAI API they count the tokens of the
+    answer alone: those after the first ``prompt_tokens``. Ids outside the vocabulary cannot be
+    chosen and are passed over.
     """
     if repetition_penalty == 1 and presence_penalty == 0 and frequency_penalty == 0:
         return logits
     recent = tokens[max(0, len(tokens) - window) :]
-    counts = Counter(token_id for token_id in recent if 0 <= token_id < logits.shape[-1])
-    if not counts:
+    written = recent[max(0, prompt_tokens - (len(tokens) - len(recent))) :]
+    size = logits.shape[-1]
+    if repetition_penalty != 1:
+        seen = {token_id for token_id in recent if 0 <= token_id < size}
+        if seen:
+            ids = mx.array(sorted(seen), mx.uint32)
+            selected = mx.take(logits, ids, axis=-1)
+            scaled = selected * (1 / repetition_penalty)
+            logits = _put(
+                logits, ids, mx.where(selected < 0, selected * repetition_penalty, scaled)
+            )
+    counts = Counter(token_id for token_id in written if 0 <= token_id < size)
+    if not counts or (presence_penalty == 0 and frequency_penalty == 0):
         return logits
     ids = mx.array(list(counts), mx.uint32)
-    selected = mx.take(logits, ids, axis=-1)
-    selected = mx.where(
-        selected < 0, selected * repetition_penalty, selected * (1 / repetition_penalty)
-    )
     occurrences = mx.array(list(counts.values()), mx.float32)
     subtracted = presence_penalty + frequency_penalty * occurrences
+    selected = mx.take(logits, ids, axis=-1)
     return _put(logits, ids, selected - subtracted.astype(logits.dtype))
 
 

@@ -133,14 +133,14 @@ class Row:
             leaned = logits if lean is None else apply_lean(logits, *lean)
             wants_all = self._options.logprobs is not None
             if allowed is None:
-                chosen, masked = sampler(leaned, self.tokens), logits
+                chosen = sampler(leaned, self.tokens, prompt_tokens=self.prompt_tokens)
+                masked = logits
             else:
                 placed = self._masks.on_device(allowed)
-                if placed.ids is None:
-                    chosen = sampler(apply_mask(leaned, placed.mask), self.tokens)
-                else:
-                    # With probabilities, too: by another way the same seed would choose others.
-                    chosen = sampler(leaned, self.tokens, placed.ids)
+                among = placed.ids
+                # With probabilities, too: by another way the same seed would choose others.
+                given = apply_mask(leaned, placed.mask) if among is None else leaned
+                chosen = sampler(given, self.tokens, among, prompt_tokens=self.prompt_tokens)
                 masked = apply_mask(logits, placed.mask) if wants_all else logits
             chosen = chosen.reshape(1)
             if self._options.logprobs is None:

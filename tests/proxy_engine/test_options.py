@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
-from proxy_engine import GenerationOptions, InvalidOptionError, StateOptions
+from proxy_engine import GenerationOptions, InvalidOptionError, ReasoningOptions, StateOptions
 from proxy_engine.options import OptionOverrides
 from samplers import SamplingParameters
+
+
+NESTED: list[Any] = []
+for _ in range(10_000):
+    NESTED = [NESTED]
 
 
 def test_overrides_are_all_options_there_are() -> None:
@@ -48,12 +55,52 @@ def test_sampling_and_its_parts_compose() -> None:
         ({"max_tokens": 1.5}, "max_tokens", "at least 1"),
         ({"max_tokens": None}, "max_tokens", "at least 1"),
         ({"sampling": {"top_p": 1}}, "sampling", "SamplingParameters"),
+        ({"sampling": 5, "top_p": 0.5}, "sampling", "SamplingParameters"),
+        ({"stop": 5}, "stop", "a string or several"),
+        ({"stop": 0}, "stop", "a string or several"),
+        ({"stop": b"x"}, "stop", "a string or several"),
+        ({"stop": {"x": 1}}, "stop", "a string or several"),
+        ({"stop": ["x", None]}, "stop", "a string or several"),
+        ({"stop": "\ud800"}, "stop", "half a surrogate pair"),
+        ({"stop": ["x", "\udfff"]}, "stop", "half a surrogate pair"),
+        ({"max_tokens": 10**5000}, "max_tokens", "at least 1"),
+        ({"max_tokens": True}, "max_tokens", "at least 1"),
+        ({"min_tokens": -(10**5000)}, "min_tokens", "at least 0"),
+        ({"max_seconds": 10**400}, "max_seconds", "positive number"),
+        ({"max_seconds": math.nan}, "max_seconds", "positive number"),
+        ({"trace": np.True_}, "trace", "true or false"),
+        ({"reasoning": NESTED}, "reasoning", "true, false"),
+        ({"states": {5: StateOptions()}}, "states", "by the identifier"),
     ],
 )
 def test_errors_name_the_option(overrides: Any, option: str, message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message) as caught:
         GenerationOptions().override(overrides)
     assert caught.value.option == option
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"is_required": 1},
+        {"begin": 5, "end": 6},
+        {"begin": "<"},
+        {"begin": "", "end": ""},
+        {"begin": "\ud800", "end": "x"},
+        {"most": 10**5000},
+    ],
+)
+def test_reasoning_options_that_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOptionError):
+        ReasoningOptions(**given)
+
+
+def test_numbers_of_numpy_are_kept_as_numbers_of_python() -> None:
+    options = GenerationOptions(
+        max_tokens=np.int64(9), max_seconds=np.float32(0.5), logprobs=np.uint8(2)
+    )
+    assert (options.max_tokens, options.max_seconds, options.logprobs) == (9, 0.5, 2)
+    assert type(options.max_tokens) is type(options.logprobs) is int
 
 
 def test_options_can_be_copied_and_pickled() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
 from samplers import InvalidSamplingParameterError, SamplingParameters
@@ -74,3 +76,38 @@ def test_message_says_what_is_right() -> None:
     with pytest.raises(InvalidSamplingParameterError) as caught:
         SamplingParameters(top_p=1.5)
     assert str(caught.value) == "top_p must be a number in (0, 1], not 1.5"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", 10**400),
+        pytest.param("top_k", -(10**5000), id="digits"),
+        ("top_p", "\ud800"),
+        ("min_p", [[]] * 3),
+        ("logit_bias", 5),
+        ("logit_bias", {10**5000: 10**5000}),
+        ("logit_bias", {"5": 1.0}),
+        ("logit_bias", {True: 1.0}),
+        ("logit_bias", [(1, 2, 3)]),
+        ("seed", 2.0),
+    ],
+)
+def test_what_is_wrong_can_be_told(name: str, value: Any) -> None:
+    with pytest.raises(InvalidSamplingParameterError) as caught:
+        SamplingParameters(**{name: value})
+    assert caught.value.parameter == name
+    assert len(str(caught.value)) < 400
+
+
+def test_numbers_of_numpy_are_kept_as_numbers_of_python() -> None:
+    parameters = SamplingParameters(
+        temperature=np.float32(0.5),
+        top_k=np.int64(3),
+        seed=np.uint8(7),
+        logit_bias={np.int32(1): 2},
+    )
+    assert (parameters.temperature, parameters.top_k, parameters.seed) == (0.5, 3, 7)
+    kinds = [type(parameters.temperature), type(parameters.top_k), type(parameters.seed)]
+    assert kinds == [float, int, int]
+    assert parameters.bias_pairs == ((1, 2.0),)

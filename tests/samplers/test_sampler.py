@@ -211,15 +211,17 @@ def masked(logits: mx.array, ids: list[int]) -> mx.array:
 
 
 @settings(deadline=None)
-@given(few_requests(), st.sampled_from([mx.uint32, mx.int32]))
+@given(few_requests(), st.sampled_from([mx.uint32, mx.int32]), st.integers(0, 13))
 def test_greedy_among_few_is_greedy_under_a_mask(
-    request: tuple[mx.array, list[int], list[int], dict[str, Any]], dtype: mx.Dtype
+    request: tuple[mx.array, list[int], list[int], dict[str, Any]],
+    dtype: mx.Dtype,
+    prompt_tokens: int,
 ) -> None:
     logits, ids, tokens, options = request
     sampler = make_sampler(SamplingParameters(**options))
     before = (logits.astype(mx.float32).tolist(), list(tokens))
-    chosen = sampler(logits, tokens, mx.array(ids, dtype))
-    expected = sampler(masked(logits, ids), tokens)
+    chosen = sampler(logits, tokens, mx.array(ids, dtype), prompt_tokens=prompt_tokens)
+    expected = sampler(masked(logits, ids), tokens, prompt_tokens=prompt_tokens)
     assert (chosen.dtype, chosen.shape) == (expected.dtype, expected.shape)
     assert chosen.item() == expected.item()
     assert (logits.astype(mx.float32).tolist(), tokens) == before

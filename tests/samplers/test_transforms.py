@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import mlx.core as mx
@@ -125,6 +126,43 @@ def test_penalties(options: dict[str, Any], expected: list[float], shape: tuple[
     penalised = apply_penalties(logits, [9, -1, 1, 0, 3, 0], **options)
     assert penalised.reshape(-1).tolist() == expected
     assert penalised.shape == shape
+
+
+@given(
+    st.lists(st.integers(-1, 8), max_size=12),
+    st.integers(0, 14),
+    st.integers(1, 14),
+    st.floats(-2, 2),
+    st.floats(-2, 2),
+)
+def test_presence_and_frequency_count_the_answer_alone(
+    tokens: list[int], prompt_tokens: int, window: int, presence: float, frequency: float
+) -> None:
+    """OpenAI's formula: ``mu[j] - c[j] * frequency - (c[j] > 0) * presence``."""
+    logits = mx.array([1.5, -2.0, 0.0, 4.0, -0.5, 3.0])
+    first = max(prompt_tokens, len(tokens) - window)
+    counts = Counter(tokens[first:])
+    penalised = apply_penalties(
+        logits,
+        tokens,
+        prompt_tokens=prompt_tokens,
+        presence_penalty=presence,
+        frequency_penalty=frequency,
+        window=window,
+    )
+    expected = [
+        logit - counts[j] * frequency - (counts[j] > 0) * presence
+        for j, logit in enumerate(logits.tolist())
+    ]
+    assert_allclose(penalised, mx.array(expected), rtol=1e-5, atol=1e-5)
+
+
+def test_the_repetition_penalty_counts_the_prompt_too() -> None:
+    logits = mx.array([4.0, 4.0, 4.0])
+    penalised = apply_penalties(
+        logits, [0, 1], prompt_tokens=1, repetition_penalty=2.0, presence_penalty=1.0
+    )
+    assert penalised.tolist() == [2.0, 1.0, 4.0]
 
 
 def test_penalties_without_tokens_change_nothing() -> None:
