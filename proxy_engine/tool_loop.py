@@ -236,5 +236,5 @@ def _content(value: Any) -> Content:
         return value
     if isinstance(value, str):
         return TextContent(value)
-    # What JSON has no form for is shown as Python's `str` has it.
-    return JsonContent(to_jsonable_python(value, fallback=str))
+    # What JSON has no form for, such as NaN, is shown as Python's `str` has it.
+    return JsonContent(to_jsonable_python(value, fallback=str, inf_nan_mode="strings"))

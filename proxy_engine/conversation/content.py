@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from ..errors import PromptError
+from ..text_checks import has_surrogate, short_repr
 
 __all__ = [
     "AudioContent",
@@ -38,16 +39,41 @@ __all__ = [
     "TextContent",
     "ToolCall",
     "VideoContent",
+    "check_text",
     "content_from_dict",
+    "json_copy",
     "new_call_id",
 ]
 
 
+def check_text(what: str, text: object) -> None:
+    """Raise ``PromptError`` unless ``text`` is a string that has a UTF-8 form."""
+    if not isinstance(text, str):
+        raise PromptError(f"{what} is a string, not {short_repr(text)}")
+    if has_surrogate(text):
+        raise PromptError(f"{what} holds half a surrogate pair, which is no character")
+
+
+def json_copy(what: str, value: Any) -> Any:
+    """Return a copy of a JSON value, tuples as lists. Raises ``PromptError`` for any other."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode("utf-8")
+        return json.loads(text)
+    except RecursionError as error:
+        raise PromptError(f"{what} is nested too deeply") from error
+    except (TypeError, ValueError) as error:
+        raise PromptError(f"{what} is not JSON: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """Plain text."""
+    """Plain text. Raises ``PromptError`` for text that has no UTF-8 form."""
 
     text: str
+
+    def __post_init__(self) -> None:
+        check_text("text content", self.text)
 
     def to_text(self) -> str:
         """The text as the model reads it."""
@@ -60,9 +86,16 @@ class TextContent:
 
 @dataclass(frozen=True, slots=True)
 class JsonContent:
-    """A JSON value, such as a tool's result; the model reads it as JSON text."""
+    """A JSON value, such as a tool's result; the model reads it as JSON text.
 
-    value: Any
+    ``value`` is copied. Raises ``PromptError`` where it is not JSON.
+    """
+
+    # Values that are equal, as 1 and 1.0 are, must have equal hashes; so it has no part in them.
+    value: Any = field(hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", json_copy("JSON content", self.value))
 
     def to_text(self) -> str:
         """The value as ``json.dumps`` writes it, in Unicode."""
@@ -70,7 +103,7 @@ class JsonContent:
 
     def to_dict(self) -> dict[str, Any]:
         """``{"type": "json", "value": …}``."""
-        return {"type": "json", "value": self.value}
+        return {"type": "json", "value": json_copy("JSON content", self.value)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +141,8 @@ class MediaContent:
         if sum(source is not None for source in sources.values()) != 1:
             raise PromptError(f"{self.kind} content has exactly one of {names}")
         for name in ("url", "media_type"):
-            if not isinstance(getattr(self, name), str | None):
-                raise PromptError(f"the {name} of {self.kind} content is a string")
+            if getattr(self, name) is not None:
+                check_text(f"the {name} of {self.kind} content", getattr(self, name))
         if not isinstance(self.data, bytes | None):
             raise PromptError(f"the data of {self.kind} content is bytes")
 
@@ -146,8 +179,9 @@ class FileContent(MediaContent):
 
     def __post_init__(self) -> None:
         self._check({"url": self.url, "data": self.data, "text": self.text})
-        if not isinstance(self.name, str | None) or not isinstance(self.text, str | None):
-            raise PromptError("the name and the text of file content are strings")
+        for name in ("name", "text"):
+            if getattr(self, name) is not None:
+                check_text(f"the {name} of file content", getattr(self, name))
 
     def to_text(self) -> str:
         """``name:``, a line break, and the file's text; data of a textual type is decoded.
@@ -187,14 +221,12 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         for name in ("id", "name", "raw"):
-            if not isinstance(getattr(self, name), str):
-                raise PromptError(f"the {name} of a tool call is a string")
+            check_text(f"the {name} of a tool call", getattr(self, name))
         if not isinstance(self.arguments, Mapping):
-            raise PromptError(f"the arguments of a tool call are an object: {self.arguments!r:.80}")
-        try:
-            copied = json.loads(json.dumps(dict(self.arguments)))
-        except (TypeError, ValueError) as error:
-            raise PromptError(f"the arguments of a tool call are not JSON: {error}") from error
+            raise PromptError(
+                f"the arguments of a tool call are an object: {short_repr(self.arguments)}"
+            )
+        copied = json_copy("an argument of a tool call", dict(self.arguments))
         object.__setattr__(self, "arguments", copied)
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,7 +235,7 @@ class ToolCall:
             "type": "action",
             "id": self.id,
             "name": self.name,
-            "arguments": json.loads(json.dumps(self.arguments)),
+            "arguments": json_copy("an argument of a tool call", self.arguments),
         }
         return {**written, "raw": self.raw} if self.raw else written
 
@@ -235,14 +267,14 @@ def content_from_dict(value: Any) -> Content:
             return ToolCall(id, name, arguments, value.get("raw", ""))
         case {"type": str(kind), **fields} if kind in _MEDIA:
             return _media(kind, fields)
-    raise PromptError(f"a content part is not known: {value!r:.80}")
+    raise PromptError(f"a content part is not known: {short_repr(value)}")
 
 
 def _media(kind: str, fields: Mapping[Any, Any]) -> Content:
     known = {"url", "data", "media_type"} | ({"name", "text"} if kind == "file" else set())
     unknown = [key for key in fields if key not in known]
     if unknown:
-        raise PromptError(f"{kind} content has no {', '.join(map(repr, unknown))}")
+        raise PromptError(f"{kind} content has no {', '.join(map(short_repr, unknown))}")
     given = dict(fields)
     if given.get("data") is not None:
         try:

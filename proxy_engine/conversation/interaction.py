@@ -7,14 +7,15 @@ themselves after a trip through a dict (and so through JSON).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timezone
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from ..errors import PromptError
+from ..text_checks import short_repr
 from .content import (
     AudioContent,
     Content,
@@ -25,6 +26,7 @@ from .content import (
     TextContent,
     ToolCall,
     VideoContent,
+    check_text,
     content_from_dict,
 )
 
@@ -56,7 +58,8 @@ class Role(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Role | None:
-        return {"agent": cls.ASSISTANT, "developer": cls.SYSTEM}.get(str(value))
+        known = {"agent": cls.ASSISTANT, "developer": cls.SYSTEM}
+        return known.get(value) if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -94,18 +97,19 @@ class Interaction:
         id: str | None = None,
         created_at: datetime | None = None,
     ) -> None:
-        if created_at is not None and created_at.tzinfo is None:
-            raise PromptError("created_at needs a time zone")
+        if not isinstance(metadata, Mapping | None):
+            raise PromptError(f"metadata is a mapping, not {short_repr(metadata)}")
         fields: dict[str, Any] = {
             "role": _role(role),
-            "content": (*_parts(content), *_parts(tuple(tool_calls))),
+            "content": (*_parts(content), *_calls(tool_calls)),
             "metadata": MappingProxyType(dict(metadata or {})),
             "id": uuid.uuid4().hex if id is None else id,
-            "created_at": datetime.now(UTC) if created_at is None else created_at,
+            "created_at": datetime.now(UTC) if created_at is None else _time(created_at),
             "reasoning": reasoning,
             "tool_call_id": tool_call_id,
             "name": name,
         }
+        check_text("the id", fields["id"])
         for key, value in fields.items():
             object.__setattr__(self, key, value)
         self._check_role()
@@ -181,9 +185,11 @@ class Interaction:
 
         Raises ``PromptError`` where the dict is malformed or has unknown keys.
         """
-        unknown = set(value) - _KEYS
+        if not isinstance(value, Mapping):
+            raise PromptError(f"an interaction is a dict, not {short_repr(value)}")
+        unknown = [short_repr(key) for key in value if key not in _KEYS]
         if unknown:
-            raise PromptError(f"an interaction has no {', '.join(map(repr, sorted(unknown)))}")
+            raise PromptError(f"an interaction has no {', '.join(sorted(unknown))}")
         for key in ("role", "content"):
             if key not in value:
                 raise PromptError(f"an interaction needs {key!r}")
@@ -192,10 +198,16 @@ class Interaction:
         try:
             time = None if created_at is None else datetime.fromisoformat(created_at)
         except (TypeError, ValueError) as error:
-            raise PromptError(f"created_at is no ISO 8601 time: {created_at!r}") from error
+            raise PromptError(
+                f"created_at is no ISO 8601 time: {short_repr(created_at)}"
+            ) from error
+        if not isinstance(content, str):
+            if not isinstance(content, list | tuple):
+                raise PromptError(f"content is a string or a list, not {short_repr(content)}")
+            content = [content_from_dict(part) for part in content]
         return cls(
             value["role"],
-            content if isinstance(content, str) else [content_from_dict(part) for part in content],
+            content,
             reasoning=value.get("reasoning"),
             tool_call_id=value.get("tool_call_id"),
             name=value.get("name"),
@@ -212,9 +224,10 @@ class Interaction:
     def _check_role(self) -> None:
         for name, owner in _OWNERS.items():
             value = getattr(self, name)
-            if not isinstance(value, str | None):
-                raise PromptError(f"{name} is a string, not {value!r:.80}")
-            if value is not None and self.role is not owner:
+            if value is None:
+                continue
+            check_text(name, value)
+            if self.role is not owner:
                 raise PromptError(f"only the role {owner.value!r} has {name}")
         if self.tool_calls and self.role is not Role.ASSISTANT:
             raise PromptError("only the role 'assistant' has tool calls")
@@ -239,22 +252,49 @@ def _revived(
     return Interaction(role, content, metadata=metadata, **more)
 
 
+def _time(given: datetime) -> datetime:
+    """``given`` at a fixed offset from UTC.
+
+    A time zone may repeat an hour. Times within it are equal to no time of another zone, and so
+    would not be equal to themselves after a trip through a dict.
+    """
+    if not isinstance(given, datetime):
+        raise PromptError(f"created_at is a datetime, not {short_repr(given)}")
+    offset = given.utcoffset()
+    if offset is None:
+        raise PromptError("created_at needs a time zone")
+    return given.replace(tzinfo=timezone(offset) if offset else UTC, fold=0)
+
+
 def _role(role: Role | str) -> Role:
     try:
         return Role(role)
     except ValueError as error:
         raise PromptError(
-            f"unknown role {role!r}", hint=f"Known are {', '.join(map(repr, map(str, Role)))}."
+            f"unknown role {short_repr(role)}",
+            hint=f"Known are {', '.join(map(repr, map(str, Role)))}.",
         ) from error
 
 
 _CONTENT = (TextContent, JsonContent, MediaContent, ToolCall)
 
 
+def _calls(given: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    calls = tuple(given) if isinstance(given, Iterable) else (given,)
+    for call in calls:
+        if not isinstance(call, ToolCall):
+            raise PromptError(f"a tool call is a ToolCall, not {short_repr(call)}")
+    return calls
+
+
 def _parts(content: str | Content | Sequence[Content]) -> tuple[Content, ...]:
     if isinstance(content, str):
         return (TextContent(content),)
-    parts = (content,) if isinstance(content, _CONTENT) else tuple(content)
+    if isinstance(content, _CONTENT):
+        return (content,)
+    if not isinstance(content, Iterable):
+        raise PromptError(f"content of type {type(content).__name__} is not known")
+    parts = tuple(content)
     for part in parts:
         if not isinstance(part, _CONTENT):
             raise PromptError(f"content of type {type(part).__name__} is not known")

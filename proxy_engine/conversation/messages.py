@@ -6,15 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import PromptError
-from .content import ToolCall
+from .content import ToolCall, check_text
 from .interaction import Interaction, Role
-from .openai_messages import from_openai_message, part_from_openai, read_tool_call
+from .openai_messages import (
+    checked_message,
+    from_openai_message,
+    part_from_openai,
+    read_tool_call,
+)
 from .raw_prompt import RawPrompt
 
 __all__ = ["Message", "Prompt", "to_interactions", "to_messages"]
 
 Message: TypeAlias = Mapping[str, Any]
-"""An OpenAI-style chat message: ``role``, ``content``, and what the chat template knows besides."""
+"""An OpenAI-style chat message: ``role``, ``content``, and what else OpenAI's messages have; or an
+interaction as ``Interaction.to_dict`` writes it."""
 
 Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction] | RawPrompt
 """One user message, or a conversation; or what is neither, and goes to the model as it is."""
@@ -25,12 +31,14 @@ _NAMES_OF_THE_ASSISTANT = {"agent": "assistant"}
 def to_messages(prompt: Prompt) -> list[dict[str, Any]]:
     """``prompt`` as new message dicts.
 
-    ``content`` is a string. ``tool_calls`` all have an ``id``, ``type`` and ``function``, whose
+    Fields that are ``None`` are left out. ``content`` is a string. ``tool_calls`` all have an
+    ``id``, ``type`` and ``function``, whose
     ``arguments`` are objects, as templates want them. A tool's message says which call it answers
     (``tool_call_id``) and of which tool (``name``), as far as the conversation tells: clients
     write one of the two. Raises ``PromptError``.
     """
     if isinstance(prompt, str):
+        check_text("the prompt", prompt)
         return [{"role": "user", "content": prompt}]
     if isinstance(prompt, Interaction):
         return [prompt.to_message()]
@@ -79,21 +87,24 @@ def _message(item: Message | Interaction, index: int) -> dict[str, Any]:
     try:
         if isinstance(item, Interaction):
             return item.to_message()
-        if not isinstance(item, Mapping) or not isinstance(item.get("role"), str):
-            raise PromptError("neither an interaction nor a dict with a role")
-        role = item["role"]
+        if isinstance(item, Mapping) and "created_at" in item:
+            return Interaction.from_dict(item).to_message()
+        given = checked_message(item)
+        role = given.pop("role")
+        reasoning = given.pop("reasoning", None)
         message = {
-            **item,
             "role": _NAMES_OF_THE_ASSISTANT.get(role, role),
-            "content": _content(item.get("content")),
+            "content": _content(given.pop("content", None)) + given.pop("refusal", ""),
+            **given,
         }
+        if reasoning is not None:
+            message.setdefault("reasoning_content", reasoning)
         # Some templates ask whether the key is there, not whether there is a call.
-        if not message.get("tool_calls"):
-            message.pop("tool_calls", None)
-        else:
+        calls = message.pop("tool_calls", ())
+        if calls:
             message["tool_calls"] = [
                 _call(call, f"call{index % 1000:03}{place % 100:02}")
-                for place, call in enumerate(message["tool_calls"])
+                for place, call in enumerate(calls)
             ]
         return message
     except PromptError as error:
@@ -105,8 +116,9 @@ def _content(content: Any) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
+        check_text("the content of a message", content)
         return content
-    if isinstance(content, Sequence) and not isinstance(content, bytes):
+    if isinstance(content, list | tuple):
         return "".join(_part_text(part) for part in content)
     raise PromptError(f"content of type {type(content).__name__} is not known")
 

@@ -10,10 +10,11 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import PromptError
+from ..text_checks import short_repr
 from .content import (
     AudioContent,
     Content,
@@ -24,24 +25,31 @@ from .content import (
     TextContent,
     ToolCall,
     VideoContent,
+    check_text,
     content_from_dict,
+    json_copy,
     new_call_id,
 )
 from .interaction import Interaction, Role
 
-__all__ = ["from_openai_message", "part_from_openai", "read_tool_call", "to_openai_message"]
+__all__ = [
+    "checked_message",
+    "from_openai_message",
+    "part_from_openai",
+    "read_tool_call",
+    "to_openai_message",
+]
 
 _DATA_URL = re.compile(r"data:([^,;]*)((?:;[^,;]*)*);base64,(.*)", re.DOTALL)
-_KEYS = {
-    "role",
-    "content",
-    "tool_calls",
-    "tool_call_id",
-    "name",
-    "reasoning_content",
-    "reasoning",
-    "refusal",
-}
+# What a message says as text. "thinking" is what the templates of some families call reasoning.
+_TEXTS = ("tool_call_id", "name", "reasoning_content", "reasoning", "thinking", "refusal")
+_KEYS = {"role", "content", "tool_calls", *_TEXTS}
+# Fields of OpenAI's responses that say nothing to a model: clients send them back. "prefix" is
+# what some servers ask for to have a last message continued, which is done here in any case.
+_IGNORED = {"annotations", "parsed", "prefix"}
+_CALL_KEYS = {"id", "type", "index", "function"}
+_FUNCTION_KEYS = {"name", "arguments", "parsed_arguments"}
+_FLAT_CALL_KEYS = {"id", "type", "index", "name", "arguments", "raw"}
 
 
 def to_openai_message(interaction: Interaction) -> dict[str, Any]:
@@ -76,38 +84,58 @@ def to_openai_message(interaction: Interaction) -> dict[str, Any]:
     return message | {key: value for key, value in more.items() if value is not None}
 
 
+def checked_message(message: Any) -> dict[str, Any]:
+    """Return what an OpenAI message says: its known fields, but for those that are ``None``.
+
+    Clients send back what they were given, with ``null`` for everything that was not there. Any
+    other value of an unknown field raises ``PromptError``, and so does a value of a wrong type.
+    """
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise PromptError(f"a message is a dict with a role, not {short_repr(message)}")
+    _refuse_unknown("a message", message, _KEYS | _IGNORED)
+    given = {key: message[key] for key in _KEYS if message.get(key) is not None}
+    for name in _TEXTS:
+        if name in given:
+            check_text(f"the {name} of a message", given[name])
+    if message.get("annotations"):
+        raise PromptError("the annotations of a message are not for a model to read")
+    if not isinstance(message.get("prefix"), bool | None):
+        raise PromptError("the prefix of a message is true or false")
+    calls = given.get("tool_calls", ())
+    if not isinstance(calls, list | tuple):
+        raise PromptError(f"the tool calls of a message are a list, not {short_repr(calls)}")
+    if calls and given["role"] in (Role.SYSTEM, Role.USER, Role.TOOL, "developer"):
+        raise PromptError("only the role 'assistant' has tool calls")
+    return given
+
+
 def from_openai_message(message: Mapping[str, Any]) -> Interaction:
     """Read an OpenAI message, as clients send it. Raises ``PromptError``."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise PromptError(f"a message is a dict with a role, not {message!r:.80}")
-    # Clients send back what they were given, with all that was not there as `null`.
-    unknown = [key for key, value in message.items() if key not in _KEYS and value]
-    if unknown:
-        raise PromptError(f"a message has no {', '.join(map(repr, unknown))}")
-    content = message.get("content")
+    given = checked_message(message)
+    content = given.get("content")
     parts: list[Content]
     if content is None:
         parts = []
     elif isinstance(content, str):
         parts = [TextContent(content)]
-    elif isinstance(content, Sequence):
+    elif isinstance(content, list | tuple):
         parts = [part_from_openai(part) for part in content]
     else:
         raise PromptError(f"content of type {type(content).__name__} is not known")
-    if message.get("refusal"):
-        parts.append(TextContent(message["refusal"]))
-    interaction_of_tool = message["role"] == Role.TOOL
+    if given.get("refusal"):
+        parts.append(TextContent(given["refusal"]))
+    interaction_of_tool = given["role"] == Role.TOOL
     return Interaction(
-        message["role"],
+        given["role"],
         parts,
         tool_calls=[
             ToolCall(id or new_call_id(), name, arguments)
-            for id, name, arguments in map(read_tool_call, message.get("tool_calls") or ())
+            for id, name, arguments in map(read_tool_call, given.get("tool_calls", ()))
         ],
-        reasoning=_first(message, "reasoning_content", "reasoning"),
-        tool_call_id=message.get("tool_call_id"),
+        reasoning=_first(given, "reasoning_content", "reasoning", "thinking"),
+        tool_call_id=given.get("tool_call_id"),
         # For other roles it is the name of a person, which no template shows.
-        name=message.get("name") if interaction_of_tool else None,
+        name=given.get("name") if interaction_of_tool else None,
     )
 
 
@@ -118,31 +146,46 @@ def read_tool_call(call: Any) -> tuple[str | None, str, dict[str, Any]]:
     without the inner object. The arguments are JSON text, or an object. Raises ``PromptError``.
     """
     match call:
-        case {"function": {"name": str(name), **inner}}:
-            pass
-        case {"name": str(name), **inner}:
-            pass
+        case {"function": {"name": str(name)} as inner}:
+            _refuse_unknown("a tool call", call, _CALL_KEYS)
+            _refuse_unknown("the function of a tool call", inner, _FUNCTION_KEYS)
+        case {"name": str(name)}:
+            _refuse_unknown("a tool call", call, _FLAT_CALL_KEYS)
+            inner = call
         case _:
             raise PromptError(
-                f"a tool call is not known: {call!r:.80}",
+                f"a tool call is not known: {short_repr(call)}",
                 hint='It is {"id": …, "function": {"name": …, "arguments": …}}.',
             )
+    check_text("the name of a tool call", name)
+    if call.get("type") not in (None, "function", "action"):
+        raise PromptError(f"a tool call of type {short_repr(call['type'])} is not known")
     arguments = inner.get("arguments")
+    shown = short_repr(name)
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments) if arguments.strip() else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PromptError(
-                f"the arguments of a call of {name!r} are not JSON: {error}"
+                f"the arguments of a call of {shown} are not JSON: {error}"
             ) from error
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, Mapping):
-        raise PromptError(f"the arguments of a call of {name!r} are not an object")
+        raise PromptError(f"the arguments of a call of {shown} are not an object")
     id = call.get("id")
-    if not isinstance(id, str | None):
-        raise PromptError(f"the id of a call of {name!r} is not a string")
-    return id, name, dict(arguments)
+    if id is not None:
+        check_text(f"the id of a call of {shown}", id)
+    return id, name, json_copy(f"an argument of a call of {shown}", dict(arguments))
+
+
+def _refuse_unknown(what: str, given: Mapping[Any, Any], known: set[str]) -> None:
+    unknown = [key for key, value in given.items() if key not in known and value is not None]
+    if unknown:
+        raise PromptError(
+            f"{what} has no {', '.join(map(short_repr, unknown))}",
+            hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
+        )
 
 
 def part_from_openai(part: Any) -> Content:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from ..errors import PromptError
+from ..text_checks import short_repr
+from .content import check_text
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -25,15 +28,24 @@ class RawPrompt:
 
     def token_ids(self, tokenizer: TokenizerWrapper, vocabulary_size: int) -> list[int]:
         """Return the ids that the model reads. Raises ``PromptError``."""
-        if isinstance(self.content, str):
-            ids = [int(token_id) for token_id in tokenizer.encode(self.content)]
+        content: object = self.content
+        if isinstance(content, str):
+            check_text("the prompt", content)
+            ids = [int(token_id) for token_id in tokenizer.encode(content)]
+        elif not isinstance(content, Iterable) or isinstance(content, bytes | Mapping):
+            raise PromptError(f"a raw prompt is a string or token ids, not {short_repr(content)}")
         else:
-            ids = list(self.content)
-            for token_id in ids:
-                if not isinstance(token_id, int) or not 0 <= token_id < vocabulary_size:
-                    raise PromptError(
-                        f"{token_id!r} is no token; the model has {vocabulary_size} of them"
-                    )
+            ids = [_token_id(token_id, vocabulary_size) for token_id in content]
         if not ids:
             raise PromptError("the prompt is empty")
         return ids
+
+
+def _token_id(given: object, vocabulary_size: int) -> int:
+    # NumPy's integers are integers, too; a Boolean is not a token.
+    is_integer = isinstance(given, Integral) and not isinstance(given, bool)
+    if not is_integer or not 0 <= int(given) < vocabulary_size:  # type: ignore[call-overload]
+        raise PromptError(
+            f"{short_repr(given)} is no token; the model has {vocabulary_size} of them"
+        )
+    return int(given)  # type: ignore[call-overload,no-any-return]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..errors import InvalidOptionError
+from ..text_checks import short_repr
 from .tool import Tool
 
 __all__ = ["ToolChoice", "ToolChoiceMode"]
@@ -68,7 +69,7 @@ class ToolChoice:
                 return cls("named", (_named(name, tools),))
             case Mapping():
                 raise _invalid(
-                    f"{given!r:.80} is not known",
+                    f"{short_repr(given)} is not known",
                     'A tool is named by {"type": "function", "function": {"name": …}}.',
                 )
         raise _invalid(
@@ -82,17 +83,18 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
         if tool.name == name:
             return tool
     known = [tool.name for tool in tools]
-    close = difflib.get_close_matches(name, [*known, "auto", "required", "none"], n=1, cutoff=0.5)
+    # Names are short; to compare a long text with them would take long.
+    close = difflib.get_close_matches(name[:80], [*known, "auto", "required", "none"], n=1, cutoff=0.5)
     if close:
         hint = f"Did you mean {close[0]!r}?"
     else:
         hint = f"Known are {', '.join(map(repr, known))}." if known else "No tools were given."
-    raise _invalid(f"there is no tool {name!r}", hint)
+    raise _invalid(f"there is no tool {short_repr(name)}", hint)
 
 
 def _refuse_extra(keys: Mapping[object, object]) -> None:
     if keys:
-        raise _invalid(f"a tool is named by its name alone, without {', '.join(map(repr, keys))}")
+        raise _invalid(f"a tool is named by its name alone, without {', '.join(map(short_repr, keys))}")
 
 
 def _invalid(what: str, hint: str = "") -> InvalidOptionError:

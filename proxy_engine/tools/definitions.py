@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import InvalidToolError
+from ..text_checks import short_repr
 from .tool import Tool
 
 __all__ = ["tool_from_openai"]
@@ -26,7 +27,7 @@ def tool_from_openai(
     """
     if definition.get("type") != "function":
         raise InvalidToolError(
-            f"a tool of type {definition.get('type')!r} is not known",
+            f"a tool of type {short_repr(definition.get('type'))} is not known",
             tool=_name(definition),
             hint=_HINT,
         )
@@ -50,7 +51,7 @@ def _refuse_extra(given: Mapping[str, Any], known: set[str]) -> None:
     extra = [key for key in given if key not in known]
     if extra:
         raise InvalidToolError(
-            f"a tool's definition has no {', '.join(map(repr, extra))}",
+            f"a tool's definition has no {', '.join(map(short_repr, extra))}",
             tool=_name(given),
             hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
         )

@@ -49,7 +49,8 @@ def tool_from_function(
     try:
         signature = inspect.signature(function)
         hints = typing.get_type_hints(_hinted(inner), include_extras=True)
-    except (TypeError, ValueError, NameError, AttributeError) as error:
+    except Exception as error:
+        # Annotations are programs: they fail in whatever way they like.
         raise InvalidToolError(
             f"the signature cannot be read: {error}",
             tool=own_name,
@@ -134,7 +135,8 @@ def _compiled(
         model = pydantic.create_model(
             tool, __config__=pydantic.ConfigDict(extra="forbid"), **fields
         )
-    except (pydantic.PydanticUserError, TypeError, NameError, ValueError) as error:
+    except Exception as error:
+        # Types say by code of their own what pydantic makes of them.
         raise InvalidToolError(
             f"pydantic has no schema for the parameters: {error}", tool=tool
         ) from error

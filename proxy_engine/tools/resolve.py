@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import InvalidToolError
+from ..text_checks import short_repr
 from .definitions import tool_from_openai
 from .functions import tool_from_function
 from .tool import Tool
@@ -27,9 +28,9 @@ def resolve_tool(given: Any) -> Tool:
         return tool_from_type(given)
     if callable(given) and not isinstance(given, type):
         return tool_from_function(given)
-    what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+    what = f"the class {given.__name__}" if isinstance(given, type) else short_repr(given)
     raise InvalidToolError(
-        f"{what:.80} is not a tool",
+        f"{what} is not a tool",
         hint="Give an OpenAI-style dict, a pydantic model or dataclass, a function, or a Tool.",
     )
 

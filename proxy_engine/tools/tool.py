@@ -16,6 +16,7 @@ from typing import Any
 from state_machines.errors import SchemaError
 
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
+from ..text_checks import has_surrogate, short_repr
 from .arguments import ArgumentReader, JsonArguments
 
 __all__ = ["Tool", "tool_schema_errors"]
@@ -51,15 +52,17 @@ class Tool:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise InvalidToolError(
-                f"{self.name!r} is no name for a tool",
+                f"{short_repr(self.name)} is no name for a tool",
                 tool=self.name if isinstance(self.name, str) else None,
                 hint="A name is 1 to 64 ASCII letters, digits, '_', '-' and '.'.",
             )
         for name, kind in (("description", str), ("strict", bool | None)):
             if not isinstance(getattr(self, name), kind):
-                raise self._invalid(f"{name} must not be {getattr(self, name)!r}")
+                raise self._invalid(f"{name} must not be {short_repr(getattr(self, name))}")
+        if has_surrogate(self.description):
+            raise self._invalid("the description holds half a surrogate pair")
         if self.function is not None and not callable(self.function):
-            raise self._invalid(f"the function is not callable: {self.function!r}")
+            raise self._invalid(f"the function is not callable: {short_repr(self.function)}")
         object.__setattr__(self, "parameters", self._copied_parameters())
         # Parameters that are no object are noticed now, not at the first call.
         _ = self.arguments_schema
@@ -74,12 +77,14 @@ class Tool:
                 return schema
         elif not isinstance(kinds, list) or "object" not in kinds:
             raise ToolSchemaError(
-                f"the parameters of a tool are an object, not of type {kinds!r}",
+                f"the parameters of a tool are an object, not of type {short_repr(kinds)}",
                 tool=self.name,
                 pointer="/type",
                 keyword="type",
             )
-        if "$ref" in schema and _DRAFTS_WITH_LONE_REFERENCES.search(str(schema.get("$schema"))):
+        draft = schema.get("$schema")
+        has_old_draft = isinstance(draft, str) and _DRAFTS_WITH_LONE_REFERENCES.search(draft)
+        if "$ref" in schema and has_old_draft:
             rest = {
                 key: value
                 for key, value in schema.items()
@@ -95,7 +100,7 @@ class Tool:
         """
         if not isinstance(arguments, Mapping):
             raise ToolArgumentsError(
-                f"arguments are an object, not {arguments!r:.80}",
+                f"arguments are an object, not {short_repr(arguments)}",
                 tool=self.name,
                 arguments=arguments,
             )
@@ -154,7 +159,10 @@ class Tool:
                 f"the parameters are {type(self.parameters).__name__}, not a JSON Schema object"
             )
         try:
-            copied: dict[str, Any] = json.loads(json.dumps(dict(self.parameters), allow_nan=False))
+            text = json.dumps(dict(self.parameters), allow_nan=False, ensure_ascii=False)
+            # Half a surrogate pair has no UTF-8 form, and so no tokens.
+            text.encode("utf-8")
+            copied: dict[str, Any] = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._invalid(f"the parameters are not JSON: {error}") from error
         return copied

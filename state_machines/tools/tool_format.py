@@ -234,7 +234,9 @@ class ToolFormat:
             return [self._call(tool, self._arguments(tool, options))]
         # Both name the same tool, so that who reads the calls need not know of this.
         schema = {} if isinstance(tool.parameters, bool) else tool.parameters
-        some = {"minProperties": max(schema.get("minProperties", 0), 1)}
+        least = schema.get("minProperties", 0)
+        # What is no number is refused when the schema is compiled.
+        some = {"minProperties": max(least, 1) if isinstance(least, int | float) else least}
         none = {"maxProperties": 0}
         ways = []
         for entry, bound in ((self, some), (self.without_arguments, none)):

@@ -21,6 +21,7 @@ from proxy_engine import (
     InvalidOptionError,
     PromptCacheFileError,
     PromptCacheMismatchError,
+    RawPrompt,
     TokenGenerated,
 )
 
@@ -278,3 +279,19 @@ def test_a_stream_that_waits_for_its_reader_is_not_late(engine: InferenceEngine)
     result = stream.result()
     assert result.usage.completion_tokens == 8
     assert result.usage.queue_seconds < 0.5
+
+
+def test_presence_and_frequency_penalties_leave_the_prompt_alone(engine: InferenceEngine) -> None:
+    """The first token has no answer before it, so these penalties change nothing about it."""
+    prompts = [RawPrompt(text) for text in ("ab" * 20, "x", "The end. " * 5)]
+    options = {"max_tokens": 12, "penalty_window": 1000}
+    plain = engine.generate_batch(prompts, **options)
+    for name in ("presence_penalty", "frequency_penalty"):
+        together = engine.generate_batch(prompts, **options, **{name: 100.0})
+        for prompt, free, result in zip(prompts, plain, together, strict=True):
+            assert result.token_ids[0] == free.token_ids[0]
+            assert len(set(result.token_ids)) == len(result.token_ids)
+            alone = engine.generate(prompt, **options, **{name: 100.0})
+            assert alone.token_ids == result.token_ids
+    repeated = engine.generate_batch(prompts, **options, repetition_penalty=100.0)
+    assert [r.token_ids for r in repeated] != [r.token_ids for r in plain]

@@ -15,7 +15,6 @@ from proxy_engine import GenerationOptions, InvalidOptionError, ReasoningOptions
 from proxy_engine.options import OptionOverrides
 from samplers import SamplingParameters
 
-
 NESTED: list[Any] = []
 for _ in range(10_000):
     NESTED = [NESTED]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pickle
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,14 +24,23 @@ from proxy_engine.conversation.content import (
     VideoContent,
     new_call_id,
 )
+from proxy_engine.conversation.messages import to_interactions, to_messages
 from proxy_engine.conversation.openai_messages import (
     from_openai_message,
     read_tool_call,
     to_openai_message,
 )
 
+NESTED: list[Any] = []
+for _ in range(10_000):
+    NESTED = [NESTED]
+
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
@@ -51,7 +63,10 @@ calls = st.builds(
 common: dict[str, Any] = {
     "metadata": st.dictionaries(st.text(), json_values, max_size=3),
     "id": st.none() | st.text(min_size=1),
-    "created_at": st.none() | st.datetimes(timezones=st.just(UTC)),
+    # In New York an hour is repeated in autumn, and left out in spring.
+    "created_at": st.none()
+    | st.datetimes(timezones=st.just(UTC) | st.just(ZoneInfo("America/New_York")))
+    | st.just(datetime(2026, 11, 1, 1, 30, tzinfo=ZoneInfo("America/New_York"), fold=1)),
 }
 any_content = st.text() | contents | st.lists(contents, max_size=3)
 interactions = st.one_of(
@@ -77,8 +92,32 @@ interactions = st.one_of(
 
 @given(interactions)
 def test_round_trip_through_json(interaction: Interaction) -> None:
+    assert Interaction.from_dict(interaction.to_dict()) == interaction
     written = json.loads(json.dumps(interaction.to_dict()))
-    assert Interaction.from_dict(written) == interaction
+    again = Interaction.from_dict(written)
+    assert again == interaction
+    assert hash(again) == hash(interaction)
+
+
+@given(interactions)
+def test_dicts_of_interactions_are_messages(interaction: Interaction) -> None:
+    """What `to_dict` wrote is a prompt, and says the same as the interaction itself."""
+
+    def read(item: Any) -> Any:
+        try:
+            return to_messages([item])
+        except PromptError as error:
+            return str(error)
+
+    assert read(json.loads(json.dumps(interaction.to_dict()))) == read(interaction)
+
+
+@given(st.lists(interactions, max_size=3))
+def test_equal_interactions_have_equal_hashes(turns: list[Interaction]) -> None:
+    assert len({*turns, *map(copy.deepcopy, turns)}) == len(set(turns))
+    one, other = JsonContent({"a": [1, True]}), JsonContent({"a": [1.0, 1]})
+    assert one == other
+    assert hash(one) == hash(other)
 
 
 @given(st.sampled_from(Role), st.text() | texts | st.lists(texts, max_size=3))
@@ -181,6 +220,28 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"content": "x"},
         {"role": "user", "content": 5},
         {"role": "user", "content": "x", "more": 1},
+        {"role": "user", "content": "x", "more": False},
+        {"role": "user", "content": "\ud800"},
+        {"role": "user", "content": {"type": "text", "text": "x"}},
+        {"role": "user", "content": b"x"},
+        {"role": ["user"], "content": "x"},
+        {"role": "user", "content": "x", "tool_calls": 5},
+        {"role": "assistant", "tool_calls": 5},
+        {"role": "assistant", "tool_calls": {"id": "1"}},
+        {"role": "assistant", "tool_calls": [{"name": "f", "why": "not"}]},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "f", "why": "not"}}]},
+        {"role": "assistant", "tool_calls": [{"type": "custom", "name": "f"}]},
+        {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "[" * 10_000}]},
+        {"role": "assistant", "tool_calls": [{"name": "f", "arguments": {"x": math.nan}}]},
+        {"role": "assistant", "tool_calls": [{"name": "f", "arguments": {"x": {1}}}]},
+        {"role": "assistant", "tool_calls": [{"name": "\ud800"}]},
+        {"role": "assistant", "content": "x", "reasoning": 5},
+        {"role": "assistant", "content": "x", "prefix": 5},
+        {"role": "assistant", "content": "x", "annotations": [{"type": "url_citation"}]},
+        {"role": "assistant", "content": "x", "function_call": {"name": "f", "arguments": ""}},
+        {"role": "assistant", "content": "x", "audio": {"id": "1"}},
+        {"role": "tool", "content": "x", "tool_call_id": 5},
+        {"role": "tool", "content": "x", "name": ["f"]},
         {"role": "user", "content": [{"type": "hologram"}]},
         {
             "role": "user",
@@ -194,8 +255,36 @@ def test_openai_messages_as_clients_write_them() -> None:
     ],
 )
 def test_openai_messages_that_are_refused(message: Any) -> None:
-    with pytest.raises(PromptError):
-        from_openai_message(message)
+    for read in (from_openai_message, lambda message: to_messages([message])):
+        with pytest.raises(PromptError):
+            read(message)
+
+
+def test_answers_of_openais_client_are_taken_back() -> None:
+    """As its models write them: with every field that the client knows, most of them null."""
+    calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    for answer in (
+        {"role": "assistant", "content": "x", "refusal": None},
+        {"role": "assistant", "content": "x", "reasoning_content": "hm", "annotations": []},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+    ):
+        message = openai.types.chat.ChatCompletionMessage.model_validate(answer)
+        parsed = openai.types.chat.ParsedChatCompletionMessage[Any].model_validate(answer)
+        for dumped in (message.model_dump(), message.model_dump(exclude_unset=True), answer):
+            assert said(from_openai_message(dumped)) == said(from_openai_message(answer))
+            assert to_messages([dumped]) == to_messages([answer])
+        assert to_messages([parsed.model_dump()]) == to_messages([answer])
+    assert to_messages([{"role": "assistant", "content": None, "refusal": "No."}]) == [
+        {"role": "assistant", "content": "No."}
+    ]
+
+
+def test_turns_with_calls_are_taken_back() -> None:
+    turn = Interaction("assistant", "See:", tool_calls=[ToolCall("1", "f", {"x": 1}, "<f>")])
+    result = Interaction.tool_result(turn.tool_calls[0], [1])
+    written = [turn.to_dict(), result.to_dict()]
+    assert to_interactions(written) == [turn, result]
+    assert to_messages(written) == to_messages([turn, result])
 
 
 def test_calls_of_all_forms() -> None:
@@ -303,6 +392,18 @@ def test_what_a_language_model_cannot_read(content: Any) -> None:
         {"role": "user", "content": "x", "created_at": "2026-01-01T00:00:00"},
         {"role": "user", "content": "x", "name": "x"},
         {"role": "user", "content": "x", "nickname": "x"},
+        {"role": "user", "content": "x", 5: "x", "nickname": "x"},
+        {"role": "user", "content": 5},
+        {"role": "user", "content": {"type": "text", "text": "x"}},
+        {"role": ["user"], "content": "x"},
+        {"role": "user", "content": "\ud800"},
+        {"role": "user", "content": "x", "metadata": 5},
+        {"role": "user", "content": "x", "id": 5},
+        {"role": "user", "content": "x", "created_at": 5},
+        {"role": "user", "content": [{"type": "json", "value": math.nan}]},
+        {"role": "user", "content": [{"type": "json", "value": NESTED}]},
+        NESTED,
+        5,
     ],
 )
 def test_malformed_dicts_are_refused(value: dict[str, Any]) -> None:
@@ -316,7 +417,18 @@ def test_malformed_parts_are_refused() -> None:
     with pytest.raises(PromptError):
         Interaction("user", "x", created_at=datetime(2026, 1, 1))
     with pytest.raises(PromptError):
-        ToolCall("1", "f", {"x": {1}})
+        Interaction("user", "x", created_at="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    with pytest.raises(PromptError):
+        Interaction("user", 5)  # type: ignore[arg-type]
+    with pytest.raises(PromptError):
+        Interaction("assistant", "x", tool_calls=5)  # type: ignore[arg-type]
+    with pytest.raises(PromptError):
+        TextContent(5)  # type: ignore[arg-type]
+    for value in ({1}, math.inf, NESTED, "\ud800", 10**5000):
+        with pytest.raises(PromptError):
+            ToolCall("1", "f", {"x": value})
+        with pytest.raises(PromptError):
+            JsonContent(value)
 
 
 def test_interactions_can_be_pickled_and_copied() -> None:
