@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import PromptError
 from ..text_checks import short_repr
@@ -24,7 +27,7 @@ class RawPrompt:
     Text is what a tokenizer makes of it, with the token that begins texts where it has one.
     """
 
-    content: str | Sequence[int]
+    content: str | Sequence[int] | npt.NDArray[np.integer[Any]]
 
     def token_ids(self, tokenizer: TokenizerWrapper, vocabulary_size: int) -> list[int]:
         """Return the ids that the model reads. Raises ``PromptError``."""

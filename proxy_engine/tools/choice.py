@@ -84,7 +84,9 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
             return tool
     known = [tool.name for tool in tools]
     # Names are short; to compare a long text with them would take long.
-    close = difflib.get_close_matches(name[:80], [*known, "auto", "required", "none"], n=1, cutoff=0.5)
+    close = difflib.get_close_matches(
+        name[:80], [*known, "auto", "required", "none"], n=1, cutoff=0.5
+    )
     if close:
         hint = f"Did you mean {close[0]!r}?"
     else:
@@ -94,7 +96,9 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
 
 def _refuse_extra(keys: Mapping[object, object]) -> None:
     if keys:
-        raise _invalid(f"a tool is named by its name alone, without {', '.join(map(short_repr, keys))}")
+        raise _invalid(
+            f"a tool is named by its name alone, without {', '.join(map(short_repr, keys))}"
+        )
 
 
 def _invalid(what: str, hint: str = "") -> InvalidOptionError:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pydantic
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.json_schema import JsonSchemaWarningKind
 
 from ..errors import InvalidToolError
@@ -31,13 +30,10 @@ def generated_schema(adapter: pydantic.TypeAdapter[Any], tool: str) -> dict[str,
     """The schema of ``adapter``, without title and description. Raises ``InvalidToolError``."""
     try:
         schema = adapter.json_schema(schema_generator=_ToolJsonSchema)
-    except (
-        PydanticInvalidForJsonSchema,
-        PydanticSchemaGenerationError,
-        pydantic.PydanticUserError,
-    ) as error:
+    except Exception as error:
+        # Types say by code of their own what pydantic makes of them.
         raise InvalidToolError(
-            f"pydantic has no schema for the parameters: {error.message}", tool=tool
+            f"pydantic has no schema for the parameters: {error}", tool=tool
         ) from error
     schema.pop("title", None)
     schema.pop("description", None)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pydantic
-from pydantic.errors import PydanticSchemaGenerationError
 
 from ..errors import InvalidToolError
+from ..text_checks import short_repr
 from .arguments import InstanceArguments
 from .docstrings import read_docstring
 from .schemas import described, generated_schema
@@ -40,13 +40,14 @@ def tool_from_type(
     Raises ``InvalidToolError``.
     """
     if not is_tool_type(given):
-        raise InvalidToolError(f"{given!r} is neither a pydantic model nor a dataclass")
+        raise InvalidToolError(f"{short_repr(given)} is neither a pydantic model nor a dataclass")
     own_name = name or given.__name__
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(given)
-    except (PydanticSchemaGenerationError, pydantic.PydanticUserError) as error:
+    except Exception as error:
+        # Types say by code of their own what pydantic makes of them.
         raise InvalidToolError(
-            f"pydantic has no schema for the parameters: {error.message}", tool=own_name
+            f"pydantic has no schema for the parameters: {error}", tool=own_name
         ) from error
     documentation = read_docstring(_docstring(given))
     if function is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from proxy_engine import InferenceEngine, PromptError, PromptTooLongError, RawPrompt
@@ -13,11 +14,32 @@ def test_text_and_its_tokens_are_the_same_prompt(tiny_engine: InferenceEngine) -
         tiny_engine.generate(RawPrompt(content), max_tokens=8) for content in ("abc 12", ids)
     ]
     assert results[0].text == results[1].text
+    array = np.array(ids)
+    assert tiny_engine.generate(RawPrompt(array), max_tokens=8).text == results[0].text
     assert results[0].usage.prompt_tokens == len(ids)
     assert tiny_engine.generate("abc 12", max_tokens=1).usage.prompt_tokens > len(ids)
 
 
-@pytest.mark.parametrize("content", ["", [], [-1], [320], ["a"]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        [],
+        [-1],
+        [320],
+        ["a"],
+        5,
+        None,
+        b"ab",
+        {1: 2},
+        [[1]],
+        [True],
+        [1.0],
+        "\ud800",
+        [10**5000],
+    ],
+    ids=lambda content: type(content).__name__,
+)
 def test_refuses_what_is_no_prompt(tiny_engine: InferenceEngine, content: object) -> None:
     with pytest.raises(PromptError):
         tiny_engine.generate(RawPrompt(content))  # type: ignore[arg-type]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import threading  # noqa: F401 - named by an annotation below
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,6 +173,20 @@ def test_a_mixed_list() -> None:
     assert resolve_tools(None) == resolve_tools([]) == ()
 
 
+NESTED: list[Any] = []
+for _ in range(10_000):
+    NESTED = [NESTED]
+
+
+def with_hint(hint: str) -> Any:
+    """A function whose parameter has an annotation that is evaluated late."""
+
+    def hinted(x: Any) -> None: ...
+
+    hinted.__annotations__["x"] = hint
+    return hinted
+
+
 @pytest.mark.parametrize(
     ("given", "index", "name", "said"),
     [
@@ -190,6 +206,18 @@ def test_a_mixed_list() -> None:
         ([{"type": "function", "name": "f", "parameters": []}], 0, "f", "not a JSON Schema"),
         ([{"type": "function", "name": "f", "parameters": {"a": {1}}}], 0, "f", "not JSON"),
         ([{"type": "function", "name": "f", "parameters": {"type": "array"}}], 0, "f", "/type"),
+        ([{"type": "function", "name": "\ud800"}], 0, "\ud800", "no name for"),
+        ([{"type": "function", "name": "f", "description": "\ud800"}], 0, "f", "surrogate"),
+        ([{"type": "function", "name": "f", "parameters": {"\ud800": 1}}], 0, "f", "not JSON"),
+        ([{"type": "function", "name": "f", "parameters": {"a": NESTED}}], 0, "f", "not JSON"),
+        ([{"type": "function", "name": "f", "parameters": {"a": math.inf}}], 0, "f", "not JSON"),
+        ([{"type": "function", "name": "f", "parameters": {"type": 5}}], 0, "f", "not of type 5"),
+        ([{"type": NESTED, "name": "f"}], 0, "f", "not known"),
+        ([NESTED], 0, None, "is not a tool"),
+        ([lambda x: x], 0, "<lambda>", "no name for"),
+        ([with_hint("int |")], 0, "hinted", "signature cannot be read"),
+        ([with_hint("1 / 0")], 0, "hinted", "signature cannot be read"),
+        ([with_hint("threading.Lock")], 0, "hinted", "pydantic has no schema"),
         (greet, None, None, "in a list"),
         ("greet", None, None, "in a list"),
         (DEFINITION, None, None, "in a list"),
