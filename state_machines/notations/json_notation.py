@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from state_machines.json_schema.layout import Whitespace
 from state_machines.json_schema.syntax import JSON_SYNTAXES
@@ -23,9 +23,10 @@ class JsonNotation(Notation):
 
     name: str = "json"
     whitespace: Whitespace = "spaced"
+    has_json: ClassVar[bool] = True
 
     def _arguments(self, schema: Schema, options: Options) -> Arguments:
-        syntax = JSON_SYNTAXES[self.whitespace]
+        syntax = JSON_SYNTAXES[options.whitespace or self.whitespace]
         writing = Writing(schema, options, syntax)
         avoid = frozenset(options.avoid)
         term = writing.given

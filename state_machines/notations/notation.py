@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, get_args
 
 from referencing import Registry
 
+from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
 from state_machines.json_schema.compilation import PropertyOrder
+from state_machines.json_schema.layout import Whitespace
 
 __all__ = ["Arguments", "Notation", "Options", "Schema", "Spell", "unique_members"]
 
@@ -26,15 +28,20 @@ class Options:
 
     * ``avoid``: texts that no string and no name may contain, such as the marker that ends a call;
     * ``spell``: the bytes of the notation's markers;
+    * ``whitespace``: that of JSON in the arguments; ``None``: as the notation has it;
     * the others are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
     """
 
     avoid: Iterable[str] = ()
     spell: Spell = str.encode
     property_order: PropertyOrder = "schema"
+    whitespace: Whitespace | None = None
     assert_formats: bool = True
     strict: bool = False
     registry: Registry[Any] | None = None
+
+
+_OPTIONS = {field.name for field in fields(Options)}
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,14 @@ class Arguments:
 
 
 class Notation(ABC):
-    """A way to write JSON objects. Immutable."""
+    """A way to write JSON objects. Immutable.
+
+    ``has_json``: whether arguments are written as JSON, all of them or some; only then has the
+    option ``whitespace`` a meaning.
+    """
 
     name: str
+    has_json: ClassVar[bool] = False
 
     def arguments(self, schema: Schema, **options: Any) -> Arguments:
         """Return how the objects that a schema admits are written and read.
@@ -64,9 +76,31 @@ class Notation(ABC):
         ``options`` are those of :class:`Options`. Raises
         :class:`~state_machines.errors.SchemaError` as
         :class:`~state_machines.json_schema.JsonSchemaStateMachine` does, and
-        :class:`~state_machines.errors.UnsupportedSchemaError` for what cannot be written.
+        :class:`~state_machines.errors.UnsupportedSchemaError` for what cannot be written, and
+        :class:`~state_machines.errors.CompositionError` for an option that there is not.
         """
+        self._check_options(options)
         return self._arguments(schema, Options(**options))
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        unknown = [name for name in options if name not in _OPTIONS]
+        if unknown:
+            raise CompositionError(
+                f"arguments have no option {unknown[0]!r}",
+                part=self.name,
+                hint=f"Known are {', '.join(sorted(_OPTIONS))}",
+            )
+        for name, values in (("whitespace", Whitespace), ("property_order", PropertyOrder)):
+            value = options.get(name)
+            if value is not None and value not in get_args(values):
+                known = ", ".join(map(repr, get_args(values)))
+                raise CompositionError(f"{name} is one of {known}, not {value!r}", part=self.name)
+        if options.get("whitespace") is not None and not self.has_json:
+            raise CompositionError(
+                "arguments in this notation have white space of their own",
+                part=self.name,
+                hint="The option whitespace is for notations with JSON in them",
+            )
 
     @abstractmethod
     def _arguments(self, schema: Schema, options: Options) -> Arguments: ...

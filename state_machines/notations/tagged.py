@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
@@ -79,6 +79,7 @@ class TaggedNotation(Notation):
     knows_types: bool = True
     python_words: bool = False
     says_string: bool = False
+    has_json: ClassVar[bool] = True
 
     def _arguments(self, schema: Schema, options: Options) -> Arguments:
         return _TaggedWriting(self, schema, options).arguments()
@@ -105,7 +106,7 @@ class _TaggedWriting:
         self.notation = notation
         self.spell = options.spell
         self.avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))
-        self.writing = Writing(schema, options, JSON_SYNTAXES["json"])
+        self.writing = Writing(schema, options, JSON_SYNTAXES[options.whitespace or "json"])
         self.is_raw = {
             name: notation.knows_types
             and not notation.says_string

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import assume, event, given
@@ -23,6 +23,7 @@ from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
 from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.node import live_bytes
+from state_machines.json_schema.layout import Whitespace
 from state_machines.json_schema.objects.object_shape import word_in
 from state_machines.notations import FUNCTION_GEMMA, GEMMA4, Arguments
 
@@ -77,9 +78,17 @@ def admits(judge: Judge, value: Any) -> bool:
 
 @FAMILY
 @examples(60)
-@given(SCHEMAS, st.sampled_from(("schema", "any")), st.integers(0, 2**32))
-def test_what_is_written_is_read_back(family: Family, schema: Any, order: Any, seed: int) -> None:
-    arguments = compiled(family, schema, property_order=order)
+@given(
+    SCHEMAS,
+    st.sampled_from(("schema", "any")),
+    st.sampled_from((None, *get_args(Whitespace))),
+    st.integers(0, 2**32),
+)
+def test_what_is_written_is_read_back(
+    family: Family, schema: Any, order: Any, whitespace: Any, seed: int
+) -> None:
+    options = {"whitespace": whitespace} if family.notation.has_json else {}
+    arguments = compiled(family, schema, property_order=order, **options)
     text = walked(arguments, seed)
     if text is None:
         event("too far from the end")

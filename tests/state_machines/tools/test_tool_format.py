@@ -243,3 +243,38 @@ def test_a_format_of_ones_own() -> None:
     assert machine.matches('CALL get_weather {"city": "Oslo"};\nCALL clock {};')
     assert machine.matches("")
     assert not machine.matches("CALL clock {}")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_white_space_of_arguments(name: str) -> None:
+    """It is an option where a format writes JSON, and refused where it does not."""
+    entry = FORMATS[name]
+    schema = {
+        **CITY,
+        "properties": {
+            "city": {"type": "array", "items": {"const": 1}, "minItems": 2, "maxItems": 3}
+        },
+    }
+    calls = entry.calls([ToolSignature("f", schema)], options={"whitespace": "indented"})
+    if not entry.notation.has_json:
+        with pytest.raises(CompositionError, match="white space"):
+            RootStateMachine(calls)
+        return
+    texts = [calls_in(a_walk(calls, Random(seed))) for seed in range(3)]
+    assert all(call.arguments["city"][:2] == [1, 1] for found in texts for call in found)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"whitespace": "wide"},
+        {"property_order": "none"},
+        {"layout": "json"},
+        {"whitespace": ["json"]},
+    ],
+    ids=str,
+)
+def test_options_of_arguments_that_are_refused(options: dict[str, Any]) -> None:
+    for entry in FORMATS.values():
+        with pytest.raises(CompositionError):
+            RootStateMachine(entry.calls([WEATHER], options=options))
