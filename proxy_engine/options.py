@@ -92,6 +92,9 @@ class GenerationOptions:
       as it can be, by the speed that was measured so far; it is complete even where that takes
       longer. ``None``: any time.
     * ``stop``: strings that end free text, and are no part of it, however they are cut into tokens.
+      Reasoning does not end there. A request that gives some, and whose answer has no free text (a
+      structured one, or a tool call that is required), is refused; where an engine's own options
+      have some, they hold for the answers that do.
     * ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request can
       be cancelled. ``None`` leaves the choice to the engine.
     * ``sampling``: temperature, top-p and the like.

@@ -79,8 +79,9 @@ def compose_answer(
     ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``least`` of one or more
     leave no room for it. ``dialect`` is the format of the model's family, whether there are calls
     or not: its markers are kept out of free text, and where it has some around answers these are
-    written. ``excluding`` are more texts that have no place in free text, ``stop`` those that end
-    it, and the answer. Raises
+    written. ``excluding`` are more texts that have no place in free text. ``stop`` are those that
+    end free text, and the answer with it; they have no meaning within structured output, calls and
+    reasoning, nor where ``content`` is a composition. Raises
     :class:`~state_machines.errors.CompositionError`.
     """
     dialect = dialect or (calls.format if calls is not None else None)
@@ -115,10 +116,12 @@ def _answer(
     stop: tuple[str, ...],
 ) -> Part:
     if content is None:
-        content = Text(TEXT, stop=stop)
+        content = Text(TEXT)
+    ended = content
     if isinstance(content, Text):
-        content = replace(content, excluding=tuple(dict.fromkeys((*content.excluding, *without))))
-    answer = _delimited(content, dialect.answer if dialect is not None else NO_DELIMITERS)
+        content = _excluding(content, without)
+        ended = replace(content, stop=tuple(dict.fromkeys((*content.stop, *stop))))
+    answer = _delimited(ended, dialect.answer if dialect is not None else NO_DELIMITERS)
     if calls is None:
         return answer
     if calls.least:
@@ -132,9 +135,15 @@ def _answer(
         if not stop:
             return Sequence(free, calls.part(0))
         stops = (Marker(TEXT, text) for text in stop)
-        return Sequence(replace(free, stop=()), Optional(Choice(*stops, calls.part(1))))
-    before = [_delimited(content, preamble), *([Marker(TEXT, joint)] if joint else [])]
+        return Sequence(free, Optional(Choice(*stops, calls.part(1))))
+    # A stop string ends the answer, and calls must follow this text; so there is none in it.
+    said = _delimited(_excluding(content, stop), preamble)
+    before = [said, *([Marker(TEXT, joint)] if joint else [])]
     return Choice(answer, Sequence(Optional(Sequence(*before)), calls.part(1)))
+
+
+def _excluding(text: Text, more: Several[str]) -> Text:
+    return replace(text, excluding=tuple(dict.fromkeys((*text.excluding, *more))))
 
 
 def _foreign(reasoning: Reasoning | None, dialect: ToolFormat | None) -> Iterator[str]:

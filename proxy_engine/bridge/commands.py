@@ -74,9 +74,9 @@ class SamplingFields(_Fields):
     repetition_penalty: float | None = None
     """Divides positive and multiplies negative logits of tokens in the window; 1 is off."""
     presence_penalty: float | None = None
-    """Subtracted from the logits of tokens in the window."""
+    """Subtracted from the logits of tokens of the answer in the window."""
     frequency_penalty: float | None = None
-    """Subtracted from the logits of tokens in the window, once per occurrence."""
+    """Subtracted from the logits of tokens of the answer in the window, once per occurrence."""
     penalty_window: int | None = None
     """The number of latest tokens that penalties look at."""
     logit_bias: _TokenBiases | None = None
@@ -149,7 +149,7 @@ class GenerationCommand(_Command, SamplingFields):
     max_seconds: float | None = None
     """The most seconds; as they run out, the answer is completed briefly."""
     stop: str | list[str] | None = None
-    """Strings that end free text, and are no part of it."""
+    """Strings that end free text, and are no part of it. Refused where an answer has none."""
     prefill_step_size: int | None = None
     """Prompt tokens a forward pass."""
     sampling: SamplingFields | None = None

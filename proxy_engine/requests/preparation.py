@@ -10,7 +10,7 @@ from typing import Any
 from state_machines import Vocabulary
 from state_machines.answer import REASONING, TEXT
 from state_machines.completion import Guard
-from state_machines.root import identifiers_in
+from state_machines.root import Text, identifiers_in
 from state_machines.tools import ToolFormat
 from state_machines.tools.call import CALL
 
@@ -90,6 +90,8 @@ class Preparation:
         if known_tools and isinstance(prompt, RawPrompt):
             raise PromptError("a raw prompt names no tools; give messages")
         choice = ToolChoice.of(tool_choice, known_tools)
+        if overrides.get("stop"):
+            _check_stop(response, choice)
         tokenizer = self._loaded.tokenizer
 
         def encode(prompt: Prompt) -> list[int]:
@@ -171,6 +173,22 @@ class Preparation:
                         f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
                         option="logit_bias",
                     )
+
+
+def _check_stop(response: ResponseFormat, choice: ToolChoice) -> None:
+    """Raise where stop strings are asked for, and no free text is there to be ended by them."""
+    if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
+        return
+    if not choice.may_answer:
+        what = "the answer is a tool call, which is written to its end"
+        hint = "Leave stop out, or let tool_choice be 'auto'."
+    elif response.part is not None:
+        what = "the response format is a composition of parts"
+        hint = "Give the stop strings to its parts: Text(stop=...)."
+    else:
+        what = "the answer is structured, and is written to its end"
+        hint = "Leave stop out: structured output ends by itself."
+    raise InvalidOptionError(f"stop strings end free text, and {what}", option="stop", hint=hint)
 
 
 def _check_states(given: Iterable[str], response: ResponseFormat) -> None:
