@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..progress import to_stderr
 from .errors import CommandLineError
+from .standard_output import writing_to_standard_output
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -49,7 +50,8 @@ def _run(options: argparse.Namespace) -> int:
         # Deferred: `--help` of another command need not wait for it.
         from ..bridge.protocol_schema import protocol_schema_text  # noqa: PLC0415
 
-        print(protocol_schema_text(), end="")
+        with writing_to_standard_output():
+            print(protocol_schema_text(), end="")
         return 0
     source, target = _claimed()
     # Deferred: until now, whatever a library printed would have been taken for a reply.

@@ -12,4 +12,4 @@ class CommandLineError(EngineError):
 
 
 class OutputFileError(EngineError):
-    """The output file takes no more, on a full disk for example; exit status 1."""
+    """A file or standard output takes no more, on a full disk for example; exit status 1."""

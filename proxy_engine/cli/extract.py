@@ -207,7 +207,7 @@ def _read_schema(path: str) -> Any:
         schema = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise CommandLineError(f"cannot read the schema {path!r}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandLineError(f"the schema {path!r} is not JSON: {error}") from error
     if not isinstance(schema, dict | bool):
         raise CommandLineError(f"the schema {path!r} is neither an object nor a boolean")
@@ -217,12 +217,18 @@ def _read_schema(path: str) -> Any:
 @contextlib.contextmanager
 def _open_input(path: str) -> Iterator[IO[bytes]]:
     if path == "-":
+        # Where it was closed from the beginning, there is none.
+        if sys.stdin is None:
+            raise CommandLineError("standard input is closed; name a file")
         yield sys.stdin.buffer
         return
     try:
         source = Path(path).open("rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
+    except ValueError as error:
+        # A name with a null byte in it.
+        raise CommandLineError(f"cannot read {path!r}: {error}") from error
     with source:
         yield source
 

@@ -9,6 +9,7 @@ from ..progress import to_stderr
 from .extraction import Extraction
 from .output_file import OutputFile
 from .progress import text_progress
+from .standard_output import writing_to_standard_output
 
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
@@ -35,7 +36,8 @@ def extract_text(
         output.begin(0)
         output.write(result.text)
     else:
-        print("" if is_streaming else result.text)
+        with writing_to_standard_output():
+            print("" if is_streaming else result.text, flush=True)
     if not is_quiet:
         to_stderr(_summary(result.usage))
 
@@ -71,7 +73,8 @@ def _generate(
             written += len(event.text)
             if is_streaming:
                 progress.stop()
-                print(event.text, end="", flush=True)
+                with writing_to_standard_output():
+                    print(event.text, end="", flush=True)
             else:
                 progress.update(task, description=f"writing: {written} characters")
     raise AssertionError("a stream ends with Finished or an error")

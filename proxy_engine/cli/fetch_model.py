@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ..progress import to_stderr
+from .standard_output import writing_to_standard_output
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -28,5 +29,7 @@ def _run(options: argparse.Namespace) -> int:
     # Deferred: this loads mlx, which `--help` need not wait for.
     from ..models.embedded import embedded_model  # noqa: PLC0415
 
-    print(embedded_model(to_stderr))
+    directory = embedded_model(to_stderr)
+    with writing_to_standard_output():
+        print(directory)
     return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from state_machines.errors import ProxyError
 
 from . import bridge, extract, fetch_model, serve
 from .errors import CommandLineError
+from .standard_output import discard_standard_output, writing_to_standard_output
 
 __all__ = ["main"]
 
@@ -38,21 +38,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8")
     try:
         status: int = options.run(options)
-        sys.stdout.flush()
+        with writing_to_standard_output():
+            sys.stdout.flush()
     except CommandLineError as error:
         _complain(str(error))
         return 2
     except ProxyError as error:
         _complain(str(error))
+        _flush_or_discard()
         return 1
     except KeyboardInterrupt:
         _complain("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes standard output once more at exit; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_standard_output()
         return _BROKEN_PIPE
     return status
+
+
+def _flush_or_discard() -> None:
+    """Write what is left for standard output, where that can be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_standard_output()
 
 
 def _complain(message: str) -> None:

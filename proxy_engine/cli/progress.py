@@ -19,6 +19,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from .standard_output import writing_to_standard_output
+
 __all__ = ["LinesProgress", "is_shown", "text_progress"]
 
 
@@ -86,11 +88,15 @@ class LinesProgress:
         self._progress.update(self._task, advance=1, failed=self._failed)
 
     def print_result(self, line: str) -> None:
-        """Write a line to standard output, above the bar where that is in the way."""
-        if self._is_beside_results and not self._progress.disable:
-            self._progress.console.print(Text(line), soft_wrap=True)
-        else:
-            print(line, flush=True)
+        """Write a line to standard output, above the bar where that is in the way.
+
+        Raises ``OutputFileError``.
+        """
+        with writing_to_standard_output():
+            if self._is_beside_results and not self._progress.disable:
+                self._progress.console.print(Text(line), soft_wrap=True)
+            else:
+                print(line, flush=True)
 
 
 class _RateColumn(ProgressColumn):

@@ -22,8 +22,9 @@ from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from ..errors import ModelFormatError, ModelNotFoundError
+from ..errors import ModelError, ModelFormatError, ModelNotFoundError
 from ..progress import Report, silent
+from .damaged_files import damaged_file
 from .dense import has_fast_blas, unpacked
 from .embedded import EMBEDDED_MODEL, embedded_model
 
@@ -65,16 +66,24 @@ class LoadedModel:
         """Describe a model that is in memory already.
 
         To be called on the thread that loaded it: lazy arrays can only be evaluated there, and
-        all of the model's are evaluated here so that any thread can run it.
+        all of the model's are evaluated here so that any thread can run it. Raises ``ModelError``
+        where the model cannot run on this computer.
         """
         leaves = cast("list[tuple[str, Any]]", tree_flatten(model))
         mx.eval([leaf for _, leaf in leaves if isinstance(leaf, mx.array)])
+        try:
+            width = logits_width(model)
+        except Exception as error:
+            needs_metal = "metal" in str(error).lower()
+            hint = "It needs Metal: a Mac with Apple silicon." if needs_metal else ""
+            why = str(error).rstrip(".")
+            raise ModelError(f"{name!r} cannot run here: {why}", model=name, hint=hint) from error
         return cls(
             name=name,
             model=model,
             tokenizer=tokenizer,
             context_length=context_length(config or _arguments(model)),
-            logits_width=logits_width(model),
+            logits_width=width,
             directory=directory or _loaded_from(tokenizer),
         )
 
@@ -109,7 +118,12 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
             model=name,
             hint=_NAMING_HINT,
         ) from error
-    except (ValueError, KeyError, OSError, RuntimeError, TypeError) as error:
+    except Exception as error:
+        # Readers of models and tokenizers fail in whatever way they like.
+        damaged = damaged_file(Path(path))
+        if damaged is not None:
+            file, why = damaged
+            raise ModelFormatError(f"{str(file)!r} cannot be read: {why}", model=name) from error
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
     module, tokenizer, config = cast("tuple[Module, TokenizerWrapper, dict[str, Any]]", loaded)
     if model is None and has_fast_blas():

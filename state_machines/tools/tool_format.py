@@ -139,7 +139,8 @@ class ToolFormat:
 
         ``options`` are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`, for
         the arguments; ``whitespace`` is for notations with JSON in them. Raises
-        :class:`~state_machines.errors.CompositionError` where there are no tools, or more calls are wanted than the format has, and
+        :class:`~state_machines.errors.CompositionError` where there are no tools, or more calls are
+        wanted than the format has, and
         :class:`~state_machines.errors.ToolNameError` for a name that it cannot write and for two
         tools of one name. Schemas are looked at when the part's machine is made.
         """

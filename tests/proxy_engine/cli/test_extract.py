@@ -79,6 +79,43 @@ def test_json_on_stdout_and_speed_on_stderr(
 
 
 @pytest.mark.usefixtures("tiny")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("flags", [["--no-stream"], ["--stream"], ["--jsonl"]], ids=str)
+def test_full_standard_output_is_one_line_of_error(
+    schema: Path,
+    text: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+) -> None:
+    text.write_text('"a"\n"b"\n')
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert extract(schema, text, "--quiet", *flags) == 1
+        # What the interpreter does at exit raises nothing.
+        full.flush()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "cannot write standard output: No space left on device" in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_full_standard_output_of_a_process() -> None:
+    with open("/dev/full", "wb") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "proxy_engine", "bridge", "--schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            check=False,
+            text=True,
+        )
+    assert process.returncode == 1
+    assert process.stderr.count("\n") == 1
+    assert "cannot write standard output" in process.stderr
+
+
+@pytest.mark.usefixtures("tiny")
 def test_standard_input_is_the_default(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +281,7 @@ class TestWrongCommandLine:
         ("content", "message"),
         [
             ("{", "is not JSON"),
+            pytest.param("[" * 100_000, "is not JSON", id="nested"),
             ('{"type": "nothing"}', "at #/type"),
             ("false", "no JSON value"),
             ("3", "neither an object nor a boolean"),
@@ -260,6 +298,18 @@ class TestWrongCommandLine:
         schema.write_text(content)
         assert extract(schema, text) == 2
         assert message in capsys.readouterr().err
+
+    def test_input_that_cannot_be_opened(
+        self,
+        schema: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        assert extract(schema, "a\0b") == 2
+        assert "cannot read" in capsys.readouterr().err
+        monkeypatch.setattr(sys, "stdin", None)
+        assert extract(schema) == 2
+        assert "standard input is closed" in capsys.readouterr().err
 
     def test_input_that_is_no_text(
         self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import pytest
+from mlx_lm.models import bitnet
 
-from proxy_engine import ModelFormatError, ModelNotFoundError
+from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
 from proxy_engine.models import dense
 from proxy_engine.models.loading import LoadedModel, context_length, load_model, logits_width
+
+TINY_CONFIG = {
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 320,
+}
 
 
 def test_a_directory(tiny_model_directory: Path) -> None:
@@ -52,6 +65,45 @@ def test_files_that_are_no_model(tmp_path: Path, tiny_model_directory: Path) -> 
         load_model(tmp_path)
     with pytest.raises(ModelFormatError, match="is a file"):
         load_model(tiny_model_directory / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokenizer.json", "{"),
+        ("tokenizer.json", "{}"),
+        ("tokenizer.json", "[]"),
+        ("tokenizer.json", '{"version": "1.0", "added_tokens": [], "model": 5}'),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", "{"),
+        ("config.json", "[]"),
+        ("config.json", "5"),
+    ],
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, tiny_model_directory: Path, name: str, content: str
+) -> None:
+    shutil.copytree(tiny_model_directory, tmp_path, dirs_exist_ok=True)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ModelFormatError) as caught:
+        load_model(tmp_path)
+    assert name in str(caught.value)
+
+
+def test_arguments_that_no_model_can_have(tmp_path: Path, tiny_model_directory: Path) -> None:
+    shutil.copytree(tiny_model_directory, tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    for change in ({"num_attention_heads": 0}, {"hidden_size": "x"}, {"model_type": "cache"}):
+        (tmp_path / "config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(ModelFormatError, match="cannot be loaded"):
+            load_model(tmp_path)
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="there is Metal")
+def test_a_model_that_needs_metal_is_refused_by_name(tiny_tokenizer: Any) -> None:
+    arguments = bitnet.ModelArgs.from_dict({**TINY_CONFIG, "model_type": "bitnet"})
+    with pytest.raises(ModelError, match="Metal"):
+        InferenceEngine(bitnet.Model(arguments), tiny_tokenizer)
 
 
 def test_context_length_is_found_where_models_keep_it() -> None:
