@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import cast
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.models import llama
 
-__all__ = ["Size", "make_random_model", "size"]
+from proxy_engine.models.embedded import embedded_model
+
+__all__ = ["Size", "make_random_model", "save_random_model", "size"]
 
 _HEAD = 32
 
@@ -65,3 +70,16 @@ def make_random_model(shape: Size, vocabulary_size: int, context: int = 4096) ->
     model.load_weights(weights)
     mx.eval(model.parameters())
     return model
+
+
+def save_random_model(shape: Size, directory: Path, context: int = 4096) -> None:
+    """Write a random model with the embedded model's tokenizer, for ``mlx_lm.load``."""
+    embedded = embedded_model()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(embedded / name, directory / name)
+    facts = json.loads((embedded / "config.json").read_text(encoding="utf-8"))
+    model = make_random_model(shape, facts["vocab_size"], context)
+    config = {**asdict(model.args), "eos_token_id": facts["eos_token_id"]}
+    (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    weights = dict(cast("list[tuple[str, mx.array]]", tree_flatten(model.parameters())))
+    mx.save_safetensors(str(directory / "model.safetensors"), weights)

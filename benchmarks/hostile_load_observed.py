@@ -1,0 +1,51 @@
+"""The command line of Proxy Engine, with the runs of its garbage collector in the log.
+
+Arguments are those of ``python -m proxy_engine``. Runs of less than a millisecond are left out.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+
+_SHORTEST = 0.001
+_STDERR = 2
+
+
+class _Collections:
+    """Writes a line for every run, in one call, since other threads write to the log as well."""
+
+    def __init__(self) -> None:
+        self._started = 0.0
+
+    def __call__(self, phase: str, facts: dict[str, int]) -> None:
+        now = time.monotonic()
+        if phase == "start":
+            self._started = now
+        elif now - self._started >= _SHORTEST:
+            line = {
+                "event": "collected",
+                "generation": facts["generation"],
+                "seconds": round(now - self._started, 6),
+                "ended": round(now, 6),
+                "collected": facts["collected"],
+            }
+            os.write(_STDERR, (json.dumps(line) + "\n").encode())
+
+
+def main() -> int:
+    """Run the command. Returns its exit status."""
+    # The directory of this file is no part of the program.
+    sys.path.pop(0)
+    gc.callbacks.append(_Collections())
+    # Deferred: which checkout this is depends on the path.
+    from proxy_engine.cli.main import main as run  # noqa: PLC0415
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
