@@ -32,6 +32,7 @@ FLAGS = {
     "max-body-bytes": ("N", "size of a request; beyond that: status 413 (default: 8 MiB)"),
     "max-prompt-characters": ("N", "size of a prompt; beyond: status 413 (default: a million)"),
     "max-compile-seconds": ("S", "processor time to compile a format; then: 400 (default: 1)"),
+    "header-seconds": ("S", "time for a request's headers to come in (default: 10)"),
     "body-seconds": ("S", "time for a request's body to come in (default: 30)"),
     "write-seconds": ("S", "time for a client to take what is sent (default: 60)"),
     "keep-alive-seconds": ("S", "silence of a stream before a comment is sent (default: 15)"),

@@ -14,6 +14,7 @@ import uvicorn
 
 from . import logs
 from .app import create_app, load_engine
+from .connections import limited_protocol
 from .model_registry import ModelRegistry
 from .services import Services
 from .settings import ServerSettings
@@ -46,6 +47,7 @@ def serve(settings: ServerSettings) -> int:
         app,
         host=settings.host,
         port=settings.port,
+        http=limited_protocol(settings.header_seconds),
         backlog=_BACKLOG,
         timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + _SECONDS_TO_SAY_SO,
         log_config=None,

@@ -41,6 +41,7 @@ class ServerSettings(BaseSettings):
     max_body_bytes: int = Field(default=8 << 20, ge=1)
     max_prompt_characters: int = Field(default=1_000_000, ge=1)
     max_compile_seconds: float = Field(default=1, gt=0)
+    header_seconds: float = Field(default=10, gt=0)
     body_seconds: float = Field(default=30, gt=0)
     write_seconds: float = Field(default=60, gt=0)
     keep_alive_seconds: float = Field(default=15, gt=0)

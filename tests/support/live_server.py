@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from proxy_engine import InferenceEngine
 from proxy_engine.server.app import create_app
+from proxy_engine.server.connections import limited_protocol
 from proxy_engine.server.services import Services
 from proxy_engine.server.settings import ServerSettings
 
@@ -41,7 +42,16 @@ class Live:
 @contextlib.contextmanager
 def serving(app: FastAPI) -> Iterator[Live]:
     """Run ``app`` on a thread, at a free port."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+    services: Services | None = getattr(app.state, "services", None)
+    settings = make_settings() if services is None else services.settings
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=0,
+        http=limited_protocol(settings.header_seconds),
+        log_config=None,
+        access_log=False,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,0 +1,109 @@
+"""Clients that do not finish their requests lose their connections, and no others do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from live_server import Live, serving_engine
+
+from proxy_engine import InferenceEngine
+
+CHAT = "/v1/chat/completions"
+HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def impatient(roomy_engine: InferenceEngine) -> Iterator[Live]:
+    """A server that waits a moment for headers, and long for bodies."""
+    with serving_engine(roomy_engine, header_seconds=0.3) as live:
+        yield live
+
+
+@contextlib.contextmanager
+def connected(live: Live) -> Iterator[socket.socket]:
+    address = httpx.URL(live.url)
+    with socket.create_connection((address.host, address.port or 0), timeout=20) as connection:
+        yield connection
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := connection.recv(4096):
+            found += data
+    return found
+
+
+def dribble(connection: socket.socket, data: bytes, over: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while not over.wait(0.02):
+            connection.sendall(data)
+
+
+def test_headers_that_never_end_are_given_up(impatient: Live) -> None:
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connected(impatient)) for _ in range(50)]
+        over = threading.Event()
+        for connection in connections:
+            connection.sendall(f"{HEAD}X-Long: ".encode())
+        # A byte now and then does not start the time anew.
+        threading.Thread(target=dribble, args=(connections[0], b"x", over), daemon=True).start()
+        replies = [received(connection) for connection in connections]
+        over.set()
+    for reply in replies[1:]:
+        assert reply.startswith(b"HTTP/1.1 408 ")
+        assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"]["code"] == "timeout"
+    assert httpx.get(f"{impatient.url}/health").status_code == 200
+
+
+def test_connections_that_send_nothing_are_closed_without_a_response(impatient: Live) -> None:
+    with connected(impatient) as connection:
+        assert received(connection) == b""
+
+
+def test_headers_of_a_second_request_are_limited(impatient: Live) -> None:
+    with connected(impatient) as connection:
+        connection.sendall(HEALTH)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(HEAD.encode())
+        assert b"HTTP/1.1 408 " in received(connection)
+
+
+def test_endless_body_after_an_early_response_is_given_up(impatient: Live) -> None:
+    with connected(impatient) as connection:
+        # Too large: the response comes before the body.
+        connection.sendall(f"{HEAD}Content-Length: 999999999\r\n\r\n".encode())
+        over = threading.Event()
+        sender = threading.Thread(target=dribble, args=(connection, b" ", over), daemon=True)
+        sender.start()
+        assert received(connection).startswith(b"HTTP/1.1 413 ")
+        over.set()
+        sender.join()
+
+
+def test_time_for_headers_does_not_limit_bodies_and_answers(impatient: Live) -> None:
+    body = json.dumps(
+        {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "stream": True}
+    ).encode()
+    with connected(impatient) as connection:
+        connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body[:9])
+        # Longer than headers may take.
+        time.sleep(0.5)
+        connection.sendall(body[9:])
+        reply = b""
+        while b"[DONE]" not in reply:
+            reply += connection.recv(4096)
+        assert reply.startswith(b"HTTP/1.1 200 ")
+        # The connection serves another request.
+        connection.sendall(HEALTH)
+        while b'"status"' not in reply:
+            reply += connection.recv(4096)
