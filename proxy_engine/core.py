@@ -124,6 +124,7 @@ class EngineCore:
 
         Not on the event loop's own threads: these are few, and a compilation waits for its turns.
         """
+        self.worker.guard.check()
         cancelled = threading.Event()
         prepare = partial(
             self.preparation.request,

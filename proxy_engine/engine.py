@@ -56,6 +56,10 @@ class InferenceEngine(Closing, BatchEngine):
     A request that is interrupted, cancelled or no longer listened to stops at the next token,
     and the engine is ready for the next one.
 
+    An engine belongs to the process that created it. In a forked child its methods raise
+    ``EngineForkedError``, and so does a new engine, since MLX does not work there; use the
+    ``spawn`` method of ``multiprocessing``.
+
     Raises ``ModelError`` where there is no such model, ``VocabularyError`` where its tokenizer
     cannot be understood.
     """
@@ -203,9 +207,7 @@ class InferenceEngine(Closing, BatchEngine):
         The request is checked by this call, and queued when the first event is asked for. The
         model does not wait for the reader. A closed or forgotten stream cancels the request.
         """
-        request = self._core.preparation.request(
-            prompt, response_format, tools, tool_choice, options
-        )
+        request = self._request(prompt, response_format, tools, tool_choice, options)
         return EventStream(self._submitter(request), request.cancelled)
 
     @overload
@@ -293,9 +295,7 @@ class InferenceEngine(Closing, BatchEngine):
         ``PromptCacheFileError`` where the model's cache cannot be saved; ``InvalidOptionError``
         for another name; :class:`OSError`.
         """
-        request = self._core.preparation.request(
-            prompt, response_format, tools, tool_choice, options
-        )
+        request = self._request(prompt, response_format, tools, tool_choice, options)
         return self._core.save_prompt(path, request)
 
     def load_prompt(self, path: str | os.PathLike[str]) -> int:
@@ -386,8 +386,23 @@ class InferenceEngine(Closing, BatchEngine):
         )
 
     def close(self) -> None:
-        """Stop the running requests, refuse all others, and free the thread. Idempotent."""
+        """Stop the running requests, refuse all others, and free the thread. Idempotent.
+
+        Has no effect in a forked process.
+        """
         self._finalizer()
+
+    def _request(
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        tools: Iterable[Any] | None,
+        tool_choice: Any,
+        options: OptionOverrides,
+    ) -> Request:
+        """Check a request. In a forked process, where locks may be held for ever, raise first."""
+        self._core.worker.guard.check()
+        return self._core.preparation.request(prompt, response_format, tools, tool_choice, options)
 
     def _begin(
         self,
@@ -400,9 +415,7 @@ class InferenceEngine(Closing, BatchEngine):
         counts_waiting: bool = True,
     ) -> Begun:
         """Check and queue a request."""
-        request = self._core.preparation.request(
-            prompt, response_format, tools, tool_choice, options
-        )
+        request = self._request(prompt, response_format, tools, tool_choice, options)
         request.counts_waiting = counts_waiting
         return Begun(self._core.scheduler.submit(request, ignore), request.cancelled)
 

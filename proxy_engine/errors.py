@@ -23,9 +23,10 @@
         ├── PromptCacheFileError        a file that holds no prompt cache; ``path``
         │   └── PromptCacheMismatchError    it is another model's, or other options'; ``differs``
         └── EngineClosedError           a request after ``close()``
+            └── EngineForkedError       the process was forked after an engine had been created
 
 All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError``,
-``BatchError`` and ``EngineClosedError`` are raised before any model time is spent.
+``BatchError``, ``EngineClosedError`` and ``EngineForkedError`` are raised before any model time is spent.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ __all__ = [
     "CompileLimitError",
     "EngineClosedError",
     "EngineError",
+    "EngineForkedError",
     "IncompleteOutputError",
     "InvalidOptionError",
     "InvalidResponseFormatError",
@@ -264,3 +266,11 @@ class PromptCacheMismatchError(PromptCacheFileError):
 
 class EngineClosedError(EngineError):
     """The engine was closed; it takes no more requests."""
+
+
+class EngineForkedError(EngineClosedError):
+    """The process was forked after an engine had been created.
+
+    The engine's thread exists in the parent process only. MLX itself, once it was used, does not
+    work in a forked child either, so a new engine cannot be created there.
+    """

@@ -16,6 +16,7 @@ from ..errors import EngineClosedError
 from ..options import OptionOverrides
 from ..results import GenerationResult
 from .closing import AsyncClosing, Closing
+from .process_guard import ProcessGuard
 
 __all__ = ["AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream", "Begin", "Begun"]
 
@@ -112,12 +113,14 @@ def _items(
     begun: dict[int, Begun],
     cancelled: threading.Event,
 ) -> Iterator[BatchItem[Any]]:
+    guard = ProcessGuard()
     ended: SimpleQueue[int] = SimpleQueue()
     waiting: dict[int, BatchItem[Any]] = {}
     numbers = enumerate(requests)
     following = 0
     has_more = True
     while True:
+        guard.check()
         while has_more and not cancelled.is_set() and len(begun) + len(waiting) < ahead:
             try:
                 index, request = next(numbers)

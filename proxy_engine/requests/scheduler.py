@@ -110,8 +110,10 @@ class Scheduler:
     def submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         """Queue a request.
 
-        Raises ``EngineClosedError``; ``EngineError`` on the worker's thread, where nobody can wait.
+        Raises ``EngineClosedError``, in forked processes ``EngineForkedError``; ``EngineError`` on
+        the worker's thread, where nobody can wait.
         """
+        self._worker.guard.check()
         if self._worker.is_current:
             raise EngineError(
                 "what a request runs itself cannot ask the same engine",

@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 from ..events import Event, Finished, StreamEvent
 from ..results import GenerationResult
 from .closing import AsyncClosing, Closing
+from .process_guard import ProcessGuard
 
 __all__ = ["AsyncEventStream", "EventStream", "Submit", "cancelling", "ignore"]
 
@@ -72,12 +73,14 @@ class EventStream(Closing, Generic[T]):
 
 
 def _read(submit: Submit, cancelled: threading.Event) -> Generator[Any, None, None]:
+    guard = ProcessGuard()
     events: SimpleQueue[Event | None] = SimpleQueue()
     future = submit(events.put)
     future.add_done_callback(lambda _: events.put(None))
     try:
         while (event := events.get()) is not None:
             yield event
+            guard.check()
         yield Finished(result=future.result())
     finally:
         cancelled.set()
@@ -126,6 +129,7 @@ class AsyncEventStream(AsyncClosing, Generic[T]):
 
 
 async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenerator[Any, None]:
+    guard = ProcessGuard()
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -140,6 +144,7 @@ async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenera
     try:
         while (event := await events.get()) is not None:
             yield event
+            guard.check()
         yield Finished(result=future.result())
     finally:
         cancelled.set()

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from ..errors import EngineClosedError
+from .process_guard import ProcessGuard
 
 __all__ = ["Worker"]
 
@@ -25,9 +26,16 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Runs submitted calls one by one, all on the same thread, until ``close``."""
+    """Runs submitted calls one by one, all on the same thread, until ``close``.
+
+    Raises ``EngineForkedError`` in a process that was forked after the first worker was created:
+    MLX does not work there.
+    """
 
     def __init__(self) -> None:
+        _first_guard().check()
+        self.guard = ProcessGuard()
+        """Raises in forked processes."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._drained = threading.Event()
@@ -49,7 +57,8 @@ class Worker:
         return threading.current_thread() is self._thread
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Queue ``call``. Raises ``EngineClosedError`` after ``close``."""
+        """Queue ``call``. Raises ``EngineClosedError`` after ``close``; ``EngineForkedError``."""
+        self.guard.check()
         future: Future[T] = Future()
         job = partial(self._run, future, call)
         # Nothing is made under the lock: the collector might close this worker meanwhile.
@@ -60,7 +69,12 @@ class Worker:
         return future
 
     def close(self) -> None:
-        """Refuse new calls, fail queued ones, and wait for the one that runs. Idempotent."""
+        """Refuse new calls, fail queued ones, and wait for the one that runs. Idempotent.
+
+        Does nothing in a forked process.
+        """
+        if self.guard.is_forked:
+            return
         with self._lock:
             if not self.is_closing:
                 self._closing.set()
@@ -103,8 +117,18 @@ class _Thread(threading.Thread):
             del job
 
 
+# Made with the first worker. A list, for it is filled in one step, without a lock: locks may be
+# held for ever in a forked process.
+_first: list[ProcessGuard] = []
+
 _idle_threads: list[_Thread] = []
 _idle_lock = threading.Lock()
+
+
+def _first_guard() -> ProcessGuard:
+    if not _first:
+        _first.append(ProcessGuard())
+    return _first[0]
 
 
 def _borrow() -> _Thread:

@@ -17,8 +17,8 @@ import numpy as np
 from state_machines.effort import spend
 from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText, Spelling
-from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.exclusion import Exclusion
+from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, Node, Row
 from state_machines.grammar.nodes import Choice, Literal, Sequence
 from state_machines.grammar.symbols import byte_ranges, bytes_in
