@@ -26,7 +26,8 @@
             └── EngineForkedError       the process was forked after an engine had been created
 
 All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError``,
-``BatchError``, ``EngineClosedError`` and ``EngineForkedError`` are raised before any model time is spent.
+``BatchError``, ``EngineClosedError`` and ``EngineForkedError`` are raised before any model time is
+spent.
 """
 
 from __future__ import annotations

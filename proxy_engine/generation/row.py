@@ -112,7 +112,7 @@ class Row:
     @property
     def may_be_refused(self) -> bool:
         """Whether a token may be chosen that is not taken; see :meth:`accepts`."""
-        return self.guard is not None and not self.guard.is_lost
+        return self.guard is not None
 
     @property
     def is_at_limit(self) -> bool:
@@ -261,8 +261,6 @@ class Row:
             return None
         if self.guard is None or allowed is None:
             nearer = np.array(sorted(self._options.end_token_ids))
-        elif self.guard.is_lost:
-            return None
         else:
             nearer = self.guard.closeness(allowed)
         if not len(nearer):
