@@ -15,8 +15,10 @@ constructor                 language
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Generator, Hashable, Iterable, Iterator
+from typing import TypeAlias
 
+from state_machines.effort import spend
 from state_machines.grammar.atoms import Branch, Literal, SymbolNode, branch, literal, symbols
 from state_machines.grammar.node import (
     EMPTY,
@@ -46,6 +48,9 @@ __all__ = [
     "sequence",
     "symbols",
 ]
+
+FEW_MEMBERS = 4
+"""Members of a choice that take about a step."""
 
 
 class Sequence(Node):
@@ -215,22 +220,28 @@ def choice(members: Iterable[Node]) -> Node:
     Sequences with a common head or a common tail are factored, so that alternatives that have
     met again stay one state.
     """
+    flat = _simplified(members)
+    if len(flat) <= 1:
+        return next(iter(flat), EMPTY)
+    return _factored(flat) if _can_be_factored(flat) else _any_of(flat)
+
+
+def _any_of(flat: dict[Node, None]) -> Node:
+    found = tuple(flat)
+    return intern_node(("Choice", *sorted(map(id, found))), lambda: Choice(found))
+
+
+def _simplified(members: Iterable[Node]) -> dict[Node, None]:
+    """Return the members of a choice, without those that others hold."""
     flat: dict[Node, None] = {}
     for member in members:
         if isinstance(member, Choice):
             flat.update(dict.fromkeys(member.members))
         elif member is not EMPTY:
             flat[member] = None
-    if len(flat) > 1:
-        flat = _absorb(flat)
-    if len(flat) > 1:
-        flat = _factor_heads(flat)
-    if len(flat) > 1:
-        flat = _factor_tails(flat)
-    if len(flat) <= 1:
-        return next(iter(flat), EMPTY)
-    found = tuple(flat)
-    return intern_node(("Choice", *sorted(map(id, found))), lambda: Choice(found))
+    if len(flat) > FEW_MEMBERS:
+        spend(len(flat) // FEW_MEMBERS)
+    return _absorb(flat) if len(flat) > 1 else flat
 
 
 def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
@@ -238,10 +249,14 @@ def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
     sets: list[Node] = []
     counters: dict[Node, list[Repetition]] = {}
     families: dict[Hashable, list[Node]] = {}
+    optional_heads: list[Sequence] = []
     nullable = 0
     for node in flat:
         nullable += node.nullable
-        if node.family is not None:
+        if type(node) is Sequence:
+            if node.head.nullable:
+                optional_heads.append(node)
+        elif node.family is not None:
             families.setdefault(node.family, []).append(node)
         elif isinstance(node, SymbolNode):
             sets.append(node)
@@ -249,23 +264,53 @@ def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
             if node.is_universal:
                 return {node: None}
             counters.setdefault(node.body, []).append(node)
-    if EPSILON in flat and nullable > 1:
-        flat = {node: None for node in flat if node is not EPSILON}
-    if len(sets) > 1:
-        united = sets[0].symbols  # type: ignore[attr-defined]
-        for node in sets[1:]:
-            united = united | node.symbols  # type: ignore[attr-defined]
-        flat = {node: None for node in flat if not isinstance(node, SymbolNode)}
-        flat[symbols(united)] = None
+    dropped: set[Node] = set()
+    if nullable > 1 and EPSILON in flat:
+        dropped.add(EPSILON)
+    for member in optional_heads:
+        dropped.update(_tails_within(member, flat))
     for kin in families.values():
-        for node in kin if len(kin) > 1 else ():
-            if any(other.holds(node) for other in kin if other is not node and other in flat):
-                flat = {member: None for member in flat if member is not node}
+        if len(kin) > 1:
+            dropped.update(_held_by_kin(kin))
+    if len(sets) > 1:
+        dropped.update(sets)
+    united: list[Node] = []
     for body, group in counters.items():
         if len(group) > 1:
-            flat = {node: None for node in flat if node not in group}
-            flat.update(dict.fromkeys(_united_counters(body, group)))
+            dropped.update(group)
+            united += _united_counters(body, group)
+    if dropped:
+        flat = {node: None for node in flat if node not in dropped}
+    if len(sets) > 1:
+        members = sets[0].symbols  # type: ignore[attr-defined]
+        for node in sets[1:]:
+            members = members | node.symbols  # type: ignore[attr-defined]
+        flat[symbols(members)] = None
+    flat.update(dict.fromkeys(united))
     return flat
+
+
+def _tails_within(member: Sequence, flat: dict[Node, None]) -> Iterator[Node]:
+    """Yield the members that are what is left of a sequence whose first parts are left out."""
+    node: Node = member
+    length = 0
+    while type(node) is Sequence and node.head.nullable:
+        node = node.tail
+        length += 1
+        if node in flat:
+            yield node
+        elif type(node) is Choice:
+            yield from (each for each in node.members if each in flat)
+    spend(length // 32)
+
+
+def _held_by_kin(kin: list[Node]) -> set[Node]:
+    held: set[Node] = set()
+    for node in kin:
+        spend(1 + len(kin) // FEW_MEMBERS)
+        if any(other.holds(node) for other in kin if other is not node and other not in held):
+            held.add(node)
+    return held
 
 
 def _united_counters(body: Node, group: list[Repetition]) -> list[Node]:
@@ -282,19 +327,61 @@ def _united_counters(body: Node, group: list[Repetition]) -> list[Node]:
     return [repetition(body, least, most) for least, most in united]
 
 
-def _factor_heads(flat: dict[Node, None]) -> dict[Node, None]:
+def _can_be_factored(flat: dict[Node, None]) -> bool:
+    heads: set[Node] = set()
+    tails: set[Node] = set()
+    for node in flat:
+        if type(node) is Sequence:
+            if node.head in heads or node.tail in tails:
+                return True
+            heads.add(node.head)
+            tails.add(node.tail)
+    return bool(tails) and not tails.isdisjoint(flat)
+
+
+_Factoring: TypeAlias = "Generator[list[Node], Node | None, Node]"
+
+
+def _factored(flat: dict[Node, None]) -> Node:
+    """Return the choice of members with common heads or tails.
+
+    The states of ambiguous grammars are as deep as their texts are long, and share most of their
+    parts. So there is no recursion here, and no choice among the same members is made twice.
+    """
+    known: dict[frozenset[Node], Node] = {}
+    stack: list[tuple[frozenset[Node], _Factoring]] = [(frozenset(flat), _factoring(flat))]
+    answer: Node | None = None
+    while stack:
+        key, work = stack[-1]
+        try:
+            group = work.send(answer)
+        except StopIteration as done:
+            answer = known[key] = done.value
+            stack.pop()
+            continue
+        flat = _simplified(group)
+        if len(flat) <= 1:
+            answer = next(iter(flat), EMPTY)
+            continue
+        key = frozenset(flat)
+        answer = known.get(key)
+        if answer is None:
+            stack.append((key, _factoring(flat)))
+    assert answer is not None, "the last one to be taken off the stack has answered"
+    return answer
+
+
+def _factoring(flat: dict[Node, None]) -> _Factoring:
+    """Factor heads, then tails. Yields members of a choice, and is sent that choice."""
     tails: dict[Node, list[Node]] = {}
     for node in flat:
         if isinstance(node, Sequence):
             tails.setdefault(node.head, []).append(node.tail)
-    if all(len(group) == 1 for group in tails.values()):
-        return flat
-    result = {node: None for node in flat if not isinstance(node, Sequence)}
-    result.update((_join(head, choice(group)), None) for head, group in tails.items())
-    return result
-
-
-def _factor_tails(flat: dict[Node, None]) -> dict[Node, None]:
+    if any(len(group) > 1 for group in tails.values()):
+        flat = {node: None for node in flat if not isinstance(node, Sequence)}
+        for head, group in tails.items():
+            tail = group[0] if len(group) == 1 else (yield group)
+            flat[_join(head, tail or EMPTY)] = None
     heads: dict[Node, list[Node]] = {}
     for node in flat:
         if isinstance(node, Sequence):
@@ -302,14 +389,13 @@ def _factor_tails(flat: dict[Node, None]) -> dict[Node, None]:
     for node in flat:
         if node in heads and not isinstance(node, Sequence):
             heads[node].append(EPSILON)
-    if all(len(group) == 1 for group in heads.values()):
-        return flat
-    factored = {tail for tail, group in heads.items() if EPSILON in group}
-    result = {
-        node: None for node in flat if not isinstance(node, Sequence) and node not in factored
-    }
-    result.update((_join(choice(group), tail), None) for tail, group in heads.items())
-    return result
+    if any(len(group) > 1 for group in heads.values()):
+        factored = {tail for tail, group in heads.items() if EPSILON in group}
+        flat = {n: None for n in flat if not isinstance(n, Sequence) and n not in factored}
+        for tail, group in heads.items():
+            head = group[0] if len(group) == 1 else (yield group)
+            flat[_join(head or EMPTY, tail)] = None
+    return _any_of(flat) if len(flat) > 1 else next(iter(flat), EMPTY)
 
 
 class Repetition(Node):

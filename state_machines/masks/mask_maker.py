@@ -25,10 +25,10 @@ from state_machines.masks.trie_walk import TrieWalk
 from state_machines.masks.ways import (
     Split,
     Way,
-    alternatives,
     exceptional_words,
     is_narrow,
     split,
+    ways_of,
     without_exclusion,
     without_taken,
 )
@@ -220,7 +220,11 @@ class MaskMaker:
         return joined([*found, np.frombuffer(listed, np.int32)])
 
     def _collect(self, state: Node, parts: _Parts) -> None:
-        for way in alternatives(state):
+        ways = ways_of(state)
+        if ways is None:
+            parts.few += self._trie_walk.tokens_by_state(state)
+            return
+        for way in ways:
             self._collect_way(way, parts)
 
     def _collect_way(self, way: Way, parts: _Parts) -> None:

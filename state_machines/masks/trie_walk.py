@@ -35,6 +35,9 @@ MANY_VISITS = 256
 PATIENCE = 16 * MANY_VISITS
 """Visits after which a walk from the root goes on as an automaton's."""
 
+MANY_READINGS = 8
+"""Visits of a vertex, on average, from which on a state is walked as a whole."""
+
 MAX_STATES = 2048
 """States that such an automaton may have."""
 
@@ -92,15 +95,21 @@ class TrieWalk:
         whole = (start, tail)
         stack: list[tuple[Node, Tail, int]] = [(start, tail, vertex)]
         visits = 0
+        visited: set[int] | None = None
         while stack:
             visits += 1
             if not visits % MANY_VISITS:
                 spend(MANY_VISITS)
+                if visited is not None and len(visited) < MANY_VISITS // MANY_READINGS:
+                    return self.tokens_by_state(joined(whole), vertex)
+                visited = set()
                 if visits == PATIENCE and not vertex:
                     suiting = self._suiting(joined(whole))
                     if suiting is not None:
                         return suiting
             node, tail, at = stack.pop()
+            if visited is not None:
+                visited.add(at)
             while type(node) is Sequence:
                 tail = (node.tail, tail)
                 node = node.head
@@ -166,6 +175,24 @@ class TrieWalk:
                     found.append(child)
                 elif isinstance(target, Exclusion):
                     stack.append((target, child))
+        return found
+
+    def tokens_by_state(self, start: Node, vertex: int = 0) -> list[int]:
+        """Return the same of a node as it is, by the one state that each vertex has.
+
+        That is quicker for ambiguous states, of which each reading would come to a vertex by itself.
+        """
+        trie = self._trie
+        found: list[int] = []
+        stack = [(start, vertex)]
+        while stack:
+            node, at = stack.pop()
+            first = node.first_bytes & trie.bytes_below(at)
+            spend(1 + first.bit_count() // 8)
+            for byte in bytes_in(first):
+                child = trie.child(at, byte, found)
+                if trie.has_children(child):
+                    stack.append((node.derivative(byte), child))
         return found
 
     def _suiting(self, node: Node) -> list[int] | None:

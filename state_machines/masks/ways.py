@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from state_machines.effort import spend
 from state_machines.grammar.boolean import Complement, Intersection, intersection
 from state_machines.grammar.capture import Captured, captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import Choice, Repetition, Sequence, sequence
+from state_machines.grammar.nodes import Choice, Repetition, Sequence, choice, sequence
 
 __all__ = [
     "Split",
@@ -24,9 +25,16 @@ __all__ = [
     "is_narrow",
     "joined",
     "split",
+    "ways_of",
     "without_exclusion",
     "without_taken",
 ]
+
+MANY_WAYS = 64
+"""Ways of a state up to which they are taken one by one."""
+
+MAX_READINGS = 2048
+"""Parts of a state that are looked at in order to take those together that begin alike."""
 
 SHORT = 4
 """Length up to which what stands before a text is walked together with it."""
@@ -67,28 +75,76 @@ def alternatives(node: Node, tail: Tail = None, room: int = SHORT) -> Iterator[W
     ``room`` is how many more bytes count as near. An optional byte is no choice: the ways on are
     the same with it and without.
     """
-    while isinstance(node, Sequence):
-        tail, node = (node.tail, tail), node.head
-    if isinstance(node, EncodedText) or (
-        isinstance(node, Captured) and isinstance(node.rest, EncodedText)
-    ):
-        yield node, tail
-    elif isinstance(node, Choice) and not (node.nullable and node.max_length == 1 and room):
-        for member in node.members:
-            if member is not EPSILON:
-                yield from alternatives(member, tail, room)
-            elif tail is not None:
-                yield from alternatives(*tail, room)
-    elif isinstance(node, Captured):
-        for rest in alternatives(node.rest, None, room):
-            yield captured(joined(rest), node.then, node.text), tail
-    elif isinstance(node, Lazy) and room == SHORT:
-        yield from alternatives(node.expansion, tail, room - 1)
-    elif node.max_length is not None and node.max_length <= room and tail is not None:
-        for rest in alternatives(*tail, room - node.max_length):
-            yield node, rest
-    else:
-        yield node, tail
+    # Not by recursion: choices may stand in the tails of others without end.
+    stack: list[tuple[Node, Tail, int]] = [(node, tail, room)]
+    while stack:
+        node, tail, room = stack.pop()
+        while isinstance(node, Sequence):
+            tail, node = (node.tail, tail), node.head
+        if isinstance(node, EncodedText) or (
+            isinstance(node, Captured) and isinstance(node.rest, EncodedText)
+        ):
+            yield node, tail
+        elif isinstance(node, Choice) and not (node.nullable and node.max_length == 1 and room):
+            for member in reversed(node.members):
+                if member is not EPSILON:
+                    stack.append((member, tail, room))
+                elif tail is not None:
+                    stack.append((*tail, room))
+        elif isinstance(node, Captured):
+            for rest in alternatives(node.rest, None, room):
+                yield captured(joined(rest), node.then, node.text), tail
+        elif isinstance(node, Lazy) and room == SHORT:
+            stack.append((node.expansion, tail, room - 1))
+        elif node.max_length is not None and node.max_length <= room and tail is not None:
+            for rest in alternatives(*tail, room - node.max_length):
+                yield node, rest
+        else:
+            yield node, tail
+
+
+def ways_of(state: Node) -> list[Way] | None:
+    """Return ways that are together a state, as :func:`alternatives` does.
+
+    Where there are many, those that begin with the same node are one. ``None``: even these are too
+    many to be found.
+    """
+    found: list[Way] = []
+    for way in alternatives(state):
+        found.append(way)
+        if len(found) > MANY_WAYS:
+            return _by_head(state)
+    return found
+
+
+def _by_head(state: Node) -> list[Way] | None:
+    """Return the nodes that a state can begin with, each with all that comes after it.
+
+    Parts that may be left out stand in a row, or in each other, as often as a text was read in
+    another way. Each of them is looked at once.
+    """
+    rests: dict[Node, dict[Node, None]] = {}
+    seen: set[tuple[Node, Node, bool]] = set()
+    stack: list[tuple[Node, Node, bool]] = [(state, EPSILON, False)]
+    while stack:
+        node, rest, is_expanded = stack.pop()
+        while isinstance(node, Sequence):
+            node, rest = node.head, sequence(node.tail, rest)
+        if (node, rest, is_expanded) in seen:
+            continue
+        if len(seen) >= MAX_READINGS:
+            return None
+        spend()
+        seen.add((node, rest, is_expanded))
+        if isinstance(node, Choice):
+            stack.extend((member, rest, is_expanded) for member in reversed(node.members))
+        elif isinstance(node, Lazy) and not isinstance(node, EncodedText) and not is_expanded:
+            stack.append((node.expansion, rest, True))
+        elif node is not EPSILON:
+            rests.setdefault(node, {})[rest] = None
+        elif rest is not EPSILON:
+            stack.append((rest, EPSILON, is_expanded))
+    return [(node, (choice(after), None)) for node, after in rests.items()]
 
 
 def joined(way: Tail) -> Node:
