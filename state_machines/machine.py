@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from state_machines.errors import InvalidPatternError
+from state_machines.grammar.deep import after
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tries import literals
@@ -29,12 +30,20 @@ class StateMachine:
         return Matcher(self.start, vocabulary)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether a whole text is one of the machine's."""
-        return self.start.matches(text.encode() if isinstance(text, str) else text)
+        """Whether a whole text is one of the machine's.
+
+        The work is not bounded, but for what :func:`~state_machines.effort.bounded_effort` says.
+        Raises :class:`~state_machines.errors.GrammarBudgetError` for a text that a grammar reads in
+        too many ways.
+        """
+        return after(self.start, text.encode() if isinstance(text, str) else text).nullable
 
     def begins(self, text: str | bytes) -> bool:
-        """Whether one of the machine's texts begins so; bytes may end inside a character."""
-        return self.start.after(text.encode() if isinstance(text, str) else text) is not EMPTY
+        """Whether one of the machine's texts begins so; bytes may end inside a character.
+
+        See :meth:`matches`.
+        """
+        return after(self.start, text.encode() if isinstance(text, str) else text) is not EMPTY
 
 
 class RegexStateMachine(StateMachine):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.effort import too_deep
-from state_machines.errors import TokenRejectedError
+from state_machines.effort import MASK_STEPS, bounded_effort, too_deep
+from state_machines.errors import GrammarBudgetError, TokenRejectedError
+from state_machines.grammar.deep import followed
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import Vocabulary
@@ -58,9 +59,18 @@ class Matcher:
         """Take a token.
 
         Raises :class:`~state_machines.errors.TokenRejectedError` if it is not allowed, and
-        :class:`~state_machines.errors.GrammarBudgetError` for a text that a grammar reads in too
+        :class:`~state_machines.errors.GrammarBudgetError` where that takes more than
+        :data:`~state_machines.effort.MASK_STEPS` steps, as for a text that a grammar reads in too
         many ways; the state is unchanged then.
         """
+        state = self._after(token_id)
+        if state is None:
+            self._finished = True
+        else:
+            self._state = state
+
+    def _after(self, token_id: int) -> Node | None:
+        """Return the state after a token, ``None`` after an end token; raise as :meth:`advance`."""
         if self._finished:
             raise TokenRejectedError("the text is finished", token_id=token_id)
         if token_id in self.vocabulary.end_token_ids:
@@ -68,31 +78,43 @@ class Matcher:
                 raise TokenRejectedError(
                     f"token {token_id} ends a text that is not complete", token_id=token_id
                 )
-            self._finished = True
-            return
+            return None
         in_range = 0 <= token_id < self.vocabulary.size
         form = self.vocabulary.token_bytes[token_id] if in_range else None
         if form is None:
             raise TokenRejectedError(f"token {token_id} is no text", token_id=token_id)
-        with _TOO_DEEP:
-            state = self._state.follow(form)
+        # Fast path: a step that was taken before costs no work that would have to be bounded.
+        state = self._state.known_step(form)
+        if state is None:
+            with bounded_effort(MASK_STEPS):
+                state = followed(self._state, form)
         if state is EMPTY:
             raise TokenRejectedError(
                 f"token {token_id} ({form!r}) cannot come here", token_id=token_id
             )
-        self._state = state
+        return state
 
     def forced_bytes(self) -> bytes:
-        """Return the bytes that must come next, as far as there is one possibility."""
+        """Return the bytes that must come next, as far as there is one possibility.
+
+        Returns fewer of them where to find more takes more than
+        :data:`~state_machines.effort.MASK_STEPS` steps.
+        """
         forced = bytearray()
         node = self._state
-        while not self._finished and not node.nullable:
-            first = node.first_bytes
-            if first & (first - 1):
-                break
-            byte = first.bit_length() - 1
-            forced.append(byte)
-            node = node.derivative(byte)
+        try:
+            with bounded_effort(MASK_STEPS), _TOO_DEEP:
+                while not self._finished and not node.nullable:
+                    text = node.leading_text
+                    if not text:
+                        first = node.first_bytes
+                        if first & (first - 1):
+                            break
+                        text = bytes((first.bit_length() - 1,))
+                    node = node.after(text)
+                    forced += text
+        except GrammarBudgetError:
+            pass
         return bytes(forced)
 
     def copy(self) -> Matcher:

@@ -89,6 +89,10 @@ class Literal(Node):
         super().__init__(nullable=False, min_length=len(text), max_length=len(text))
         self.text = text
 
+    @property
+    def leading_text(self) -> bytes:
+        return self.text
+
     def _make_row(self) -> Row:
         return ((1 << self.text[0], literal(self.text[1:])),)
 

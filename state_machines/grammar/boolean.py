@@ -13,7 +13,14 @@ from heapq import heappop, heappush
 from state_machines.effort import spend
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
-from state_machines.grammar.nodes import Repetition, SymbolNode, choice, repetition, symbols
+from state_machines.grammar.nodes import (
+    FEW_MEMBERS,
+    Repetition,
+    SymbolNode,
+    choice,
+    repetition,
+    symbols,
+)
 from state_machines.grammar.symbols import is_whole_alphabet
 
 __all__ = [
@@ -78,17 +85,19 @@ class Intersection(_Boolean):
         self.members = members
 
     def _make_raw_row(self) -> Row:
-        row: Iterable[tuple[Symbols, tuple[Node, ...]]] = [
+        row: list[tuple[Symbols, tuple[Node, ...]]] = [
             (s, (target,)) for s, target in self.members[0].row
         ]
         for member in self.members[1:]:
-            spend(1 + len(member.row) // 8)
-            row = [
-                (common, (*targets, target))
-                for s, targets in row
-                for other, target in member.row
-                if (common := s & other)
-            ]
+            cells = row
+            row = []
+            for s, targets in cells:
+                spend(1 + len(member.row) // 8)
+                row += [
+                    (common, (*targets, target))
+                    for other, target in member.row
+                    if (common := s & other)
+                ]
         return _collect_raw((s, intersection(targets)) for s, targets in row)
 
 
@@ -163,6 +172,8 @@ def intersection(members: Iterable[Node]) -> Node:
             flat[member] = None
     if EMPTY in flat:
         return EMPTY
+    if len(flat) > FEW_MEMBERS:
+        spend(len(flat) // FEW_MEMBERS)
     if len(flat) > 1:
         flat = _simplified(flat)
     if len(flat) == 1:
@@ -227,8 +238,8 @@ def _has_no_word(start: _Boolean) -> bool:
                     step._empty = False
                 step = came_from[step]
             return False
-        spend()
         row = node.raw_row if isinstance(node, _Boolean) else node.row
+        spend(1 + len(row) // 4)
         for _, target in row:
             if target not in came_from:
                 came_from[target] = node

@@ -21,10 +21,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from state_machines.effort import spend
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import Repetition, branch, choice, literal, sequence
-from state_machines.grammar.symbols import CodePointSet, byte_range, byte_set, code_points
+from state_machines.grammar.symbols import (
+    RANGES_PER_STEP,
+    CodePointSet,
+    byte_range,
+    byte_set,
+    code_points,
+)
 
 __all__ = [
     "BY_HEXADECIMAL",
@@ -233,6 +240,7 @@ def _by_high_surrogate(
     """Group a set beyond U+FFFF: (ranges of low ten bits, ranges of high ten bits)."""
     lows: dict[int, list[tuple[int, int]]] = {}
     whole: list[tuple[int, int]] = []
+    spend(len(astral.ranges) // RANGES_PER_STEP)
     for first, last in astral.ranges:
         start, end = first - 0x10000, last - 0x10000
         while start <= end:
@@ -272,6 +280,7 @@ def _positional(
 def _digits(
     cells: list[_Cell], place: int, radix: int, digit_bytes: Callable[[int, bool], int], lead: bool
 ) -> Node:
+    spend(1 + len(cells) // RANGES_PER_STEP)
     unit = radix**place
     below: dict[int, list[_Cell]] = {}
     row: dict[Node, int] = {}

@@ -205,6 +205,11 @@ class Node:
                 return target
         return EMPTY
 
+    def known_step(self, text: bytes) -> Node | None:
+        """Return what :meth:`follow` has kept of a text; ``None`` if nothing."""
+        steps = self._steps
+        return None if steps is None else steps.get(text)
+
     def follow(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to come again; it is kept."""
         steps = self._steps
@@ -225,6 +230,11 @@ class Node:
         while position < len(text) and node is not EMPTY:
             position, node = node.leap(text, position)
         return node
+
+    @property
+    def leading_text(self) -> bytes:
+        """A byte string that all words begin with, where that is known without a look at rows."""
+        return b""
 
     def leap(self, text: bytes, position: int) -> tuple[int, Node]:
         """Match a byte of a text, or more if that is no dearer: (where it stands then, node).

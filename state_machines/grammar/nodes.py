@@ -33,6 +33,7 @@ from state_machines.grammar.node import (
 from state_machines.grammar.symbols import is_whole_alphabet
 
 __all__ = [
+    "FEW_MEMBERS",
     "Branch",
     "Choice",
     "Literal",
@@ -73,6 +74,10 @@ class Sequence(Node):
     @property
     def is_empty(self) -> bool:
         return self.boolean and (self.head.is_empty or self.tail.is_empty)
+
+    @property
+    def leading_text(self) -> bytes:
+        return self.head.leading_text
 
     def _make_row(self) -> Row:
         # A loop, since thousands of nullable heads may stand in a row.

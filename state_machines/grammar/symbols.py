@@ -14,9 +14,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Protocol, Self
 
+from state_machines.effort import spend
+
 __all__ = [
     "ANY_BYTE",
     "ANY_CODE_POINT",
+    "RANGES_PER_STEP",
     "CodePointSet",
     "SymbolSet",
     "byte_range",
@@ -28,6 +31,9 @@ __all__ = [
 ]
 
 MAX_CODE_POINT = 0x10FFFF
+
+RANGES_PER_STEP = 4
+"""Ranges of code points that take about a step."""
 
 
 class SymbolSet(Protocol):
@@ -139,7 +145,9 @@ class CodePointSet:
 
 def _normalised(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     merged: list[tuple[int, int]] = []
-    for first, last in sorted(_without_surrogates(ranges)):
+    found = sorted(_without_surrogates(ranges))
+    spend(len(found) // RANGES_PER_STEP)
+    for first, last in found:
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         else:
@@ -162,6 +170,7 @@ def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int
 def _intersection(left: CodePointSet, right: CodePointSet) -> CodePointSet:
     result = []
     a, b = left.ranges, right.ranges
+    spend((len(a) + len(b)) // RANGES_PER_STEP)
     i = j = 0
     while i < len(a) and j < len(b):
         first, last = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])

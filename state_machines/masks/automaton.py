@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, Node, Symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.masks.kernel import KERNEL, Kernel
@@ -89,6 +90,7 @@ class Automaton:
             for symbols, target in self.nodes[number].row
             for first, last in self._ranges(symbols)
         ]
+        spend(1 + len(row) // 8)
         row.sort()
         self.row_start[number] = len(self.first)
         for first, last, target in row:

@@ -17,6 +17,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.effort import spend
 from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_ranges, byte_set, bytes_in
@@ -194,6 +195,7 @@ class VertexWalk(LexemeWalk):
             for byte in leading:
                 mark = bytes((byte,))
                 for vertex in self._led[byte].tolist():
+                    spend(1 + self._trie.count_from(vertex) // 2)
                     found.append((mark, self._trie.tokens_at(vertex)))
                     below = self._trie.tokens_below(vertex)
                     found.extend((mark + text, ids) for text, ids in below)

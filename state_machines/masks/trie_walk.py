@@ -180,12 +180,19 @@ class TrieWalk:
     def tokens_by_state(self, start: Node, vertex: int = 0) -> list[int]:
         """Return the same of a node as it is, by the one state that each vertex has.
 
-        That is quicker for ambiguous states, of which each reading would come to a vertex by itself.
+        That is quicker for ambiguous states: each of their readings would come to a vertex by
+        itself.
         """
         trie = self._trie
         found: list[int] = []
         stack = [(start, vertex)]
+        visits = 0
         while stack:
+            visits += 1
+            if visits == PATIENCE and not vertex:
+                suiting = self._suiting(start)
+                if suiting is not None:
+                    return suiting
             node, at = stack.pop()
             first = node.first_bytes & trie.bytes_below(at)
             spend(1 + first.bit_count() // 8)
@@ -224,7 +231,11 @@ class TrieWalk:
         found: list[int] = []
         ends: list[int] = []
         stack = [(head, vertex)]
+        visits = 0
         while stack:
+            visits += 1
+            if not visits % MANY_VISITS:
+                spend(MANY_VISITS)
             node, at = stack.pop()
             for byte in bytes_in(node.first_bytes & trie.bytes_below(at)):
                 child = trie.child(at, byte, found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.until import ended
 from state_machines.root.course import Course, Place, Way
@@ -62,6 +63,7 @@ class Attribution:
         position = 0
         while position < len(text):
             read, threads = position + 1, self.threads
+            spend(1 + len(threads) // 4)
             if len(threads) == 1:
                 # A thread that is alone may take several bytes in one step.
                 way, node, history = threads[0]

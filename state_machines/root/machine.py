@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from state_machines.effort import MASK_STEPS, bounded_effort, too_deep
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.nodes import choice, optional
 from state_machines.machine import StateMachine
@@ -12,6 +13,8 @@ from state_machines.root.parts import Part
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["RootMatcher", "RootStateMachine"]
+
+_TOO_DEEP = too_deep()
 
 
 class RootStateMachine(StateMachine):
@@ -76,12 +79,21 @@ class RootMatcher(Matcher):
 
     def advance(self, token_id: int) -> None:
         """Take a token; see :meth:`Matcher.advance`."""
-        super().advance(token_id)
-        if self.is_finished:
-            self._pieces += self._attribution.finish()
+        state = self._after(token_id)
+        # Nothing is changed before all is done: the attribution may take too much work, too.
+        attribution = self._attribution.copy()
+        if state is None:
+            pieces = attribution.finish()
         else:
             form = self.vocabulary.token_bytes[token_id]
-            self._pieces += self._attribution.feed(form or b"")
+            with bounded_effort(MASK_STEPS), _TOO_DEEP:
+                pieces = attribution.feed(form or b"")
+        self._attribution = attribution
+        self._pieces += pieces
+        if state is None:
+            self._finished = True
+        else:
+            self._state = state
 
     def take_pieces(self, *, is_last: bool = False) -> list[Piece]:
         """Return what has become certain since the last call, in order.
@@ -97,10 +109,11 @@ class RootMatcher(Matcher):
     def end_texts(self) -> None:
         """Let no free text grow any further than it must: it ends, or its marker comes."""
         attribution = self._attribution.copy()
-        attribution.end_texts()
-        state = choice(self._course.follow(way, node) for way, node, _ in attribution.threads)
-        if self.is_accepting:
-            state = optional(state)
+        with bounded_effort(MASK_STEPS), _TOO_DEEP:
+            attribution.end_texts()
+            state = choice(self._course.follow(way, node) for way, node, _ in attribution.threads)
+            if self.is_accepting:
+                state = optional(state)
         if state is not EMPTY:
             self._attribution = attribution
             self._state = state

@@ -18,7 +18,6 @@ from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import (
     BudgetTooSmallError,
-    GrammarBudgetError,
     GrammarError,
     GrammarStateMachine,
     GrammarSyntaxError,
@@ -371,21 +370,6 @@ def test_groups_may_be_nested_as_deeply_as_is_read() -> None:
 def test_errors_say_where(text: str) -> None:
     with pytest.raises(GrammarError, match=r"at line 1, column \d+ of the grammar"):
         GrammarStateMachine(text)
-
-
-@pytest.mark.parametrize(
-    "text", ['root ::= "a" root root | "a"', 'root ::= "a" root root | root "a" root | "a"']
-)
-def test_what_is_read_in_ever_more_ways_ends_in_an_error(text: str) -> None:
-    matcher = GrammarStateMachine(text).matcher(VOCABULARY)
-
-    def write(count: int) -> None:
-        for _ in range(count):
-            assert matcher.allowed_tokens()[ord("a")]
-            matcher.advance(ord("a"))
-
-    with pytest.raises(GrammarBudgetError):
-        write(1000)
 
 
 @pytest.mark.parametrize("text", [JSON, ARITHMETIC, C_LIKE], ids=["json", "arithmetic", "c"])

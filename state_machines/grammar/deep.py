@@ -1,0 +1,73 @@
+"""Derivatives of states that are nested deeper than Python's recursion limit.
+
+States of ambiguous grammars can be as deep as their texts are long. A derivative is asked of the
+parts of a state, and of their parts; these keep the answers. So where the recursion would go too
+deep, the innermost parts are asked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from state_machines.effort import spend, too_deep
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import Choice, Sequence
+
+__all__ = ["after", "followed"]
+
+_TOO_DEEP = too_deep()
+
+
+def followed(node: Node, text: bytes) -> Node:
+    """Return the derivative by a byte string, kept as :meth:`Node.follow` keeps it.
+
+    Raises :class:`~state_machines.errors.GrammarBudgetError` instead of :class:`RecursionError`.
+    """
+    return _without_recursion(node, text, Node.follow)
+
+
+def after(node: Node, text: bytes) -> Node:
+    """Return the derivative by a whole byte string; see :func:`followed`."""
+    return _without_recursion(node, text, Node.after)
+
+
+def _without_recursion(node: Node, text: bytes, ask: Callable[[Node, bytes], Node]) -> Node:
+    try:
+        return ask(node, text)
+    except RecursionError:
+        pass
+    with _TOO_DEEP:
+        state = node
+        for byte in text:
+            if state is EMPTY:
+                break
+            for part in _innermost_first(state):
+                _ = part.first_bytes
+                if part.first_bytes >> byte & 1:
+                    part.derivative(byte)
+            state = state.derivative(byte)
+        return ask(node, text)
+
+
+def _innermost_first(node: Node) -> list[Node]:
+    """Return the parts of a state that a derivative is asked of, each behind its own parts."""
+    found: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False)]
+    while stack:
+        part, is_left = stack.pop()
+        if is_left:
+            found.append(part)
+            continue
+        if part in seen:
+            continue
+        spend()
+        seen.add(part)
+        if isinstance(part, Choice):
+            stack.append((part, True))
+            stack.extend((member, False) for member in part.members)
+        elif isinstance(part, Sequence):
+            stack += [(part, True), (part.head, False)]
+            if part.head.nullable:
+                stack.append((part.tail, False))
+    return found

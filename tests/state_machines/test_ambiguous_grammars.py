@@ -1,0 +1,220 @@
+"""Texts that a grammar reads in many ways: right masks, states that stay small, bounded work."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_vocabulary import brute_force_mask, small_vocabulary
+
+from state_machines import (
+    GrammarBudgetError,
+    GrammarStateMachine,
+    Matcher,
+    StateMachine,
+    TokenRejectedError,
+    effort,
+    matcher,
+)
+from state_machines.effort import bounded_effort
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import choice, literal, optional, repetition, sequence
+from state_machines.grammar.nodes import symbols as symbol_set
+from state_machines.masks import ways
+from state_machines.root import RootMatcher, RootStateMachine, Structured
+
+VOCABULARY = small_vocabulary()
+
+CUBIC = 'root ::= root root root | root root | "a" | "b"'
+OPTIONAL = 'root ::= "a" root? root?'
+GRAMMARS = {
+    "two of itself": 'root ::= root root | "a"',
+    "three of itself": CUBIC,
+    "optional": OPTIONAL,
+    "optional, thrice": 'root ::= "a" root? root? root? | "b"',
+    "operators": 'root ::= root "," root | root ":" root | "a" | "{" root "}"',
+    "concatenated": 'root ::= a b | b a\na ::= "a" a | "a" | a b\nb ::= "a" b | "b" | b a',
+    "indirect": 'root ::= x | y\nx ::= y "a" | "a" | x x\ny ::= x "a" | "b" | y x y',
+    "palindromes": 'root ::= "a" root "a" | "b" root "b" | [ab]?',
+    "spaces": "root ::= (s word s)*\ns ::= [ \\n]* \nword ::= [a-z]*",
+    "words": 'root ::= item (" "* item)*\nitem ::= [^ ]+ | "{" root "}" | [a-z]+ " " root',
+}
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """Return how many steps a piece of work takes."""
+    with bounded_effort(10_000_000):
+        budget = effort._EFFORT.get()
+        assert budget is not None
+        before = budget.available
+        work()
+        return before - budget.available
+
+
+@pytest.mark.parametrize("few", [False, True], ids=["as it is", "taken together"])
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_masks_are_what_every_token_says(
+    name: str, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if few:
+        monkeypatch.setattr(ways, "MANY_WAYS", 1)
+    vocabulary = small_vocabulary()
+    machine = GrammarStateMachine(GRAMMARS[name])
+    random = Random(1)
+    for _ in range(2):
+        writing = machine.matcher(vocabulary)
+        for _ in range(9):
+            mask = writing.allowed_tokens()
+            assert np.array_equal(mask, brute_force_mask(writing.state, vocabulary))
+            going_on = set(np.flatnonzero(mask).tolist()) - vocabulary.end_token_ids
+            if not going_on:
+                break
+            writing.advance(random.choice(sorted(going_on)))
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_work_grows_no_faster_than_a_polynomial(name: str) -> None:
+    """Twice the text takes at most sixteen times the steps for its last tokens."""
+    writing = GrammarStateMachine(GRAMMARS[name]).matcher(small_vocabulary())
+    random = Random(2)
+    taken: list[int] = []
+
+    def take() -> None:
+        mask = writing.allowed_tokens()
+        letters = [token for token in b"ab {:,}" if mask[token]]
+        writing.advance(random.choice(letters))
+
+    for _ in range(48):
+        taken.append(steps_of(take))
+    early, late = max(taken[16:24]), max(taken[40:])
+    assert late <= 16 * max(early, 100)
+
+
+def test_eighth_token_of_a_cubic_grammar_is_cheap() -> None:
+    writing = GrammarStateMachine(CUBIC).matcher(VOCABULARY)
+    for _ in range(30):
+        assert steps_of(lambda: writing.advance(ord("a"))) < 5000
+
+
+@pytest.mark.parametrize("text", [CUBIC, OPTIONAL, GRAMMARS["concatenated"]])
+def test_states_may_be_deeper_than_the_recursion_limit(text: str) -> None:
+    machine = GrammarStateMachine(text)
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(len(inspect.stack()) + 100)
+        assert machine.begins("a" * 60)
+        assert not machine.begins("a" * 60 + "c")
+        writing = machine.matcher(VOCABULARY)
+        for _ in range(60):
+            writing.advance(ord("a"))
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_advance_is_bounded_and_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = GrammarStateMachine(GRAMMARS["indirect"]).matcher(VOCABULARY)
+    for token in b"ab" + b"aaaaba" * 3:
+        writing.advance(token)
+    state = writing.state
+    monkeypatch.setattr(matcher, "MASK_STEPS", 3)
+    with pytest.raises(GrammarBudgetError):
+        writing.advance(ord("b"))
+    assert writing.state is state
+    monkeypatch.undo()
+    with bounded_effort(3), pytest.raises(GrammarBudgetError):
+        writing.advance(ord("b"))
+    assert writing.state is state
+    writing.advance(ord("b"))
+
+
+def test_answer_is_unchanged_where_its_attribution_takes_too_much() -> None:
+    answer = RootStateMachine(Structured("s", grammar=GrammarStateMachine(OPTIONAL)))
+
+    def written() -> RootMatcher:
+        writing = answer.matcher(VOCABULARY)
+        writing.advance(ord("a"))
+        return writing
+
+    for limit in range(200):
+        writing = written()
+        state, parts = writing.state, writing.parts
+        try:
+            with bounded_effort(limit):
+                writing.advance(ord("a"))
+        except GrammarBudgetError:
+            assert writing.state is state
+            assert writing.parts == parts
+            assert b"".join(piece.text for piece in writing.take_pieces()) in (b"", b"a")
+        else:
+            break
+    writing.take_pieces()
+    with pytest.raises(TokenRejectedError):
+        writing.advance(ord("x"))
+    writing.advance(ord("a"))
+
+
+def test_mask_that_ran_out_is_finished_later() -> None:
+    """What was computed within a budget is kept: with small budgets one comes to an end, too."""
+    writing = GrammarStateMachine(CUBIC).matcher(small_vocabulary())
+    for token in b"abaabbab":
+        writing.advance(token)
+    whole = steps_of(GrammarStateMachine(CUBIC).matcher(small_vocabulary()).allowed_tokens)
+    refused = 0
+    for limit in range(10, 10_000, 10):
+        try:
+            with bounded_effort(limit):
+                mask = writing.allowed_tokens()
+            break
+        except GrammarBudgetError:
+            refused += 1
+    assert refused
+    assert whole
+    assert np.array_equal(mask, brute_force_mask(writing.state, VOCABULARY))
+
+
+@pytest.mark.parametrize("text", [CUBIC, OPTIONAL, GRAMMARS["words"]])
+def test_forced_bytes_of_ambiguous_grammars(text: str) -> None:
+    machine: StateMachine = GrammarStateMachine(text)
+    writing: Matcher = machine.matcher(VOCABULARY)
+    assert writing.forced_bytes() == (b"a" if text == OPTIONAL else b"")
+
+
+def languages() -> st.SearchStrategy[Node]:
+    """Small languages over the letters a and b."""
+    leaves = st.sampled_from(
+        [EPSILON, literal(b"a"), literal(b"ab"), literal(b"ba"), symbol_set(0b11 << 97)]
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=2, max_size=3).map(lambda parts: sequence(*parts)),
+            st.lists(inner, min_size=2, max_size=4).map(choice),
+            inner.map(optional),
+            inner.map(lambda node: repetition(node, 0, None)),
+            inner.map(lambda node: repetition(node, 1, 3)),
+        ),
+        max_leaves=8,
+    )
+
+
+TEXTS = [bytes(97 + (n >> i & 1) for i in range(k)) for k in range(6) for n in range(1 << k)]
+
+
+@given(st.lists(languages(), min_size=2, max_size=4))
+def test_choice_holds_what_its_members_hold(members: list[Node]) -> None:
+    united = choice(members)
+    for text in TEXTS:
+        assert united.matches(text) == any(member.matches(text) for member in members)
+        assert (united.after(text) is EMPTY) == all(m.after(text) is EMPTY for m in members)
+
+
+@given(languages(), languages())
+def test_what_an_optional_part_leaves_is_no_member_of_its_own(first: Node, then: Node) -> None:
+    whole = sequence(optional(first), then)
+    assert choice((whole, then)) is whole
