@@ -159,12 +159,20 @@ class Normaliser:
             case Given(Values() as values):
                 return _ready(values)
             case Conjunction(parts):
-                return _folded(parts, lambda a, b: conjoin(a, b, self.table))
+                return _folded(self._shared(parts), lambda a, b: conjoin(a, b, self.table))
             case Disjunction(parts):
                 return _gathered(parts, disjoin)
             case Negation(part):
                 return self._complement(part)
         raise AssertionError(f"no such term: {term}")
+
+    def _shared(self, parts: tuple[Term, ...]) -> Sequence[Term]:
+        """Return the parts of a conjunction, all but the last as one that was evaluated before."""
+        if len(parts) > 2:
+            others = self.table.known_conjunction(parts[:-1])
+            if others is not None and self._values.knows(others):
+                return others, parts[-1]
+        return parts
 
     def _complement(self, term: Term) -> Steps[Values]:
         """Work out what is not in a term, by its parts where the whole has many shapes."""

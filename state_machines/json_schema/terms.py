@@ -145,6 +145,10 @@ class TermTable:
             key, Conjunction(tuple(flat))
         )
 
+    def known_conjunction(self, parts: Iterable[Term]) -> Conjunction | None:
+        """Return the conjunction of just these parts, if it was built before."""
+        return self._conjunctions.get(frozenset(parts))
+
     def _with_given_joined(self, flat: dict[Term, None]) -> dict[Term, None]:
         """Return the parts of a conjunction, those of known values as one."""
         known = [

@@ -121,23 +121,24 @@ class Claims:
         not by those they are not in, so that it may hold another, which answers more.
         """
         # Depth first, values that answer more before others: mostly the first will do.
-        stack: list[tuple[int, Term, tuple[Term, ...], int]] = [(0, known, (), met | claims.always)]
+        stack: list[tuple[int, Term, Term, int]] = [(0, known, known, met | claims.always)]
         while stack:
-            index, cell, claimed, answered = stack.pop()
+            index, held, cell, answered = stack.pop()
             if index == len(claims.by_value):
-                yield self._table.all_of((known, *claimed)), answered
+                yield held, answered
                 continue
             spend()
             term, bits = claims.by_value[index]
             if bits & ~answered:
-                inside = self._table.all_of((cell, term))
-                if not self._is_barred(inside):
+                within = self._table.all_of((cell, term))
+                if not self._is_barred(within):
                     outside = self._table.all_of((cell, self._table.negation(term)))
                     if not self._is_surely_empty(outside):
-                        stack.append((index + 1, outside, claimed, answered))
-                    stack.append((index + 1, inside, (*claimed, term), answered | bits))
+                        stack.append((index + 1, held, outside, answered))
+                    claimed = self._table.all_of((held, term))
+                    stack.append((index + 1, claimed, within, answered | bits))
                     continue
-            stack.append((index + 1, cell, claimed, answered))
+            stack.append((index + 1, held, cell, answered))
 
 
 def _asks_of(condition: Condition, name: str) -> bool:

@@ -93,6 +93,7 @@ class MemberSteps:
         self.is_bounded = bool(self._counts_to or self._claims.all)
         """Whether the end depends on more than the required names: clauses, or a count."""
         self._ends: dict[MemberState, Members | None] = {}
+        self._unlisted_claims: dict[tuple[object, ...], MemberClaims] = {}
         self._mattering: dict[str, bool] = {}
         self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
         present = [not is_empty(term) for term in self.terms]
@@ -151,20 +152,29 @@ class MemberSteps:
             return state
         return MemberState(self.start.allowed, state.missing, state.unlisted, is_first=False)
 
-    def unlisted(self, state: MemberState) -> Iterator[tuple[NameCell, Node]]:
-        """Yield the cells of names that may come next, with the names not yet taken."""
+    def unlisted(self, state: MemberState) -> Iterator[tuple[NameCell, Node, str | None]]:
+        """Yield the names that may come next and are not yet taken: (cell, names, example).
+
+        The example stands for all the names, where the same follows each of them, and taking one
+        leaves enough. ``None`` where that is not so.
+        """
         if state.missing and not self.any_order:
             return
         for cell in self.cells:
             names = without_names(cell.names, state.unlisted) if state.unlisted else cell.names
-            if self.is_bounded:
-                names = choice(
-                    part
-                    for part, taken, example in self._parts(state, names)
-                    if any(True for _ in self.after_unlisted(state, cell, taken, example))
-                )
-            if not names.is_empty:
-                yield cell, names
+            if not self.is_bounded:
+                if not names.is_empty:
+                    yield cell, names, "" if self._has_names_to_spare(state, cell) else None
+                continue
+            single = []
+            for part, taken, example in self._parts(state, names):
+                if any(True for _ in self.after_unlisted(state, cell, taken, example)):
+                    if taken is None:
+                        yield cell, part, example
+                    else:
+                        single.append(taken)
+            if single:
+                yield cell, names_language(single), None
 
     def any_name(self, state: MemberState) -> NameCell | None:
         """Return the cell of unlisted names, if any at all may come next and all in one way."""
@@ -198,7 +208,7 @@ class MemberSteps:
         for part in parts:
             if part.is_empty:
                 continue
-            words = few_words(part, self.shape.least + len(self._claims.clauses) + 2)
+            words = few_words(part, self.shape.least + len(self._claims.clauses) + 3)
             if words is None:
                 yield part, None, a_word(part)
             else:
@@ -213,12 +223,12 @@ class MemberSteps:
             if isinstance(condition, Matching)
         ]
 
-    def has_names_to_spare(self, state: MemberState, cell: NameCell) -> bool:
+    def _has_names_to_spare(self, state: MemberState, cell: NameCell) -> bool:
         """Whether taking one more name of a cell cannot change what may follow."""
         if cell.names.max_length is None:
-            return not self._matching(state)
-        spare = len(state.unlisted) + self.shape.least + len(self._claims.clauses) + 3
-        return not self._matching(state) and count_words(cell.names, spare) >= spare
+            return True
+        spare = len(state.unlisted) + self.shape.least + 3
+        return count_words(cell.names, spare) >= spare
 
     def after_listed(self, state: MemberState, index: int) -> Iterator[tuple[Term, MemberState]]:
         bit = 1 << index
@@ -244,8 +254,19 @@ class MemberSteps:
             return
         met = state.met if self.any_order else self._passed(state, state.allowed)
         target = state._replace(allowed=allowed, unlisted=unlisted, met=met)
-        claims = self._claims.of(example, cell.term)
+        claims = self._claims_of(example, cell)
         yield from self._after_member(state, target, example, claims, cell.term)
+
+    def _claims_of(self, name: str, cell: NameCell) -> MemberClaims:
+        """Return what a member of an unlisted name answers; the same for names of a kind."""
+        own = name if name in self._named else None
+        kind = (cell, own, *(word_in(language, name) for language in self._languages))
+        known = self._unlisted_claims.get(kind)
+        if known is None:
+            if len(self._unlisted_claims) >= MAX_REMEMBERED:
+                self._unlisted_claims.clear()
+            known = self._unlisted_claims[kind] = self._claims.of(name, cell.term)
+        return known
 
     def _after_member(
         self,

@@ -83,10 +83,13 @@ class ObjectPlan:
         """Return what follows a listed name: colon, value and the other members."""
         return self._member_tail(self.steps.after_listed(state, index), self.steps.names[index])
 
-    def unlisted_value(self, state: MemberState, cell: NameCell, name: str | None) -> Node:
-        """Return what follows an unlisted name (``None``: one that is not remembered)."""
-        ways = self.steps.after_unlisted(state, cell, name, name or "")
-        return self._member_tail(ways, None)
+    def unlisted_value(self, state: MemberState, cell: NameCell, name: str) -> Node:
+        """Return what follows an unlisted name."""
+        return self._member_tail(self.steps.after_unlisted(state, cell, name, name), None)
+
+    def value_after_any(self, state: MemberState, cell: NameCell, example: str) -> Node:
+        """Return what follows an unlisted name that is not remembered, one like the example."""
+        return self._member_tail(self.steps.after_unlisted(state, cell, None, example), None)
 
     def _member_tail(self, ways: Iterator[tuple[Term, MemberState]], name: str | None) -> Node:
         colon, end = self.syntax.colon, self.syntax.value_end
@@ -137,11 +140,11 @@ class Members(Lazy):
         any_name = plan.syntax.any_name
         cell = None if any_name is None else plan.steps.any_name(state)
         if any_name is not None and cell is not None:
-            return captured(any_name, AnyName(plan, state, cell, candidates))
+            return captured(any_name, AnyName(plan, state, cell, "", candidates))
         unlisted = UnlistedElsewhere if any_name is None else Unlisted
         names = [
-            captured(plan.syntax.names(free), unlisted(plan, state, cell))
-            for cell, free in plan.steps.unlisted(state)
+            captured(plan.syntax.names(free), unlisted(plan, state, cell, example))
+            for cell, free, example in plan.steps.unlisted(state)
         ]
         if candidates:
             names.append(_names_below(plan, plan.steps.seen_from(state), plan.names, candidates))
@@ -150,16 +153,20 @@ class Members(Lazy):
 
 @dataclass(frozen=True, slots=True)
 class Unlisted(Continuation):
-    """What follows an unlisted name, which is then taken."""
+    """What follows an unlisted name, which is then taken.
+
+    ``example`` is a name after which comes the same as after all others, if there is such.
+    """
 
     plan: ObjectPlan
     state: MemberState
     cell: NameCell
+    example: str | None
 
     @property
     def key(self) -> Hashable:
         """What tells this continuation from others."""
-        return (type(self), id(self.plan), self.state, id(self.cell))
+        return (type(self), id(self.plan), self.state, id(self.cell), self.example)
 
     @property
     def steps(self) -> FleetingSteps:
@@ -173,9 +180,9 @@ class Unlisted(Continuation):
 
     def after_any(self) -> Node | None:
         """Return the node after a name that plays no part in what follows, if that can be."""
-        if not self.plan.steps.has_names_to_spare(self.state, self.cell):
+        if self.example is None:
             return None
-        return _unlisted_value(self.plan, self.state, self.cell)
+        return _unlisted_value(self.plan, self.state, self.cell, self.example)
 
     def may_end_another(self, suffix: bytes) -> bool:
         """Whether another name of the object may end in these bytes."""
@@ -197,11 +204,6 @@ class AnyName(Unlisted):
 
     candidates: int
 
-    @property
-    def key(self) -> Hashable:
-        """What tells this continuation from others."""
-        return (type(self), id(self.plan), self.state, id(self.cell))
-
     def after(self, text: bytes) -> Node:
         """Return the node after the name spelled by ``text``, terminator included."""
         name = self.plan.syntax.read_name(text)
@@ -217,7 +219,7 @@ class AnyName(Unlisted):
 
     def after_any(self) -> Node:
         """Return the node after a name that is neither listed nor taken."""
-        return _unlisted_value(self.plan, self.state, self.cell)
+        return _unlisted_value(self.plan, self.state, self.cell, "")
 
     @property
     def has_exceptions(self) -> bool:
@@ -345,25 +347,29 @@ class _ListedValue(Lazy):
         return self.plan.listed_value(self.state, self.index)
 
 
-def _unlisted_value(plan: ObjectPlan, state: MemberState, cell: NameCell) -> Node:
+def _unlisted_value(plan: ObjectPlan, state: MemberState, cell: NameCell, example: str) -> Node:
     return intern_node(
-        (_UnlistedValue, id(plan), state, id(cell)), lambda: _UnlistedValue(plan, state, cell)
+        (_UnlistedValue, id(plan), state, id(cell), example),
+        lambda: _UnlistedValue(plan, state, cell, example),
     )
 
 
 class _UnlistedValue(Lazy):
     """What follows an unlisted name that is not remembered."""
 
-    __slots__ = ("cell", "plan", "state")
+    __slots__ = ("cell", "example", "plan", "state")
 
-    def __init__(self, plan: ObjectPlan, state: MemberState, cell: NameCell) -> None:
+    def __init__(
+        self, plan: ObjectPlan, state: MemberState, cell: NameCell, example: str
+    ) -> None:
         super().__init__(min_length=2)
         self.plan = plan
         self.state = state
         self.cell = cell
+        self.example = example
         if not plan.syntax.colon.nullable:
             self._first = plan.syntax.colon.first_bytes
 
     def expand(self) -> Node:
         """Return colon, value and the other members."""
-        return self.plan.unlisted_value(self.state, self.cell, None)
+        return self.plan.value_after_any(self.state, self.cell, self.example)

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
+from state_machines.effort import spend
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -93,6 +94,8 @@ class ObjectShape:
         known = self.properties.get(name)
         if known is not None:
             return known
+        if not self.others:
+            return TRUE
         return table.all_of(rule.term for rule in self.others if word_in(rule.names, name))
 
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
@@ -128,10 +131,17 @@ class ObjectShape:
             return self.properties
         if not self.properties and not self.others:
             return other.properties
-        return {
-            name: table.all_of((self.value_of(name, table), other.value_of(name, table)))
-            for name in dict.fromkeys((*self.properties, *other.properties))
-        }
+        joined: dict[str, Term] = {}
+        for name in dict.fromkeys((*self.properties, *other.properties)):
+            left, right = self.value_of(name, table), other.value_of(name, table)
+            if left is right or right is TRUE:
+                joined[name] = left
+            elif left is TRUE:
+                joined[name] = right
+            else:
+                joined[name] = table.all_of((left, right))
+        spend(len(joined) // 8)
+        return joined
 
     def _settled(self, kept: list[Clause], waiting: list[Clause], table: TermTable) -> ObjectShape:
         """Return the shape with clauses, of which those that are waiting are looked at.
