@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from threading import local
 from typing import Generic, TypeVar
 
 from state_machines.errors import GrammarBudgetError, SchemaError
@@ -17,12 +18,22 @@ Steps = Generator[Term, T, T]
 """What works a term out: yields the terms that it needs, is sent what they come to, returns."""
 
 
+class _Running(local):
+    """The terms that this thread is working out, each with the questions open at its start."""
+
+    def __init__(self) -> None:
+        self.terms: dict[Term, int] = {}
+
+
 class Evaluation(Generic[_Asker, T]):
     """What terms come to. A schema may be nested deeper than Python's stack goes.
 
     ``begin`` gives the steps of a term, and ``loop`` the error for a term that is needed for
     itself, given how many questions were open when its evaluation began. Both are told who asks,
     for whoever holds on to an evaluation must not be held by it.
+
+    Safe to use from several threads, without a lock: a thread sees the finished results of others,
+    and nothing of their work. Two that need the same term at once may both work it out.
     """
 
     def __init__(
@@ -34,7 +45,7 @@ class Evaluation(Generic[_Asker, T]):
         self._begin = begin
         self._loop = loop
         self._known = known
-        self._running: dict[Term, int] = {}
+        self._running = _Running()
 
     def of(self, asker: _Asker, term: Term, questions: int) -> T:
         """Return what a term comes to; ``questions`` are open."""
@@ -47,7 +58,7 @@ class Evaluation(Generic[_Asker, T]):
 
     def running(self) -> Iterator[Term]:
         """Yield the terms being worked out, innermost first."""
-        return reversed(self._running)
+        return reversed(self._running.terms)
 
     def _work_out(self, asker: _Asker, term: Term, questions: int) -> T:
         stack = [(term, self._enter(asker, term, questions))]
@@ -60,11 +71,10 @@ class Evaluation(Generic[_Asker, T]):
                     needed = steps.throw(error) if error else _resume(steps, result)
                     error = result = None
                 except StopIteration as stop:
-                    error, result = None, stop.value
-                    self._known[term] = stop.value
+                    known: T = self._known.setdefault(term, stop.value)
+                    error, result = None, known
                     self._leave(stack)
                     if not stack:
-                        known: T = stop.value
                         return known
                     continue
                 except (SchemaError, GrammarBudgetError, RecursionError) as raised:
@@ -85,14 +95,15 @@ class Evaluation(Generic[_Asker, T]):
                 self._leave(stack)
 
     def _enter(self, asker: _Asker, term: Term, questions: int) -> Steps[T]:
-        if term in self._running:
-            raise self._loop(asker, term, self._running[term])
-        self._running[term] = questions
+        running = self._running.terms
+        if term in running:
+            raise self._loop(asker, term, running[term])
+        running[term] = questions
         return self._begin(asker, term)
 
     def _leave(self, stack: list[tuple[Term, Steps[T]]]) -> None:
         term, steps = stack.pop()
-        del self._running[term]
+        del self._running.terms[term]
         steps.close()
 
 

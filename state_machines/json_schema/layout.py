@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Literal
 
 from state_machines.grammar.node import EPSILON, Node
@@ -25,24 +24,22 @@ class Layout:
     """
 
     name: Whitespace
+    colon: Node = field(init=False, compare=False)
+    """What stands between a name and its value."""
+    _spaced_comma: Node = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "colon", sequence(literal(b":"), self._space))
+        object.__setattr__(self, "_spaced_comma", sequence(literal(b","), self._space))
 
     @property
     def is_indented(self) -> bool:
         """Whether members stand on lines of their own."""
         return self.name == "indented"
 
-    @cached_property
-    def colon(self) -> Node:
-        """What stands between a name and its value."""
-        return sequence(literal(b":"), self._space)
-
     def comma(self, depth: int) -> Node:
         """What stands between two members ``depth`` brackets deep."""
         return literal(b",\n" + b"  " * depth) if self.is_indented else self._spaced_comma
-
-    @cached_property
-    def _spaced_comma(self) -> Node:
-        return sequence(literal(b","), self._space)
 
     def opening(self, depth: int) -> Node:
         """What stands between a bracket and its first member."""

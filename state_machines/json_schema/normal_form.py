@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from threading import RLock
+from threading import local
 from typing import Protocol, TypeVar
 
 from state_machines.errors import InvalidSchemaError
@@ -80,8 +80,20 @@ class _UnsettledError(Exception):
         self.term = term
 
 
+class _Work(local):
+    """What a thread is asking: open questions about emptiness, and terms read for their strings."""
+
+    def __init__(self) -> None:
+        self.questions = 0
+        self.read_for_strings: list[Term] = []
+
+
 class Normaliser:
-    """Evaluates terms, each once; the terms of one compilation."""
+    """Evaluates terms, each once; the terms of one compilation.
+
+    Safe to use from several threads: machines are shared, and what an answer did not need is
+    evaluated later. No lock is held over work; results are shared when they are finished.
+    """
 
     def __init__(self, keywords: KeywordReader) -> None:
         self.table = TermTable(self)
@@ -92,11 +104,8 @@ class Normaliser:
         self._strings = Evaluation(
             Normaliser._begin_strings, Normaliser._loop, {TRUE: ANY_TEXT, FALSE: EMPTY}
         )
-        self._questions = 0
         self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
-        self._read_for_strings: list[Term] = []
-        # Machines are shared by threads, and what an answer did not need is evaluated later.
-        self._lock = RLock()
+        self._work = _Work()
 
     def apart(self) -> Normaliser:
         """Return one that reads keywords in the same way and knows no term yet."""
@@ -121,8 +130,7 @@ class Normaliser:
         Raises :class:`~state_machines.errors.SchemaError` for what its schemas do wrong, and for
         a reference that leads back to itself without consuming anything.
         """
-        with self._lock:
-            return self._values.of(self, term, self._questions)
+        return self._values.of(self, term, self._work.questions)
 
     def strings(self, term: Term) -> Node:
         """Return the strings of a term, as a language of code points.
@@ -130,19 +138,18 @@ class Normaliser:
         What is said of other types is not looked at, so it may be the very thing being
         evaluated; :meth:`take_read_for_strings` tells whose rest is unread.
         """
-        with self._lock:
-            if not self._strings.knows(term):
-                self._read_for_strings.append(term)
-            return self._strings.of(self, term, self._questions)
+        if not self._strings.knows(term):
+            self._work.read_for_strings.append(term)
+        return self._strings.of(self, term, self._work.questions)
 
     def take_read_for_strings(self) -> list[Term]:
         """Return the terms whose strings were asked for since this was last called."""
-        taken, self._read_for_strings = self._read_for_strings, []
+        taken, self._work.read_for_strings = self._work.read_for_strings, []
         return taken
 
     def _loop(self, term: Term, questions: int) -> Exception:
         """Return the error for a term that is needed for its own evaluation."""
-        if questions < self._questions:
+        if questions < self._work.questions:
             return TermEvaluationError()
         running = (*self._strings.running(), *self._values.running())
         pointers = [t.place.pointer for t in running if isinstance(t, Located)]
@@ -226,15 +233,16 @@ class Normaliser:
         return self._asked(lambda: self.values(term))
 
     def _asked(self, question: Callable[[], _Answer]) -> _Answer | None:
-        if self._questions >= MAX_QUESTIONS:
+        work = self._work
+        if work.questions >= MAX_QUESTIONS:
             return None
-        self._questions += 1
+        work.questions += 1
         try:
             return question()
         except TermEvaluationError:
             return None
         finally:
-            self._questions -= 1
+            work.questions -= 1
 
     def is_empty(self, term: Term) -> bool:
         """Whether no (finite) JSON value is in the term.
@@ -243,10 +251,7 @@ class Normaliser:
         of whose necessary parts are inhabited.
         """
         known = self._empty.get(term)
-        if known is None:
-            with self._lock:
-                known = self._settle(term)
-        return known
+        return self._settle(term) if known is None else known
 
     def _settle(self, start: Term) -> bool:
         """Return whether a term is empty, having settled what that depends on first.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 from weakref import proxy
 
@@ -108,6 +109,7 @@ class TermTable:
         # Who is asked holds on to the table. All of a compilation goes with its last machine or
         # matcher then, and does not wait for the garbage collector.
         self._algebra: Algebra = proxy(algebra)
+        self._lock = Lock()
         self._joined: dict[frozenset[Term], Term | None] = {}
         self._located: dict[object, Term] = {}
         self._conjunctions: dict[frozenset[Term], Conjunction] = {}
@@ -126,12 +128,14 @@ class TermTable:
         if term is None:
             values = self._algebra.plain(place)
             term = Located(place) if values is None else self.given(values)
-            self._located[place.key] = term
+            term = self._located.setdefault(place.key, term)
         return term
 
     def given(self, values: Hashable) -> Term:
         """Return the term of a head normal form."""
-        return self._given.get(values) or self._given.setdefault(values, Given(values))
+        # The only keys that Python code compares: a look-up and an insertion could be parted.
+        with self._lock:
+            return self._given.get(values) or self._given.setdefault(values, Given(values))
 
     def all_of(self, parts: Iterable[Term]) -> Term:
         """Return the conjunction of terms."""
@@ -203,7 +207,9 @@ class TermTable:
         known = self._negations.get(part)
         if known is None:
             make = self._complements.get(part)
-            known = self._negations[part] = Negation(part) if make is None else make(self)
+            known = self._negations.setdefault(
+                part, Negation(part) if make is None else make(self)
+            )
         return known
 
     def exactly_one(self, parts: Sequence[Term], overlapping: Iterable[tuple[int, int]]) -> Term:

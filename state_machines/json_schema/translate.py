@@ -31,7 +31,7 @@ from state_machines.json_schema.values import Values
 __all__ = ["Translator"]
 
 
-MAX_CONSTANTS = 256
+MAX_CONSTANTS = 16
 
 MAX_FLEETING = 4096
 """Steps of a machine that are kept where texts are captured; one takes about 4 KiB."""

@@ -1,0 +1,78 @@
+"""One machine used by several threads, some of which wait in the middle of their work."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from small_vocabulary import small_vocabulary
+
+from state_machines import JsonSchemaStateMachine
+from state_machines.effort import bounded_effort
+from state_machines.json_schema.compilation import Compilation
+
+SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "uniqueItems": True,
+    "items": {
+        "oneOf": [
+            {
+                "properties": {"kind": {"const": kind}, "next": {"$ref": "#"}},
+                "required": ["kind"],
+                "patternProperties": {f"^{kind}": {"type": "integer"}},
+            }
+            for kind in "abc"
+        ],
+        "type": "object",
+    },
+}
+TEXTS: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+TEXT = json.dumps([{"kind": "a", "next": [{"kind": "b"}], "az": 1}, {"kind": "c", "c": 2}])
+
+
+def write(machine: JsonSchemaStateMachine) -> bool:
+    """Write a text token by token."""
+    matcher = machine.matcher(small_vocabulary())
+    for byte in TEXT.encode():
+        matcher.advance(byte)
+    return matcher.is_accepting
+
+
+def test_evaluation_that_waits_in_a_checkpoint_holds_up_no_other() -> None:
+    schema = {"allOf": [{"properties": {f"p{i}": TEXTS, "q": TEXTS}} for i in range(400)]}
+    compilation = Compilation(schema)
+    normaliser, term = compilation.normaliser, compilation.term
+    found: list[bool] = []
+
+    def checkpoint() -> None:
+        def ask() -> None:
+            found.append(normaliser.is_empty(term))
+
+        other = threading.Thread(target=ask, daemon=True)
+        other.start()
+        other.join(20)
+        assert not other.is_alive(), "the other thread waits for a lock"
+
+    with bounded_effort(checkpoint=checkpoint):
+        found.append(normaliser.is_empty(term))
+    assert len(found) > 1, "the evaluation takes less than a checkpoint's steps"
+    assert not any(found)
+    assert normaliser.values(term) is normaliser.values(term)
+
+
+def test_threads_agree_on_one_machine() -> None:
+    machine = JsonSchemaStateMachine(SCHEMA, property_order="any")
+    start = threading.Barrier(8)
+    accepted: list[bool] = []
+
+    def work() -> None:
+        start.wait(60)
+        accepted.append(write(machine))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert accepted == [True] * 8
