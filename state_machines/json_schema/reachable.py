@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
+from state_machines.effort import spend
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.json_schema.arrays.array_shape import ArrayShape
@@ -12,7 +13,7 @@ from state_machines.json_schema.arrays.cardinality import check_distinct
 from state_machines.json_schema.arrays.item_steps import ItemSteps
 from state_machines.json_schema.document import Place
 from state_machines.json_schema.normal_form import Normaliser
-from state_machines.json_schema.objects.conditions import Condition, Matching, Present
+from state_machines.json_schema.objects.conditions import Matching, Present
 from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
 from state_machines.json_schema.terms import (
@@ -135,26 +136,23 @@ def _looked_into(term: Term, normaliser: Normaliser) -> dict[Term, None]:
 
 def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
     """Yield the terms of a shape's members, also of those that answer clauses."""
+    present: dict[str, dict[Term, None]] = {}
+    matching: dict[Matching, None] = {}
+    for clause in shape.clauses:
+        for condition in clause:
+            match condition:
+                case Present(name, term):
+                    present.setdefault(name, {})[term] = None
+                case Matching():
+                    matching[condition] = None
     for name in listed_names(shape):
-        asked = (
-            condition.term
-            for condition in _conditions(shape)
-            if (isinstance(condition, Present) and condition.name == name)
-            or (isinstance(condition, Matching) and word_in(condition.names, name))
-        )
+        spend(1 + len(matching) // 8)
+        asked = dict(present.get(name, {}))
+        asked.update((c.term, None) for c in matching if word_in(c.names, name))
         yield from _claimed(shape.value_of(name, table), asked, table)
     for cell in name_cells(shape, table):
-        asked = (
-            condition.term
-            for condition in _conditions(shape)
-            if isinstance(condition, Matching)
-            and not intersection((cell.names, condition.names)).is_empty
-        )
-        yield from _claimed(cell.term, asked, table)
-
-
-def _conditions(shape: ObjectShape) -> Iterator[Condition]:
-    return (condition for clause in shape.clauses for condition in clause)
+        among = (c.term for c in matching if not intersection((cell.names, c.names)).is_empty)
+        yield from _claimed(cell.term, among, table)
 
 
 def _claimed(term: Term, asked: Iterable[Term], table: TermTable) -> Iterator[Term]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from state_machines.effort import spend
 from state_machines.errors import UnsupportedSchemaError
+from state_machines.grammar.node import Node
 from state_machines.json_schema.objects.conditions import (
     Absent,
     Clause,
@@ -54,6 +55,21 @@ class Claims:
         undecided = (self._undecided(clause) for clause in shape.clauses)
         self.clauses: tuple[Clause, ...] = tuple(c for c in undecided if c is not None)
         self.all = (1 << len(self.clauses)) - 1
+        self._lacking: dict[str, int] = {}
+        self._answers: dict[str, dict[Term, int]] = {}
+        self._by_language: dict[tuple[Node, Term], int] = {}
+        for index, clause in enumerate(self.clauses):
+            spend()
+            for condition in clause:
+                match condition:
+                    case Absent(name):
+                        self._lacking[name] = self._lacking.get(name, 0) | 1 << index
+                    case Present(name, term):
+                        asked = self._answers.setdefault(name, {})
+                        asked[term] = asked.get(term, 0) | 1 << index
+                    case Matching(names, term):
+                        key = names, term
+                        self._by_language[key] = self._by_language.get(key, 0) | 1 << index
 
     def _undecided(self, clause: Clause) -> Clause | None:
         """Return a clause less what cannot hold; ``None`` if it holds anyway."""
@@ -93,26 +109,22 @@ class Claims:
 
     def without(self, name: str) -> int:
         """Return the clauses that the lack of a name answers."""
-        return self._bits(lambda condition: condition == Absent(name))
+        return self._lacking.get(name, 0)
 
     def of(self, name: str, known: Term) -> MemberClaims:
         """Return what a member of that name, whose value is in ``known``, answers."""
-        terms: dict[Term, None] = {}
-        for clause in self.clauses:
-            for condition in clause:
-                if _asks_of(condition, name):
-                    terms[condition.term] = None  # type: ignore[union-attr]
+        terms = dict(self._answers.get(name, {}))
+        spend(len(self._by_language) // 8)
+        for (names, term), bits in self._by_language.items():
+            if word_in(names, name):
+                terms[term] = terms.get(term, 0) | bits
         always, by_value = 0, []
-        for term in terms:
-            answered = self._bits(lambda c, t=term: _asks_of(c, name) and c.term is t)  # type: ignore[misc]
+        for term, answered in terms.items():
             if self._implies(known, term):
                 always |= answered
             elif not self._excludes(known, term):
                 by_value.append((term, answered))
         return MemberClaims(always, tuple(by_value))
-
-    def _bits(self, answers: Callable[[Condition], bool]) -> int:
-        return sum(1 << k for k, clause in enumerate(self.clauses) if any(map(answers, clause)))
 
     def values(self, known: Term, claims: MemberClaims, met: int) -> Iterator[tuple[Term, int]]:
         """Yield the sets of values that a member may be given: (term, clauses met then).
@@ -139,12 +151,3 @@ class Claims:
                     stack.append((index + 1, claimed, within, answered | bits))
                     continue
             stack.append((index + 1, held, cell, answered))
-
-
-def _asks_of(condition: Condition, name: str) -> bool:
-    match condition:
-        case Present(wanted, _):
-            return wanted == name
-        case Matching(names, _):
-            return word_in(names, name)
-    return False

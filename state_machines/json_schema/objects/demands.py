@@ -21,7 +21,10 @@ from state_machines.json_schema.objects.conditions import (
 )
 from state_machines.json_schema.objects.names import NameCell, count_words, few_words
 from state_machines.json_schema.objects.object_shape import word_in
-from state_machines.json_schema.terms import Term, TermTable
+from state_machines.json_schema.terms import TRUE, Term, TermTable
+
+MANY_UNMET = 8
+"""Clauses that are compared by the ways to meet them."""
 
 __all__ = ["Members", "Offer", "can_all_be_met", "members_that_meet"]
 
@@ -63,7 +66,11 @@ def members_that_meet(
     """Return members that meet all clauses, if there are such. A search; it spends steps."""
     start = Members({name: offer.listed[name] for name in offer.missing})
     search = _Search(offer, len(clauses) + 1, table, ask)
-    return search.meet_at_once(clauses, start) or search.meet(clauses, start)
+    fewest = search.grow(clauses, start)
+    if fewest is None or search.are_enough(fewest):
+        return fewest
+    # Members that no clause asks for have to be added, so it matters which are absent.
+    return search.meet(clauses, start)
 
 
 class _Search:
@@ -77,18 +84,103 @@ class _Search:
         self._table = table
         self._ask = ask
 
-    def meet_at_once(self, clauses: Sequence[Clause], members: Members) -> Members | None:
-        """Return the members with the first others that meet each clause, if that goes well.
+    def grow(self, clauses: Sequence[Clause], start: Members) -> Members | None:
+        """Return a least set of members that meets all clauses, if there is one.
 
-        It mostly does, and looks at few terms.
+        Other members are absent. Where all that a clause wants absent is present, a member has to
+        be added or its value narrowed, so only what clauses ask for is ever added. The search is
+        depth first, over the clauses that are not met; it spends steps.
         """
-        for clause in clauses:
-            ways = (more for condition in clause for more in self._ways(condition, members))
-            first = next(ways, None)
-            if first is None:
-                return None
-            members = first
-        return members if self._are_few_enough(members) and self._are_enough(members) else None
+        wanting: dict[str, list[int]] = {}
+        for index, clause in enumerate(clauses):
+            for condition in clause:
+                if isinstance(condition, Absent):
+                    wanting.setdefault(condition.name, []).append(index)
+        spend(len(clauses) // 4)
+        # Members, the clauses that are met by a member, and those that may not be met.
+        stack: list[tuple[Members, int, Sequence[int]]] = [(start, 0, range(len(clauses)))]
+        while stack:
+            members, met, doubtful = stack.pop()
+            spend(1 + (len(doubtful) + len(members.present)) // 16)
+            if not self._are_few_enough(members):
+                continue
+            unmet = [
+                index
+                for index in doubtful
+                if not met >> index & 1 and not self._holds(clauses[index], members)
+            ]
+            if not unmet:
+                return self._with_absent(clauses, met, members)
+            index, ways = self._fewest_ways(clauses, unmet, members)
+            for more in reversed(ways):
+                added = [name for name in more.present if name not in members.present]
+                broken = [other for name in added for other in wanting.get(name, ())]
+                stack.append((more, met | 1 << index, [*unmet, *broken]))
+        return None
+
+    def _fewest_ways(
+        self, clauses: Sequence[Clause], unmet: Sequence[int], members: Members
+    ) -> tuple[int, list[Members]]:
+        """Return one of the unmet clauses that can be met in few ways, and these."""
+        fewest: tuple[int, list[Members]] | None = None
+        for index in unmet[:MANY_UNMET]:
+            ways = [
+                more
+                for condition in clauses[index]
+                if not isinstance(condition, Absent)
+                for more in self._ways(condition, members)
+            ]
+            spend(1 + len(ways))
+            if fewest is None or len(ways) < len(fewest[1]):
+                fewest = index, ways
+            if len(ways) < 2:
+                break
+        assert fewest is not None, "some clause is unmet"
+        return fewest
+
+    def _holds(self, clause: Clause, members: Members) -> bool:
+        """Whether a clause is plainly met, if all other members are absent."""
+        present, listed = members.present, self._offer.listed
+        for condition in clause:
+            match condition:
+                case Absent(name):
+                    if name in listed and name not in present:
+                        return True
+                case Present(name, term):
+                    if name in present and self._is_within(present[name], term):
+                        return True
+                case Matching(names, term):
+                    if any(
+                        word_in(names, name) and self._is_within(known, term)
+                        for name, known in present.items()
+                    ):
+                        return True
+        return False
+
+    def _is_within(self, known: Term, term: Term) -> bool:
+        return term is TRUE or self._table.all_of((known, term)) is known
+
+    def _with_absent(self, clauses: Sequence[Clause], met: int, members: Members) -> Members:
+        """Return the members with those named that must stay absent."""
+        present, listed = members.present, self._offer.listed
+        absent: set[str] = set()
+        for index, clause in enumerate(clauses):
+            if met >> index & 1:
+                continue
+            free = [
+                condition.name
+                for condition in clause
+                if isinstance(condition, Absent)
+                and condition.name in listed
+                and condition.name not in present
+            ]
+            if free and absent.isdisjoint(free) and not self._is_met_present(clause, members):
+                absent.add(free[0])
+        return Members(present, members.unnamed, frozenset(absent))
+
+    def _is_met_present(self, clause: Clause, members: Members) -> bool:
+        rest = tuple(c for c in clause if not isinstance(c, Absent))
+        return bool(rest) and self._holds(rest, members)
 
     def _are_few_enough(self, members: Members) -> bool:
         chosen = len(members.present) + len(members.unnamed)
@@ -116,14 +208,15 @@ class _Search:
             else:
                 waiting.append(clause)
         if fewest is None:
-            return members if self._are_enough(members) else None
+            return members if self.are_enough(members) else None
         for more in fewest:
             found = self.meet(waiting[1:], more)
             if found is not None:
                 return found
         return None
 
-    def _are_enough(self, members: Members) -> bool:
+    def are_enough(self, members: Members) -> bool:
+        """Whether members that are not absent can be added until there are enough."""
         needed = self._offer.least
         available = len(members.present) + len(members.unnamed)
         if available >= needed:
