@@ -19,6 +19,7 @@
     │   └── UnwritableTextError         nothing admitted can be written in the vocabulary's tokens
     ├── CompositionError                parts of an answer that cannot be put together
     │   └── ToolNameError               a tool whose name a tool format cannot write
+    ├── InvalidArgumentError            an argument of another type, or that means nothing
     ├── BudgetTooSmallError             not even the shortest text fits into so many tokens
     ├── TokenRejectedError              ``advance`` with a token the mask forbids
     └── GrammarBudgetError              a grammar needs more states than its budget
@@ -38,6 +39,7 @@ __all__ = [
     "GrammarBudgetError",
     "GrammarError",
     "GrammarSyntaxError",
+    "InvalidArgumentError",
     "InvalidPatternError",
     "InvalidSchemaError",
     "MarkerError",
@@ -54,6 +56,10 @@ __all__ = [
     "UnwritableTextError",
     "VocabularyError",
 ]
+
+
+MAX_SHOWN = 200
+"""Characters of a pattern that the sentence of an error shows."""
 
 
 class ProxyError(Exception):
@@ -124,7 +130,10 @@ class PatternError(ProxyError):
         self.position = position
 
     def _where(self) -> str:
-        return f" (at offset {self.position} of {self.pattern!r})"
+        shown = self.pattern
+        if len(shown) > MAX_SHOWN:
+            shown = f"{shown[:MAX_SHOWN]}…"
+        return f" (at offset {self.position} of {shown!r})"
 
 
 class InvalidPatternError(PatternError):
@@ -200,6 +209,14 @@ class ToolNameError(CompositionError):
     def __init__(self, what: str, *, part: str, family: str, hint: str = "") -> None:
         super().__init__(what, part=part, hint=hint)
         self.family = family
+
+
+class InvalidArgumentError(ProxyError, ValueError):
+    """``argument`` of a Python call is of another type, or has a value that means nothing."""
+
+    def __init__(self, what: str, *, argument: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.argument = argument
 
 
 class BudgetTooSmallError(ProxyError):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from state_machines.errors import InvalidPatternError
+from state_machines.effort import COMPILE_STEPS, bounded_effort
+from state_machines.errors import (
+    GrammarBudgetError,
+    InvalidArgumentError,
+    InvalidPatternError,
+    UnsupportedPatternError,
+)
 from state_machines.grammar.deep import after
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
@@ -58,10 +64,23 @@ class RegexStateMachine(StateMachine):
     """
 
     def __init__(self, pattern: str) -> None:
-        language = compile_pattern(pattern, search=False)
-        if language.is_empty:
-            raise InvalidPatternError("no text matches", pattern=pattern, position=0)
-        super().__init__(encoded(language, RAW))
+        if not isinstance(pattern, str):
+            raise InvalidArgumentError(
+                f"a pattern is a string, not {type(pattern).__name__}", argument="pattern"
+            )
+        try:
+            with bounded_effort(COMPILE_STEPS):
+                language = compile_pattern(pattern, search=False)
+                if language.is_empty:
+                    raise InvalidPatternError("no text matches", pattern=pattern, position=0)
+                start = encoded(language, RAW)
+        except GrammarBudgetError as error:
+            raise UnsupportedPatternError(
+                f"a pattern that takes more than {error.budget:,} steps",
+                pattern=pattern,
+                position=0,
+            ) from error
+        super().__init__(start)
 
 
 class ChoiceStateMachine(StateMachine):
@@ -72,7 +91,28 @@ class ChoiceStateMachine(StateMachine):
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        given = [text.encode() for text in texts]
+        given = [_encoded(text) for text in _listed(texts)]
         if not given:
-            raise ValueError("a choice needs a text to choose")
+            raise InvalidArgumentError("a choice needs a text to choose", argument="texts")
         super().__init__(literals(given))
+
+
+def _listed(texts: object) -> list[object]:
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise InvalidArgumentError(
+            f"a choice is among texts in a list, not {type(texts).__name__}", argument="texts"
+        )
+    return list(texts)
+
+
+def _encoded(text: object) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidArgumentError(
+            f"a choice is among strings, not {type(text).__name__}", argument="texts"
+        )
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"UTF-8 has no lone surrogates: {text[:40]!r}", argument="texts"
+        ) from error

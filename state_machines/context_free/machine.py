@@ -6,7 +6,7 @@ from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.parser import parse
 from state_machines.context_free.rules import RuleBook
 from state_machines.effort import COMPILE_STEPS, bounded_effort
-from state_machines.errors import GrammarBudgetError, UnsupportedGrammarError
+from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.grammar.node import Node, release
 from state_machines.machine import StateMachine
 
@@ -28,6 +28,11 @@ class GrammarStateMachine(StateMachine):
     """
 
     def __init__(self, text: str, *, start: str = "root") -> None:
+        for argument, given in (("text", text), ("start", start)):
+            if not isinstance(given, str):
+                raise InvalidArgumentError(
+                    f"{argument} is a string, not {type(given).__name__}", argument=argument
+                )
         rules = parse(text)
 
         def compiled(book: RuleBook) -> Node:

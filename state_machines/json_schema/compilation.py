@@ -9,7 +9,11 @@ from typing import Any, Literal, get_args
 from referencing import Registry
 
 from state_machines.effort import COMPILE_STEPS, bounded_effort
-from state_machines.errors import UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.errors import (
+    InvalidArgumentError,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.keywords import KeywordTable
 from state_machines.json_schema.normal_form import Normaliser
@@ -44,9 +48,12 @@ class Compilation:
         self.term = self.table.located(self.root)
 
     def translator(self, syntax: Syntax, property_order: PropertyOrder = "schema") -> Translator:
-        """Return what writes terms in a syntax; raises ``ValueError`` for no such order."""
+        """Return what writes terms in a syntax; an unknown order is an error."""
         if property_order not in get_args(PropertyOrder):
-            raise ValueError(f"property_order is 'schema' or 'any', not {property_order!r}")
+            raise InvalidArgumentError(
+                f"property_order is 'schema' or 'any', not {property_order!r}",
+                argument="property_order",
+            )
         return Translator(self.normaliser, syntax, any_order=property_order == "any")
 
     @contextmanager

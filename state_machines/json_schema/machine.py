@@ -7,6 +7,7 @@ from typing import Any
 
 from referencing import Registry
 
+from state_machines.errors import InvalidArgumentError
 from state_machines.json_schema.compilation import Compilation, PropertyOrder
 from state_machines.json_schema.layout import Whitespace
 from state_machines.json_schema.syntax import JSON_SYNTAXES
@@ -51,8 +52,11 @@ class JsonSchemaStateMachine(StateMachine):
         strict: bool = False,
         registry: Registry[Any] | None = None,
     ) -> None:
-        if whitespace not in JSON_SYNTAXES:
-            raise ValueError(f"whitespace is one of {sorted(JSON_SYNTAXES)}, not {whitespace!r}")
+        if not isinstance(whitespace, str) or whitespace not in JSON_SYNTAXES:
+            raise InvalidArgumentError(
+                f"whitespace is one of {sorted(JSON_SYNTAXES)}, not {whitespace!r}",
+                argument="whitespace",
+            )
         compilation = Compilation(
             schema, strict=strict, assert_formats=assert_formats, registry=registry
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from state_machines.effort import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
@@ -103,22 +104,36 @@ class _Cases:
         self._normaliser = normaliser
         self._table = normaliser.table
         self._open: set[object] = set()
+        self._known: dict[object, list[_Case]] = {}
+        self._cuts = 0
+        """How often a schema was met again inside itself."""
 
     def of(self, place: Place, *, without: str = "") -> list[_Case]:
         """Return the cases of the schema at a place; ``without`` leaves a keyword out."""
-        schema = place.schema
-        if not isinstance(schema, dict) or place.key in self._open:
+        schema, key = place.schema, place.key
+        if not isinstance(schema, dict):
             return [_Case()]
+        if key in self._open:
+            self._cuts += 1
+            return [_Case()]
+        known = self._known.get(key)
+        if known is not None:
+            return known
         if len(self._open) >= MAX_NESTING:
             raise UnsupportedSchemaError(
                 f"what is evaluated here depends on more than {MAX_NESTING} schemas in one another"
             )
-        self._open.add(place.key)
+        self._open.add(key)
+        cuts = self._cuts
         cases = [_evaluated_here(place, self._table.located, without)]
+        spend(8)
         for read in (self._references, self._all_of, self._alternatives, self._if, self._dependent):
             for ways in read(place):
                 cases = self._product(cases, ways)
-        self._open.discard(place.key)
+        self._open.discard(key)
+        # The cases of a schema inside itself depend on where the recursion was entered.
+        if self._cuts == cuts and not without:
+            self._known[key] = cases
         return cases
 
     def _product(self, cases: list[_Case], ways: list[_Case]) -> list[_Case]:
@@ -131,6 +146,7 @@ class _Cases:
         """Return one case for those that evaluate the same."""
         conditions: dict[_Case, list[Term]] = {}
         for case in cases:
+            spend()
             conditions.setdefault(replace(case, condition=TRUE), []).append(case.condition)
             if len(conditions) > MAX_CASES:
                 raise UnsupportedSchemaError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+from state_machines.effort import spend
 from state_machines.errors import InvalidPatternError, UnsupportedPatternError
 from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
 from state_machines.regex.unicode_classes import DIGIT, SPACE, WORD, case_closure, property_set
@@ -144,6 +145,28 @@ class CharacterReader:
                 return 0x10000 + ((high - 0xD800) << 10) + int(match[1], 16) - 0xDC00
         return high
 
+    # Names of groups
+
+    def group_name(self) -> str:
+        """Read the name of a group and the ``>`` behind it: a RegExpIdentifierName of ECMA-262."""
+        start = self.position
+        name: list[str] = []
+        while not self.take(">"):
+            if self.at_end:
+                self.invalid("missing > behind a group name", start)
+            here = self.position
+            character = self.next_character()
+            if character == "\\":
+                if not self.take("u"):
+                    self.invalid("an escape in a group name that is no \\u", here)
+                character = chr(self.unicode_escape(here))
+            if not _may_stand_in_name(character, at_start=not name):
+                self.invalid("a group name was expected", here)
+            name.append(character)
+        if not name:
+            self.invalid("a group name was expected", start)
+        return "".join(name)
+
     # Classes
 
     def character_class(self, start: int) -> CodePointSet:
@@ -153,6 +176,7 @@ class CharacterReader:
         while not self.take("]"):
             if self.at_end:
                 self.invalid("missing ]", start)
+            spend()
             here = self.position
             first = self.class_atom()
             if self.peek("-") and not self.peek("-]"):
@@ -165,8 +189,10 @@ class CharacterReader:
                         self.invalid("a range that is out of order", here)
                     ranges.append((first, last))
                     continue
+                spend(len(_ranges(last)) // 16)
                 ranges.extend(_ranges(last))
                 ranges.append((ord("-"), ord("-")))
+            spend(len(_ranges(first)) // 16)
             ranges.extend(_ranges(first))
         members = self.folded(CodePointSet(ranges))
         return ~members if negated else members
@@ -182,6 +208,15 @@ class CharacterReader:
             return 8
         members = self.class_escape(start)
         return self.character_escape(start) if members is None else members
+
+
+def _may_stand_in_name(character: str, *, at_start: bool) -> bool:
+    if character.isascii():
+        return character in "$_" or (character.isalpha() if at_start else character.isalnum())
+    if character in "\u200c\u200d":
+        return not at_start
+    members = property_set("ID_Start" if at_start else "ID_Continue")
+    return members is not None and ord(character) in members
 
 
 def _ranges(atom: int | CodePointSet) -> tuple[tuple[int, int], ...]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from state_machines.effort import COMPILE_STEPS, bounded_effort
 from state_machines.errors import GrammarBudgetError, UnsupportedPatternError
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.memo import NodeMemo
@@ -96,13 +97,18 @@ def compile_pattern(pattern: str, *, search: bool) -> Node:
 
 
 def _compile(pattern: str, search: bool) -> Node:
-    tree = parse(pattern)
-    compiler = _Compiler(pattern, tree)
     try:
-        return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]
-    except (RecursionError, GrammarBudgetError) as error:
+        with bounded_effort(COMPILE_STEPS):
+            tree = parse(pattern)
+            compiler = _Compiler(pattern, tree)
+            return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]
+    except GrammarBudgetError as error:
         raise UnsupportedPatternError(
-            "a pattern whose assertions take too many states", pattern=pattern, position=0
+            f"a pattern that takes more than {error.budget:,} steps", pattern=pattern, position=0
+        ) from error
+    except RecursionError as error:
+        raise UnsupportedPatternError(
+            "a pattern that is nested too deeply", pattern=pattern, position=0
         ) from error
 
 

@@ -18,8 +18,11 @@ A lone surrogate (``\ud83d``) stands for no text at all: it is a class without m
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import NoReturn
 
+from state_machines.effort import spend
+from state_machines.errors import InvalidPatternError
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.regex.characters import CharacterReader
 from state_machines.regex.syntax import (
@@ -42,7 +45,6 @@ MAX_NESTING = 60
 """Groups that may stand inside each other."""
 
 _QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_GROUP_NAME = re.compile(r"[^\W\d][\w$\u200c\u200d]*|\$[\w$]*")
 _SYMBOLIC_QUANTIFIERS: dict[str, tuple[int, int | None]] = {
     "*": (0, None),
     "+": (1, None),
@@ -63,7 +65,8 @@ class _Parser(CharacterReader):
     def __init__(self, pattern: str) -> None:
         super().__init__(pattern)
         self.depth = 0
-        self.groups, self.names = _count_groups(pattern)
+        self.names: set[str] = set()
+        """Names of groups that can match together with the next one."""
 
     # Grammar rules: each reads at ``position`` and leaves it behind what it read
 
@@ -76,9 +79,15 @@ class _Parser(CharacterReader):
         return tree
 
     def alternation(self) -> Expression:
-        branches = [self.concatenation()]
-        while self.take("|"):
+        branches: list[Expression] = []
+        before = self.names
+        found: set[str] = set()
+        while not branches or self.take("|"):
+            spend(len(before) // 16)
+            self.names = set(before)
             branches.append(self.concatenation())
+            found |= self.names
+        self.names = found
         return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
 
     def concatenation(self) -> Expression:
@@ -88,6 +97,7 @@ class _Parser(CharacterReader):
         return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def term(self) -> Expression:
+        spend()
         start = self.position
         atom = self.atom()
         bounds = self.quantifier()
@@ -185,7 +195,7 @@ class _Parser(CharacterReader):
         elif self.take("?-i:"):
             self.ignore_case = False
         elif self.take("?<") or self.take("?P<"):
-            self.group_name()
+            self.new_group_name()
         elif self.peek("?P="):
             self.unsupported("a back-reference", start)
         elif self.peek("?>"):
@@ -196,14 +206,13 @@ class _Parser(CharacterReader):
             self.invalid("an unknown kind of group", start)
         return ""
 
-    def group_name(self) -> str:
-        match = _GROUP_NAME.match(self.pattern, self.position)
-        if match is None:
-            self.invalid("a group name was expected")
-        self.position = match.end()
-        if not self.take(">"):
-            self.invalid("missing > behind a group name")
-        return match[0]
+    def new_group_name(self) -> None:
+        """Read the name of a group, which no other has that can match beside it (ES2025)."""
+        start = self.position
+        name = self.group_name()
+        if name in self.names:
+            self.invalid(f"a second group of the name {name!r}", start)
+        self.names.add(name)
 
     def look_behind(self, start: int, body: Expression, *, negated: bool) -> Expression:
         branches = body.branches if isinstance(body, Alternation) else (body,)
@@ -235,13 +244,13 @@ class _Parser(CharacterReader):
     def back_reference(self, start: int) -> NoReturn:
         match = re.compile(r"[0-9]+").match(self.pattern, self.position)
         assert match is not None
-        if len(match[0]) < 9 and int(match[0]) <= self.groups:
+        if len(match[0]) < 9 and int(match[0]) <= len(_opened_groups(self.pattern)):
             self.unsupported("a back-reference", start)
         self.invalid(f"a reference to group {match[0]}, which is not there", start)
 
     def named_reference(self, start: int) -> NoReturn:
         self.position += 1
-        if not self.take("<") or self.group_name() not in self.names:
+        if not self.take("<") or self.group_name() not in _group_names(self.pattern):
             self.invalid("a reference to a named group that is not there", start)
         self.unsupported("a back-reference", start)
 
@@ -261,10 +270,22 @@ def _counted(part: Expression) -> tuple[Expression, int, int | None]:
     return (part.body, part.least, part.most) if isinstance(part, Repeat) else (part, 1, 1)
 
 
-_GROUP_OR_SKIP = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]|\((?!\?)|\(\?P?<(?![=!])([^>]*)>", re.DOTALL)
+_GROUP_OR_SKIP = re.compile(
+    r"\\.|\[(?:[^\]\\]|\\.)*(?:\]|$)|\((?!\?)|\(\?P?<(?![=!])([^>(]*)>", re.DOTALL
+)
 
 
-def _count_groups(pattern: str) -> tuple[int, set[str]]:
-    """Return how many capturing groups there are, and the names of the named ones."""
-    opened = [match for match in _GROUP_OR_SKIP.finditer(pattern) if match[0].startswith("(")]
-    return len(opened), {match[1] for match in opened if match[1] is not None}
+def _opened_groups(pattern: str) -> list[str | None]:
+    """Return the capturing groups of a pattern, each as its name or ``None``, in order."""
+    found = _GROUP_OR_SKIP.finditer(pattern)
+    return [match[1] for match in found if match[0].startswith("(")]
+
+
+def _group_names(pattern: str) -> set[str]:
+    """Return the names of a pattern's groups, read to their end or as far as they are names."""
+    names = set()
+    for raw in _opened_groups(pattern):
+        if raw is not None:
+            with suppress(InvalidPatternError):
+                names.add(CharacterReader(f"{raw}>").group_name())
+    return names

@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 import regex
 
+from state_machines.effort import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 
 __all__ = [
@@ -59,20 +60,44 @@ _CATEGORIES = {
 }
 
 _BINARY_NAMES = """
-ASCII AHex ASCII_Hex_Digit Alpha Alphabetic Any Assigned Bidi_C Bidi_Control Bidi_M Bidi_Mirrored
-CI Case_Ignorable Cased CWCF Changes_When_Casefolded CWCM Changes_When_Casemapped CWL
-Changes_When_Lowercased CWKCF Changes_When_NFKC_Casefolded CWT Changes_When_Titlecased CWU
-Changes_When_Uppercased Dash DI Default_Ignorable_Code_Point Dep Deprecated Dia Diacritic Emoji
-EComp Emoji_Component EMod Emoji_Modifier EBase Emoji_Modifier_Base EPres Emoji_Presentation
-ExtPict Extended_Pictographic Ext Extender Gr_Base Grapheme_Base Gr_Ext Grapheme_Extend Hex
-Hex_Digit IDSB IDS_Binary_Operator IDST IDS_Trinary_Operator IDC ID_Continue IDS ID_Start Ideo
-Ideographic Join_C Join_Control LOE Logical_Order_Exception Lower Lowercase Math NChar
-Noncharacter_Code_Point Pat_Syn Pattern_Syntax Pat_WS Pattern_White_Space QMark Quotation_Mark
-Radical RI Regional_Indicator STerm Sentence_Terminal SD Soft_Dotted Term Terminal_Punctuation
-UIdeo Unified_Ideograph Upper Uppercase VS Variation_Selector space White_Space XIDC XID_Continue
-XIDS XID_Start
+ASCII, ASCII_Hex_Digit AHex, Alphabetic Alpha, Any, Assigned, Bidi_Control Bidi_C,
+Bidi_Mirrored Bidi_M, Case_Ignorable CI, Cased, Changes_When_Casefolded CWCF,
+Changes_When_Casemapped CWCM, Changes_When_Lowercased CWL, Changes_When_NFKC_Casefolded CWKCF,
+Changes_When_Titlecased CWT, Changes_When_Uppercased CWU, Dash, Default_Ignorable_Code_Point DI,
+Deprecated Dep, Diacritic Dia, Emoji, Emoji_Component EComp, Emoji_Modifier EMod,
+Emoji_Modifier_Base EBase, Emoji_Presentation EPres, Extended_Pictographic ExtPict, Extender Ext,
+Grapheme_Base Gr_Base, Grapheme_Extend Gr_Ext, Hex_Digit Hex, IDS_Binary_Operator IDSB,
+IDS_Trinary_Operator IDST, ID_Continue IDC, ID_Start IDS, Ideographic Ideo, Join_Control Join_C,
+Logical_Order_Exception LOE, Lowercase Lower, Math, Noncharacter_Code_Point NChar,
+Pattern_Syntax Pat_Syn, Pattern_White_Space Pat_WS, Quotation_Mark QMark, Radical,
+Regional_Indicator RI, Sentence_Terminal STerm, Soft_Dotted SD, Terminal_Punctuation Term,
+Unified_Ideograph UIdeo, Uppercase Upper, Variation_Selector VS, White_Space space,
+XID_Continue XIDC, XID_Start XIDS
 """
-_BINARY = frozenset(_BINARY_NAMES.split())
+_BINARY = {alias: names.split()[0] for names in _BINARY_NAMES.split(",") for alias in names.split()}
+"""The long names of ECMA-262's binary properties by all their names.
+
+The ``regex`` package knows some short ones as names of blocks.
+"""
+
+_SCRIPT_NAMES = """
+Anatolian_Hieroglyphs Bassa_Vah Beria_Erfe Canadian_Aboriginal Caucasian_Albanian Cypro_Minoan
+Dives_Akuru Egyptian_Hieroglyphs Gunjala_Gondi Gurung_Khema Hanifi_Rohingya Imperial_Aramaic
+Inscriptional_Pahlavi Inscriptional_Parthian Katakana_Or_Hiragana Kayah_Li Khitan_Small_Script
+Kirat_Rai Linear_A Linear_B Masaram_Gondi Meetei_Mayek Mende_Kikakui Meroitic_Cursive
+Meroitic_Hieroglyphs Nag_Mundari New_Tai_Lue Nyiakeng_Puachue_Hmong Ol_Chiki Ol_Onal Old_Hungarian
+Old_Italic Old_North_Arabian Old_Permic Old_Persian Old_Sogdian Old_South_Arabian Old_Turkic
+Old_Uyghur Pahawh_Hmong Pau_Cin_Hau Phags_Pa Proto_Cuneiform Psalter_Pahlavi SignWriting
+Sora_Sompeng Syloti_Nagri Tai_Le Tai_Tham Tai_Viet Tai_Yo Tolong_Siki Tulu_Tigalari Warang_Citi
+Zanabazar_Square
+"""
+_SCRIPTS_OF_MANY_WORDS = frozenset(_SCRIPT_NAMES.split())
+"""Names of scripts that are not one capitalised word."""
+
+_RUN_TOGETHER = frozenset(name.replace("_", "").capitalize() for name in _SCRIPTS_OF_MANY_WORDS)
+
+PROPERTY_STEPS = 2_000
+"""Steps charged for looking at all code points: some ten milliseconds."""
 
 _FIRST_AFTER_SURROGATES = 0xE000
 _SURROGATES = _FIRST_AFTER_SURROGATES - 0xD800
@@ -83,21 +108,35 @@ def property_set(name: str, value: str | None = None) -> CodePointSet | None:
     r"""Return the characters of ``\p{name}`` or ``\p{name=value}``; ``None``: no such property.
 
     Raises ``NotImplementedError`` for a property that exists but whose data is not at hand.
+    Names of scripts are told by their letters, so that new ones need no new table here.
     """
     if value is None:
         if name in _CATEGORIES:
             return _find(f"gc={_CATEGORIES[name]}")
-        if name not in _BINARY:
-            return None
-        found = _find(name)
-        if found is None:
-            raise NotImplementedError(name)
-        return found
+        return _binary(_BINARY[name]) if name in _BINARY else None
     if name in ("General_Category", "gc"):
         return _find(f"gc={_CATEGORIES[value]}") if value in _CATEGORIES else None
-    if name in ("Script", "sc", "Script_Extensions", "scx") and value.replace("_", "").isalpha():
+    if name in ("Script", "sc", "Script_Extensions", "scx") and _is_script(value):
         return _find(f"{'scx' if name[-1] in 'sx' else 'sc'}={value}")
     return None
+
+
+def _is_script(name: str) -> bool:
+    """Whether a name is written as names of scripts are; there may be no such script."""
+    if name in _SCRIPTS_OF_MANY_WORDS:
+        return True
+    return name.isalpha() and name == name.capitalize() and name not in _RUN_TOGETHER
+
+
+def _binary(name: str) -> CodePointSet:
+    if name == "Any":
+        return ANY_CODE_POINT
+    if name == "ASCII":
+        return CodePointSet([(0, 0x7F)])
+    found = _find("gc=Cn" if name == "Assigned" else name)
+    if found is None:
+        raise NotImplementedError(name)
+    return ~found if name == "Assigned" else found
 
 
 def _find(query: str) -> CodePointSet | None:
@@ -108,6 +147,7 @@ def _find(query: str) -> CodePointSet | None:
         matcher = regex.compile(rf"\p{{{query}}}+", regex.VERSION0)
     except regex.error:
         return None
+    spend(PROPERTY_STEPS)
     return CodePointSet(
         (_code_point(match.start()), _code_point(match.end() - 1))
         for match in matcher.finditer(_all_characters())
@@ -125,26 +165,32 @@ def _code_point(index: int) -> int:
     return index if index < 0xD800 else index + _SURROGATES
 
 
+@lru_cache(maxsize=256)
 def case_closure(members: CodePointSet) -> CodePointSet:
     """Return all characters that equal a member under simple case folding (flags ``iu``)."""
-    ranges = list(members.ranges)
-    for group in _case_groups():
-        if any(member in members for member in group):
-            ranges.extend((member, member) for member in group)
-    return members if members is ANY_CODE_POINT else CodePointSet(ranges)
+    groups = _case_groups()
+    spend(1 + min(len(members), len(groups)) // 16)
+    if len(members) < len(groups):
+        found = {group for group in map(groups.get, members) if group is not None}
+    else:
+        found = {group for point, group in groups.items() if point in members}
+    if members is ANY_CODE_POINT or not found:
+        return members
+    return CodePointSet([*members.ranges, *((point, point) for group in found for point in group)])
 
 
 @lru_cache(maxsize=1)
-def _case_groups() -> tuple[tuple[int, ...], ...]:
-    """Return the classes of more than one character with one simple case folding."""
-    groups: dict[str, set[int]] = {}
+def _case_groups() -> dict[int, tuple[int, ...]]:
+    """Return the classes of more than one character with one simple case folding, by character."""
+    folded_alike: dict[str, set[int]] = {}
     with_case = property_set("Cased"), property_set("Changes_When_Casemapped")
     for point in chain.from_iterable(found for found in with_case if found):
         character = chr(point)
         folded = _simple_fold(character)
         if folded != character:
-            groups.setdefault(folded, {ord(folded)}).add(point)
-    return tuple(tuple(sorted(group)) for group in groups.values())
+            folded_alike.setdefault(folded, {ord(folded)}).add(point)
+    groups = [tuple(sorted(group)) for group in folded_alike.values()]
+    return {point: group for group in groups for point in group}
 
 
 # Foldings of status S in CaseFolding.txt that no lower-case mapping gives.
