@@ -17,7 +17,7 @@ from json.encoder import encode_basestring
 
 from state_machines.completion.cutter import TOKEN_WEIGHT, Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
-from state_machines.completion.words import Words
+from state_machines.completion.words import LONG, Words
 from state_machines.effort import bounded_effort, spend, too_deep
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
@@ -231,6 +231,9 @@ class _Solver:
             return (yield from self._least_of(node.ways(), limit))
         if isinstance(node, Captured):
             return (yield from self._captured(node, limit))
+        word = self._words.of_bytes(node) if node.min_length > LONG else None
+        if word is not None:
+            return word if word.weight <= limit else None
         return (yield from self._least_of(self._words.ways(node, _COMPOSED), limit))
 
     def _least_of(self, ways: Iterable[tuple[bytes, Node]], limit: int) -> _Steps:

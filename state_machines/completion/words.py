@@ -15,12 +15,12 @@ from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import Ending, joined
 from state_machines.effort import spend
 from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText, Spelling
-from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, live_bytes
 from state_machines.grammar.nodes import Choice, Repetition, Sequence, SymbolNode
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.masks.recent import RecentWeak
 
-__all__ = ["Words"]
+__all__ = ["LONG", "Words"]
 
 MAX_TEXTS = 4096
 MAX_STATES = 20_000
@@ -35,8 +35,11 @@ MAX_LETTERS = 4096
 LONG = 256
 """Characters of a text, beyond which its word is put together from parts that are shared."""
 
-MERGED = 64
-"""Bytes up to which parts that follow one another become one."""
+SEGMENT = 64
+"""Bytes from which on characters that follow one another are a part of their own."""
+
+BYTE_WEIGHT = 5
+"""What a byte of a long text is taken to weigh: itself, and a quarter of a token."""
 
 MAX_DEPTH = 40
 """Choices and repetitions in one another, beyond which a text is searched for."""
@@ -54,6 +57,7 @@ class Words:
         self._longest = cutter.longest
         alone = [byte for byte in range(256) if trie.endings_of(bytes((byte,)), 0)]
         self._alone = byte_set(alone)
+        self._writable = bytes(alone)
         runs = {
             letter: trie.endings_of(letter.encode() * self._longest, 0)
             for letter in _LETTERS
@@ -72,54 +76,98 @@ class Words:
             # A terminator that cannot stand in the text needs no check.
             barred = b"" if node.spelling.escapes else node.terminator[:1]
             rope = self._rope(node.text, node.spelling, barred)
-            if rope is not None:
+            if rope is not None and rope.size:
                 return joined(rope, self._cutter.leaf(node.terminator))
         word = self._word(node)
         return None if word is None else self._cutter.leaf(word)
 
-    def _rope(self, text: Node, spelling: Spelling, barred: bytes) -> Ending | None:
-        """Return a long word of a text, spelled; no part may contain ``barred``."""
-        spine: list[Sequence] = []
+    def of_bytes(self, node: Node) -> Ending | None:
+        """Return a long word of a byte language without choices that matter, if it is one."""
+        return self._rope(node, None, b"")
+
+    def _rope(self, text: Node, spelling: Spelling | None, barred: bytes) -> Ending | None:
+        """Return a long word of a text, spelled; no part may contain ``barred``.
+
+        Goes down by the least that must still be written. What is left of a text later shares the
+        ends of its rope.
+        """
+        spine: list[tuple[Node, bytes | Ending]] = []
         while True:
-            spend()
+            spend(len(spine) % 2)
             known = self._ropes.get(text)
             if known is not None and known[0] is spelling:
                 rope = known[1]
                 break
-            if not isinstance(text, Sequence):
+            step = self._step(text, spelling, barred)
+            if step is None:
                 last = self._part(text, spelling, barred)
                 if last is None:
                     return None
                 rope = last
                 break
-            spine.append(text)
-            text = text.tail
-        for node in reversed(spine):
-            head = self._part(node.head, spelling, barred)
-            if head is None:
-                return None
-            merged = head.text + rope.text
-            if head.then is rope.inner is None and len(merged) <= MERGED and rope.then is not None:
-                rope = joined(self._cutter.leaf(merged), rope.then)
-            else:
-                rope = joined(head, rope)
-            self._ropes.put(node, (spelling, rope))
+            piece, target = step
+            spine.append((text, piece))
+            text = target
+        segment: list[bytes] = []
+        size = 0
+        for node, piece in reversed(spine):
+            if isinstance(piece, bytes):
+                segment.append(piece)
+                size += len(piece)
+            if segment and (size >= SEGMENT or node is spine[0][0] or isinstance(piece, Ending)):
+                rope = joined(self._segment(b"".join(reversed(segment))), rope)
+                segment.clear()
+                size = 0
+                self._ropes.put(node, (spelling, rope))
+            if isinstance(piece, Ending):
+                rope = joined(piece, rope)
+                self._ropes.put(node, (spelling, rope))
         return rope
 
-    def _part(self, text: Node, spelling: Spelling, barred: bytes) -> Ending | None:
+    def _segment(self, text: bytes) -> Ending:
+        """Return a part of a long text, whose weight is estimated if it can be written."""
+        if text.translate(None, self._writable):
+            return self._cutter.leaf(text)
+        return Ending(text, NOTHING, BYTE_WEIGHT * len(text))
+
+    def _step(
+        self, text: Node, spelling: Spelling | None, barred: bytes
+    ) -> tuple[bytes | Ending, Node] | None:
+        """Return the next part of a word and what comes then, if that is nearer to the end."""
+        if text.nullable or text.boolean or isinstance(text, Repetition):
+            return None
+        if isinstance(text, Sequence):
+            spend()
+            part = None if spelling is None else self._part(text.head, spelling, barred)
+            return None if part is None else (part, text.tail)
+        row = text.row
+        spend(len(row) // 4)
+        symbols, target = min(row, key=_nearness, default=(None, text))
+        if target.min_length >= text.min_length:
+            return None
+        if spelling is None:
+            return bytes((self.byte(symbols),)), target
+        spelled = self._spelling_of(chr(self._character(symbols)), spelling, barred)
+        return None if spelled is None else (spelled, target)
+
+    def _part(self, text: Node, spelling: Spelling | None, barred: bytes) -> Ending | None:
+        if text.nullable:
+            return NOTHING
+        if spelling is None:
+            return None
         times = 1
-        if isinstance(text, Repetition) and text.least:
+        if isinstance(text, Repetition):
             times, text = text.least, text.body
         letters = self._text(text, 0)
-        if letters is None:
-            return None
+        spelled = None if letters is None else self._spelling_of(letters, spelling, barred)
+        return None if spelled is None else self._cutter.repeated(self._cutter.leaf(spelled), times)
+
+    def _spelling_of(self, letters: str, spelling: Spelling, barred: bytes) -> bytes | None:
         try:
             spelled = _spelled(letters, spelling.escapes)
         except UnicodeEncodeError:
             return None
-        if barred and barred in spelled:
-            return None
-        return self._cutter.repeated(self._cutter.leaf(spelled), times)
+        return None if barred and barred in spelled else spelled
 
     def _word(self, node: EncodedText) -> bytes | None:
         text = self._text(node.text, 0)
@@ -205,10 +253,16 @@ class Words:
 
     def _character(self, symbols: CodePointSet) -> int:
         """Return one character out of a set."""
-        for letter in self._letters:
+        first, last = symbols.ranges[0]
+        if first >= 0x7F or (first == last and len(symbols.ranges) == 1):
+            return first
+        for tried, letter in enumerate(self._letters):
             if letter in symbols:
-                return letter
-        return symbols.ranges[0][0]
+                break
+        else:
+            tried, letter = len(self._letters), first
+        spend(tried // 8)
+        return letter
 
     def byte(self, symbols: int) -> int:
         """Return one byte out of a set, if possible one that is a token by itself."""
@@ -279,6 +333,10 @@ MAX_DETOUR = 4
 """Bytes by which a way may be longer than the shortest."""
 
 MAX_VISITS = 128
+
+
+def _nearness(step: tuple[Symbols, Node]) -> int:
+    return step[1].min_length
 
 
 def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> bytes:
