@@ -22,7 +22,7 @@ from .conversation.prompts import Prompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
 from .generation import DeviceMasks, ForcedTokens, text_encoder
-from .models.loading import LoadedModel, load_model
+from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
 from .progress import Report
@@ -88,7 +88,9 @@ class EngineCore:
         if isinstance(model, Module):
             is_wrapped = isinstance(tokenizer, TokenizerWrapper)
             wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
-            loaded = LoadedModel.of(model, wrapper, name=type(model).__module__)
+            name = type(model).__module__
+            evaluate_weights(model, name)
+            loaded = worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
         else:
             loaded = worker.submit(lambda: load_model(model, report)).result()
         vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)

@@ -3,10 +3,11 @@
 Reading order: ``tokens`` (what is written, and when), ``forcing`` (text that must come), ``limits``
 (how long it may take), ``steering`` (samplers and limits by sub-state), ``device_masks``, ``row``
 (one text that is written), ``prompt_reading`` (how it begins), ``batch_layers`` (what the model
-remembers of many), ``batch`` (the loop).
+remembers of many), ``batch_probe`` (whether the model runs in batches), ``batch`` (the loop).
 """
 
 from .batch import Batch, Step
+from .batch_probe import BatchProbe
 from .choice import Choice
 from .device_masks import DeviceMasks
 from .forcing import ForcedTokens, text_encoder
@@ -18,6 +19,7 @@ from .tokens import Timings, Token
 
 __all__ = [
     "Batch",
+    "BatchProbe",
     "Choice",
     "Deadline",
     "DeviceMasks",

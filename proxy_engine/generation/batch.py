@@ -34,10 +34,10 @@ from .batch_layers import (
     forget,
     merged,
     only_rows,
-    runs_several,
     spread,
     without_padding,
 )
+from .batch_probe import BatchProbe
 from .choice import Choice
 from .row import Row, SlowMaskError
 from .tokens import Token
@@ -67,8 +67,8 @@ class Batch:
     """Rows that are run through one model together. To be used by one thread.
 
     ``quantize`` is called with the caches after every pass; caches that it quantized cannot be
-    put together with others. Nor can those of models that take their place in a text for one
-    number; such rows are run one at a time.
+    put together with others. Rows of a model whose logits in a batch differ from those of a row
+    alone are run one at a time; ``probe`` finds that out, and may be shared by batches of a model.
 
     ``spreads``: whether rows may go on by different numbers of tokens in one pass, as wide as the
     longest of them asks for. ``None``: on a GPU, where a pass costs little more for its width; a
@@ -81,8 +81,10 @@ class Batch:
         *,
         quantize: Callable[[list[Any]], None] | None = None,
         spreads: bool | None = None,
+        probe: BatchProbe | None = None,
     ) -> None:
         self._model = model
+        self._probe = probe or BatchProbe(model)
         if spreads is None:
             spreads = mx.default_device().type == mx.DeviceType.gpu
         self._spreads = spreads
@@ -91,8 +93,6 @@ class Batch:
         self._rows: list[Row] = []
         # One row is held in caches of its own kind; several, and what is left of them, in others.
         self._is_merged = False
-        # Whether the model can: not known until it is asked for.
-        self._runs_several: bool | None = None
         self._steps = 0
 
     def __len__(self) -> int:
@@ -109,9 +109,7 @@ class Batch:
             return True
         can_grow = self._is_merged or can_be_merged(self._layers)
         can_join = self._quantize is None and can_grow and can_be_merged(layers)
-        if can_join and self._runs_several is None:
-            self._runs_several = runs_several(self._model)
-        return can_join and self._runs_several is True
+        return can_join and self._probe.can_decode
 
     def join(self, row: Row, layers: list[Any]) -> None:
         """Take a row whose prompt has been read: it has ``logits``. The caches are the batch's."""
@@ -217,7 +215,9 @@ class Batch:
 
     def _may_differ(self) -> bool:
         """Whether rows may go on by different numbers of tokens in one pass."""
-        return not self._is_merged or (self._spreads and can_be_spread(self._layers))
+        if not self._is_merged:
+            return True
+        return self._spreads and can_be_spread(self._layers) and self._probe.can_pad
 
     def _choices(self) -> tuple[dict[Row, Choice], list[Step]]:
         """Describe a choice for each row that has logits, unless that fails or takes too long.

@@ -6,18 +6,14 @@ they are padded on the right for that pass, and the caches move the padding to t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import mlx.core as mx
-from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import (
     BatchKVCache,
     BatchRotatingKVCache,
     RotatingKVCache,
-    make_prompt_cache,
 )
 
 from ..prompt_cache.layers import flat
@@ -31,12 +27,9 @@ __all__ = [
     "forget",
     "merged",
     "only_rows",
-    "runs_several",
     "spread",
     "without_padding",
 ]
-
-_log = logging.getLogger(__name__)
 
 
 def can_be_merged(layers: Sequence[Any]) -> bool:
@@ -58,20 +51,6 @@ def can_be_spread(layers: Sequence[Any]) -> bool:
     lies behind it.
     """
     return all(isinstance(layer, BatchKVCache) for layer in layers)
-
-
-def runs_several(model: Module) -> bool:
-    """Whether a model can be given batch caches, in which every row has an offset of its own.
-
-    A pass is described, and never evaluated.
-    """
-    layers = merged([make_prompt_cache(model), make_prompt_cache(model)])
-    try:
-        model(mx.zeros((2, 1), mx.int32), cache=layers)
-    except Exception as error:
-        _log.info("the model is run for one request at a time: %s", error)
-        return False
-    return True
 
 
 def merged(rows: Sequence[Sequence[Any]]) -> list[Any]:

@@ -20,15 +20,16 @@ from huggingface_hub.errors import (
 )
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from ..errors import ModelError, ModelFormatError, ModelNotFoundError
+from ..errors import ModelFormatError, ModelNotFoundError
 from ..progress import Report, silent
 from .damaged_files import damaged_file
 from .dense import has_fast_blas, unpacked
 from .embedded import EMBEDDED_MODEL, embedded_model
 
-__all__ = ["LoadedModel", "context_length", "load_model", "logits_width"]
+__all__ = ["LoadedModel", "context_length", "evaluate_weights", "load_model", "logits_width"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +66,19 @@ class LoadedModel:
     ) -> LoadedModel:
         """Describe a model that is in memory already.
 
-        To be called on the thread that loaded it: lazy arrays can only be evaluated there, and
-        all of the model's are evaluated here so that any thread can run it. Raises ``ModelError``
-        where the model cannot run on this computer.
+        Runs a forward pass, so it is to be called on the thread that will run the model: some
+        models keep arrays of their first pass, which no other thread could evaluate. Weights that
+        are lazy have to be evaluated before, on the thread that made them: ``evaluate_weights``.
+
+        Raises ``ModelFormatError`` where the model cannot be run.
         """
-        leaves = cast("list[tuple[str, Any]]", tree_flatten(model))
-        mx.eval([leaf for _, leaf in leaves if isinstance(leaf, mx.array)])
-        try:
-            width = logits_width(model)
-        except Exception as error:
-            needs_metal = "metal" in str(error).lower()
-            hint = "It needs Metal: a Mac with Apple silicon." if needs_metal else ""
-            why = str(error).rstrip(".")
-            raise ModelError(f"{name!r} cannot run here: {why}", model=name, hint=hint) from error
+        evaluate_weights(model, name)
         return cls(
             name=name,
             model=model,
             tokenizer=tokenizer,
             context_length=context_length(config or _arguments(model)),
-            logits_width=width,
+            logits_width=logits_width(model, name),
             directory=directory or _loaded_from(tokenizer),
         )
 
@@ -144,14 +139,44 @@ def context_length(config: Mapping[str, Any]) -> int | None:
     return None
 
 
-def logits_width(model: Module) -> int:
-    """The size of the last axis of the model's output.
+def evaluate_weights(model: Module, name: str) -> None:
+    """Compute a model's lazy arrays, so that any thread can run it.
 
-    Read off a forward pass that is only described, never evaluated: configurations state the
-    size under many names, and some state it wrongly.
+    To be called on the thread that made them. Raises ``ModelFormatError``.
     """
-    logits: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))
+    try:
+        mx.eval(_arrays(model))
+    except Exception as error:
+        raise ModelFormatError(
+            f"the weights of {name!r} cannot be evaluated: {error}",
+            model=name,
+            hint="Lazy arrays can be evaluated only on the thread that made them.",
+        ) from error
+
+
+def logits_width(model: Module, name: str = "") -> int:
+    """The size of the last axis of the model's output, from a forward pass over one token.
+
+    Configurations state the size under many names, and some state it wrongly. The pass is
+    evaluated, together with the arrays that the model kept of it. Raises ``ModelFormatError``
+    where the model cannot be run.
+    """
+    try:
+        logits: mx.array = model(mx.zeros((1, 1), dtype=mx.int32), cache=make_prompt_cache(model))
+        mx.eval(logits, _arrays(model))
+    except Exception as error:
+        needs_metal = "metal" in str(error).lower()
+        raise ModelFormatError(
+            f"{name!r} cannot be run here: {str(error).rstrip('.')}",
+            model=name,
+            hint="It needs Metal: a Mac with Apple silicon." if needs_metal else "",
+        ) from error
     return int(logits.shape[-1])
+
+
+def _arrays(model: Module) -> list[mx.array]:
+    leaves = cast("list[tuple[str, Any]]", tree_flatten(model))
+    return [leaf for _, leaf in leaves if isinstance(leaf, mx.array)]
 
 
 _NAMING_HINT = (

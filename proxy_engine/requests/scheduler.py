@@ -28,7 +28,7 @@ from mlx_lm.generate import wired_limit
 from ..answers.compile_job import CompileJob
 from ..answers.turns import Turns
 from ..errors import EngineClosedError, EngineError
-from ..generation import Batch, PromptReading, Row, Step, prefill_step_size
+from ..generation import Batch, BatchProbe, PromptReading, Row, Step, prefill_step_size
 from ..prompt_cache import PromptCaches
 from ..results import GenerationResult
 from .request import Request
@@ -88,6 +88,7 @@ class Scheduler:
         self._lock = threading.Lock()
         self._waiting: deque[_Job] = deque()
         self._is_scheduled = False
+        self._probe = BatchProbe(maker.loaded.model)
         self._batch = self._new_batch()
         # All that were in the batch, until they have been told how they ended.
         self._jobs: dict[Row, _Job] = {}
@@ -358,7 +359,7 @@ class Scheduler:
         job.fail(error)
 
     def _new_batch(self) -> Batch:
-        return Batch(self._maker.loaded.model, quantize=self._quantize)
+        return Batch(self._maker.loaded.model, quantize=self._quantize, probe=self._probe)
 
     @property
     def _quantize(self) -> Callable[[list[Any]], None] | None:

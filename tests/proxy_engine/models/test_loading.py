@@ -10,7 +10,9 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from mlx.nn.layers.base import Module
 from mlx_lm.models import bitnet
+from unusual_models import unusual_model
 
 from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
 from proxy_engine.models import dense
@@ -127,6 +129,48 @@ def test_a_loaded_model_runs_on_another_thread(tiny_model: Any, tiny_tokenizer: 
         assert sums == [6.0]
     finally:
         del tiny_model.lazy_leaf
+
+
+@pytest.mark.parametrize("architecture", ["gemma3n", "kimi_k3", "plamo3"])
+def test_models_that_keep_arrays_of_their_first_pass_can_run(
+    architecture: str, tiny_tokenizer: Any
+) -> None:
+    with InferenceEngine(unusual_model(architecture), tiny_tokenizer) as engine:
+        assert len(engine.generate("a", max_tokens=3, min_tokens=3).token_ids) == 3
+        assert len(engine.generate_batch(["a", "bcd"], max_tokens=2)) == 2
+
+
+class Failing(Module):
+    """A model that cannot be run here, as those with kernels for Metal alone."""
+
+    layers = ()
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        raise RuntimeError("[metal_kernel] No Metal back-end.")
+
+
+def test_model_that_cannot_run_raises_model_error(tiny_tokenizer: Any) -> None:
+    with pytest.raises(ModelFormatError, match="No Metal back-end"):
+        InferenceEngine(Failing(), tiny_tokenizer)
+
+
+def test_weights_of_another_thread_raise_model_error(tiny_tokenizer: Any) -> None:
+    made: list[mx.array] = []
+    thread = threading.Thread(target=lambda: made.append(mx.ones((2,)) * 3))
+    thread.start()
+    thread.join()
+    model = unusual_model("plamo3")
+    model.lazy_leaf = made[0]
+    with pytest.raises(ModelFormatError, match="cannot be evaluated"):
+        InferenceEngine(model, tiny_tokenizer)
+
+
+def test_damaged_tokenizer_raises_model_error(tiny_model_directory: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "model"
+    shutil.copytree(tiny_model_directory, directory)
+    (directory / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
+    with pytest.raises(ModelFormatError, match="cannot be loaded"):
+        load_model(directory)
 
 
 def test_unpacked_weights_compute_the_same(tiny_model_directory: Path) -> None:

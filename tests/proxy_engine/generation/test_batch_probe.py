@@ -1,0 +1,85 @@
+"""Which models run several rows in one pass: those whose logits are the same as alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from cached_models import KINDS, fresh_model, model_of
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import make_prompt_cache
+from unusual_models import unusual_model
+
+from proxy_engine import InferenceEngine
+from proxy_engine.generation import Batch
+from proxy_engine.generation.batch_probe import BatchProbe
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_probe_accepts_models_that_run_in_batches(kind: str) -> None:
+    probe = BatchProbe(model_of(kind))
+    assert probe.can_decode == (kind != "chunked")
+    # mlx-lm's recurrent layers take padding for tokens, but for those that mask it.
+    assert probe.can_pad == (kind not in ("chunked", "recurrent"))
+
+
+@pytest.mark.parametrize("architecture", ["afm7", "gemma2", "gpt_bigcode"])
+def test_probe_refuses_models_with_wrong_batches(architecture: str) -> None:
+    model = unusual_model(architecture)
+    probe = BatchProbe(model)
+    assert not probe.can_decode
+    assert not probe.can_pad
+    batch = Batch(model)
+    batch.join(_row(), make_prompt_cache(model))
+    assert not batch.takes(make_prompt_cache(model))
+
+
+def _row() -> Any:
+    return object()
+
+
+class Rounded(Module):
+    """A model whose logits are rounded otherwise in a pass of several rows."""
+
+    def __init__(self, inner: Module, noise: float) -> None:
+        super().__init__()
+        self.inner = inner
+        self._noise = noise
+
+    @property
+    def layers(self) -> Any:
+        return self.inner.layers
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        logits: mx.array = self.inner(inputs, cache=cache)
+        if inputs.shape[0] > 1:
+            logits = logits + self._noise * mx.random.normal(logits.shape, key=mx.random.key(0))
+        return logits
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(1e-4, True), (0.02, True), (3.0, False)])
+def test_probe_tolerates_rounding(noise: float, expected: bool) -> None:
+    assert BatchProbe(Rounded(fresh_model("default"), noise)).can_decode == expected
+
+
+def test_probe_runs_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh_model("default")
+    probe = BatchProbe(model)
+    for _ in range(2):
+        batch = Batch(model, probe=probe)
+        batch.join(_row(), make_prompt_cache(model))
+        assert batch.takes(make_prompt_cache(model))
+        monkeypatch.setattr("proxy_engine.generation.batch_probe._after_merging", None)
+
+
+@pytest.mark.parametrize("architecture", ["afm7", "gemma2"])
+def test_texts_of_models_with_wrong_batches_are_those_alone(
+    architecture: str, tiny_tokenizer: Any
+) -> None:
+    prompts = ["a", "hello world " * 4, "xyz"]
+    options: Any = {"max_tokens": 8, "min_tokens": 8, "temperature": 0.0}
+    with InferenceEngine(unusual_model(architecture), tiny_tokenizer) as engine:
+        alone = [engine.generate(prompt, **options).token_ids for prompt in prompts]
+        together = engine.generate_batch(prompts, **options)
+    assert [result.token_ids for result in together] == alone
