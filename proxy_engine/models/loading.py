@@ -113,8 +113,9 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
             model=name,
             hint=_NAMING_HINT,
         ) from error
-    except Exception as error:
-        # Readers of models and tokenizers fail in whatever way they like.
+    except (Exception, SystemExit) as error:
+        # Readers of models and tokenizers raise Exception itself for a damaged file; modules of
+        # mlx-lm that lack a dependency end the process.
         damaged = damaged_file(Path(path))
         if damaged is not None:
             file, why = damaged

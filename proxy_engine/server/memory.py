@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-__all__ = ["available_bytes", "release", "used_bytes", "weights_bytes"]
+__all__ = ["available_bytes", "release", "total_bytes", "used_bytes", "weights_bytes"]
 
 
 def used_bytes() -> int:
@@ -28,13 +28,24 @@ def available_bytes(limit: int | None = None) -> int:
     """Bytes that can be had besides those that are used; of ``limit`` bytes where it is given."""
     if limit is not None:
         return limit - used_bytes()
-    if mx.default_device().type == mx.DeviceType.gpu:
-        # Older versions have it for Metal alone.
-        facts = (getattr(mx, "device_info", None) or mx.metal.device_info)()
-        total = facts.get("max_recommended_working_set_size") or facts.get("memory_size")
-        if isinstance(total, int):
-            return total - used_bytes()
-    return _available_to_processes()
+    total = _device_bytes()
+    return _available_to_processes() if total is None else total - used_bytes()
+
+
+def total_bytes(limit: int | None = None) -> int:
+    """Bytes that models could have, if nothing else were there; ``limit`` where it is given."""
+    if limit is not None:
+        return limit
+    return _device_bytes() or _physical_bytes()
+
+
+def _device_bytes() -> int | None:
+    if mx.default_device().type != mx.DeviceType.gpu:
+        return None
+    # Older versions have it for Metal alone.
+    facts = (getattr(mx, "device_info", None) or mx.metal.device_info)()
+    total = facts.get("max_recommended_working_set_size") or facts.get("memory_size")
+    return total if isinstance(total, int) else None
 
 
 def weights_bytes(directory: Path) -> int:
@@ -50,4 +61,8 @@ def _available_to_processes() -> int:
     except OSError:
         pass
     # What the system keeps of files counts as taken here: rather too little than too much.
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") - used_bytes()
+    return _physical_bytes() - used_bytes()
+
+
+def _physical_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
-from ..errors import ModelError
+from ..errors import ModelError, ModelFormatError
+from ..models.checking import check_loadable
 from .errors import ApiError, shutting_down
-from .memory import available_bytes, release, used_bytes
+from .memory import available_bytes, release, total_bytes, used_bytes
 from .metrics import Metrics
-from .model_registry import KnownModel, ModelRegistry
+from .model_registry import KnownModel, ModelRegistry, file_signature
 
 __all__ = ["Lease", "Load", "ModelHost"]
 
@@ -41,9 +42,13 @@ class Lease:
 class ModelHost:
     """Keeps one model in memory. For one event loop.
 
-    Who asks for another waits until all who use this one are done; whoever comes later waits behind
-    them, so everybody has their turn. ``memory_limit`` is in bytes; ``None``: what there is. Once
-    ``is_draining`` no other model is loaded.
+    A request for another model waits until all requests that use this one are done; requests that
+    come later wait behind it, so every model has its turn. A model is checked before its request
+    waits, so one that cannot be loaded neither delays others nor displaces the one in memory.
+    Where loading fails all the same, the previous model is loaded again.
+
+    ``memory_limit`` is in bytes; ``None``: what there is. Once ``is_draining`` no other model is
+    loaded.
     """
 
     def __init__(
@@ -64,6 +69,9 @@ class ModelHost:
         self.is_draining = False
         self._users = 0
         self._turn = asyncio.Lock()
+        # What came of checking a model's files, by name, until they change.
+        self._checked: dict[str, tuple[object, str | None]] = {}
+        self._checking = asyncio.Lock()
         self._unused = asyncio.Event()
         self._unused.set()
 
@@ -84,6 +92,7 @@ class ModelHost:
         Raises ``ApiError``: 404 where there is none, 507 where it would not fit; ``ModelError``.
         """
         model = await self._find(name)
+        await self._check(model)
         await self._turn.acquire()
         try:
             await self._be_unused_for(model)
@@ -127,6 +136,32 @@ class ModelHost:
             )
         return model
 
+    async def _check(self, model: KnownModel) -> None:
+        """Raise what is wrong with a model that is not in memory; reads no weights."""
+        if self._has(model):
+            return
+        self._check_room(model, model.weights_bytes, self._freed)
+        if model.problem is not None:
+            raise ModelFormatError(
+                f"{model.name!r} cannot be loaded: {model.problem}", model=model.name
+            )
+        if model.directory is None:
+            return
+        # One at a time: a check takes a second of the processor.
+        async with self._checking:
+            signature = await asyncio.to_thread(file_signature, model.directory)
+            known = self._checked.get(model.name)
+            if known is None or known[0] != signature:
+                problem = await asyncio.to_thread(_problem, model)
+                known = self._checked[model.name] = (signature, problem)
+        if known[1] is not None:
+            raise ModelFormatError(known[1], model=model.name)
+
+    @property
+    def _freed(self) -> int:
+        """Bytes that are free once the current model is closed."""
+        return 0 if self._current is None else int(self._current.model.weights_bytes)
+
     def _has(self, model: KnownModel) -> bool:
         return self._current is not None and self._current.model.name == model.name
 
@@ -155,21 +190,37 @@ class ModelHost:
         return self._current
 
     async def _replace(self, model: KnownModel) -> None:
-        needed = int(model.weights_bytes * _ROOM)
-        current = self._current
-        freed = int(current.model.weights_bytes) if current is not None else 0
-        # A model that works is not given up for one that cannot.
-        self._check_room(model, needed, freed)
+        # A model that works is not given up for one that does not fit.
+        self._check_room(model, model.weights_bytes, self._freed)
+        former = await self._release()
+        try:
+            self._check_room(model, model.weights_bytes, 0)
+            await self._load_one(model)
+        except Exception:
+            if former is not None and not self.is_draining:
+                await self._restore(former)
+            raise
+
+    async def _release(self) -> KnownModel | None:
+        """Close the current engine, if there is one, and return its model."""
+        current, self._current = self._current, None
+        if current is None:
+            return None
         before = used_bytes()
-        if current is not None:
-            self._current = None
-            await asyncio.to_thread(current.engine.close)
-            del current
-            after = await asyncio.to_thread(release)
-            _logger.info(
-                "model released", extra={"fields": {"bytes": before - after, "left": after}}
-            )
-            self._check_room(model, needed, 0)
+        model = current.model
+        await asyncio.to_thread(current.engine.close)
+        del current
+        after = await asyncio.to_thread(release)
+        _logger.info("model released", extra={"fields": {"bytes": before - after, "left": after}})
+        return model
+
+    async def _restore(self, model: KnownModel) -> None:
+        try:
+            await self._load_one(model)
+        except Exception:
+            _logger.exception("the previous model cannot be loaded again")
+
+    async def _load_one(self, model: KnownModel) -> None:
         started = time.perf_counter()
         try:
             engine = await asyncio.to_thread(self._load, model)
@@ -195,7 +246,12 @@ class ModelHost:
         }
         _logger.info("model loaded", extra={"fields": fields})
 
-    def _check_room(self, model: KnownModel, needed: int, freed: int) -> None:
+    def can_hold(self, model: KnownModel) -> bool:
+        """Whether a model fits into the memory, if no other model is there."""
+        return int(model.weights_bytes * _ROOM) <= total_bytes(self._memory_limit)
+
+    def _check_room(self, model: KnownModel, weights: int, freed: int) -> None:
+        needed = int(weights * _ROOM)
         room = available_bytes(self._memory_limit) + freed
         if needed > room:
             raise ApiError(
@@ -220,3 +276,13 @@ def _look_at(task: asyncio.Task[Lease]) -> None:
     """Nobody waits for it any more; an error that nobody looked at would be complained about."""
     if not task.cancelled():
         task.exception()
+
+
+def _problem(model: KnownModel) -> str | None:
+    """Try whether the files of a model can be loaded, on a thread."""
+    try:
+        if model.directory is not None:
+            check_loadable(model.directory, model.name)
+    except ModelError as error:
+        return error.what
+    return None

@@ -19,7 +19,7 @@ router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
 
 @router.get("/models", response_model=ModelList)
 async def list_models(services: ServicesOfRequest) -> Response:
-    """Return the models on this computer, the one in memory first."""
+    """Return the models on this computer that can be loaded, the one in memory first."""
     models = [_described(model, services) for model in await _all(services)]
     models.sort(key=lambda model: not model.loaded)
     return json_reply(ModelList(object="list", data=models))
@@ -30,17 +30,22 @@ async def get_model(id: str, services: ServicesOfRequest) -> Response:
     """Return one of them."""
     model = next((model for model in await _all(services) if model.name == id), None)
     model = model or await asyncio.to_thread(services.registry.find, id)
-    if model is None:
+    if model is None or not _can_run(model, services):
         raise ApiError(404, f"there is no model {id!r} here", code="model_not_found", param="model")
     return json_reply(_described(model, services))
 
 
 async def _all(services: Services) -> list[KnownModel]:
     models = await asyncio.to_thread(services.registry.models)
+    models = [model for model in models if _can_run(model, services)]
     current = services.host.current
     if current is None:
         return models
     return [current.model, *(model for model in models if model.name != current.model.name)]
+
+
+def _can_run(model: KnownModel, services: Services) -> bool:
+    return model.problem is None and services.host.can_hold(model)
 
 
 def _described(model: KnownModel, services: Services) -> Model:

@@ -70,7 +70,8 @@ def test_finds_models(models: Path, tmp_path: Path) -> None:
     registry = ModelRegistry(str(models / "one"), (models,), ("gpt",), hub)
     names = [model.name for model in registry.models()]
     assert names[0] == "one"
-    assert {"one", "two", "broken", "org/three"} <= set(names)
+    assert {"one", "two", "org/three"} <= set(names)
+    assert "broken" not in names
     assert len(names) == len(set(names))
     for name in (None, "one", "gpt", str(models / "one")):
         found = registry.find(name)
@@ -223,11 +224,142 @@ def test_a_model_that_fails_to_load_keeps_nobody_from_others() -> None:
                     pass
             assert "secret" not in str(caught.value)
             assert getattr(caught.value, "status", 503) == 503
-            assert host.current is None
             async with host.lease("good") as lease:
                 assert lease.model.name == "good"
 
     asyncio.run(main())
+
+
+def test_previous_model_is_loaded_again_where_another_fails() -> None:
+    loaded: list[str] = []
+
+    def load(model: KnownModel) -> FakeEngine:
+        loaded.append(model.name)
+        if model.name == "bad":
+            raise ModelFormatError("broken", model="bad")
+        return FakeEngine(model)
+
+    async def main() -> None:
+        host = host_of("good", "bad", load=load)
+        async with host.lease("good"):
+            pass
+        with pytest.raises(ModelFormatError):
+            async with host.lease("bad"):
+                pass
+        assert loaded == ["good", "bad", "good"]
+        async with host.lease("good") as lease:
+            assert not lease.engine.is_closed  # type: ignore[attr-defined]
+        assert len(loaded) == 3
+
+    asyncio.run(main())
+
+
+def test_model_that_cannot_be_loaded_does_not_wait_for_the_one_in_use() -> None:
+    async def main() -> None:
+        host = host_of("good", "bad")
+        bad = KnownModel("bad", "bad", problem="the weights are incomplete")
+        host._registry._known[1] = bad  # type: ignore[attr-defined]
+        async with host.lease("good") as lease:
+            with pytest.raises(ModelFormatError, match="incomplete"):
+                await asyncio.wait_for(host.lease("bad").__aenter__(), 10)
+            assert host.current is lease
+            async with host.lease("good") as other:
+                assert other is lease
+
+    asyncio.run(main())
+
+
+def truncated(directory: Path) -> None:
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def other_shapes(directory: Path) -> None:
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    config["intermediate_size"] *= 2
+    (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def incomplete(directory: Path) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}
+    path = directory / "model.safetensors.index.json"
+    path.write_text(json.dumps(index), encoding="utf-8")
+
+
+def damaged_tokenizer(directory: Path) -> None:
+    (directory / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
+
+
+def without_tokenizer(directory: Path) -> None:
+    (directory / "tokenizer.json").unlink()
+
+
+def config_of(text: str) -> Callable[[Path], None]:
+    return lambda directory: (directory / "config.json").write_text(text) and None
+
+
+def too_large(directory: Path) -> None:
+    with (directory / "model-huge.safetensors").open("wb") as file:
+        header = b'{"x": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}'
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(1 << 43)
+
+
+BROKEN: dict[str, tuple[Callable[[Path], None], bool]] = {
+    # What makes a model's directory one that cannot be loaded, and whether it is listed yet.
+    "no-json": (config_of("{"), False),
+    "no-object": (config_of("[]"), False),
+    "no-type": (config_of("{}"), False),
+    "odd-type": (config_of('{"model_type": "../llama"}'), False),
+    "unknown-architecture": (config_of('{"model_type": "no-such"}'), False),
+    "no-model": (config_of('{"model_type": "base"}'), True),
+    "ends-the-process": (config_of('{"model_type": "olmo"}'), True),
+    "code-of-its-own": (config_of('{"model_type": "llama", "model_file": "x.py"}'), False),
+    "truncated": (truncated, False),
+    "incomplete": (incomplete, False),
+    "other-shapes": (other_shapes, True),
+    "without-tokenizer": (without_tokenizer, False),
+    "damaged-tokenizer": (damaged_tokenizer, True),
+    "too-large": (too_large, False),
+}
+
+
+def test_model_that_cannot_be_loaded_leaves_the_old_one(
+    tmp_path: Path, tiny_model_directory: Path
+) -> None:
+    for name, (spoil, _) in BROKEN.items():
+        shutil.copytree(tiny_model_directory, tmp_path / name)
+        spoil(tmp_path / name)
+    shutil.copytree(tiny_model_directory, tmp_path / "good")
+    settings = make_settings(model=str(tiny_model_directory), model_directories=str(tmp_path))
+    with serving(create_app(settings)) as live, live.http() as http:
+        client = live.client()
+
+        def chat(model: str, **more: Any) -> Any:
+            return client.chat.completions.create(
+                model=model, messages=[{"role": "user", "content": "Hello"}], **more
+            )
+
+        first = tiny_model_directory.name
+        chat(first, max_tokens=3)
+        listed = {model.id for model in client.models.list().data}
+        assert listed >= {first, "good"}
+        assert listed & BROKEN.keys() == {name for name, (_, seen) in BROKEN.items() if seen}
+        schema = {"name": "long", "schema": {"type": "string", "minLength": 200, "maxLength": 210}}
+        form = {"type": "json_schema", "json_schema": schema}
+        stream = chat(first, max_tokens=400, stream=True, response_format=form)
+        received = [next(stream)]
+        for name in BROKEN:
+            with pytest.raises(openai.APIStatusError) as caught:
+                chat(name, max_tokens=3)
+            assert caught.value.status_code == (507 if name == "too-large" else 503), name
+        received += stream
+        assert received[-1].choices[0].finish_reason == "stop"
+        assert chat(first, max_tokens=3).model == first
+        loads = [line for line in http.get("/metrics").text.splitlines() if "model_loads" in line]
+        assert 'proxy_engine_model_loads_total{result="ok"} 1' in loads
+        assert not any("failed" in line for line in loads)
+        assert chat("good", max_tokens=3).model == "good"
 
 
 def test_a_model_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +409,7 @@ def test_serves_several_models_one_at_a_time(models: Path) -> None:
         assert caught.value.body["code"] == "model_unavailable"
         assert chat("one").model == "one"
         loads = [line for line in http.get("/metrics").text.splitlines() if "model_loads" in line]
-        assert 'proxy_engine_model_loads_total{result="failed"} 1' in loads
+        # The one that is broken was not tried.
         assert 'proxy_engine_model_loads_total{result="ok"} 3' in loads
         http.close()
 

@@ -1,0 +1,147 @@
+"""Whether the files of a model can be loaded, found out without reading the weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import mlx.core as mx
+import mlx_lm
+import mlx_lm.utils
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import make_prompt_cache
+
+from ..errors import ModelFormatError
+
+__all__ = ["check_loadable", "file_problem"]
+
+# Of which a tokenizer is made, one of them suffices.
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "*.tiktoken", "vocab.json", "vocab.txt")
+_MOST_HEADER_BYTES = 100 << 20
+"""As many as the format safetensors allows."""
+
+
+def file_problem(directory: Path) -> str | None:
+    """Return why a model's files cannot be loaded; ``None`` where no reason is seen.
+
+    Looks at the configuration, the index and headers of the weights, and the names of the
+    tokenizer's files, in milliseconds.
+    """
+    try:
+        return (
+            _config_problem(directory)
+            or _weights_problem(directory)
+            or _tokenizer_problem(directory)
+        )
+    except OSError as error:
+        return f"{error.filename or directory} cannot be read: {error.strerror}"
+
+
+def check_loadable(directory: Path, name: str) -> None:
+    """Raise ``ModelFormatError`` where a model cannot be loaded.
+
+    Builds the model with lazy weights and its tokenizer, and describes a pass. No weights are
+    read, so it takes about a second and little memory.
+    """
+    problem = file_problem(directory)
+    if problem is not None:
+        raise ModelFormatError(f"{name!r} cannot be loaded: {problem}", model=name)
+    try:
+        model = cast(Module, mlx_lm.load(os.fspath(directory), lazy=True)[0])
+        model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
+    except (Exception, SystemExit) as error:
+        # Modules of mlx-lm that lack a dependency end the process.
+        raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
+
+
+def _config_problem(directory: Path) -> str | None:
+    config = _object(directory / "config.json")
+    if config is None:
+        return "config.json is not a JSON object"
+    if config.get("model_file") is not None:
+        return "it needs code of its own, which is not run"
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        return "config.json has no model_type"
+    module = _module_name(model_type, config.get("architectures"))
+    if not re.fullmatch(r"[\w-]+", module) or not importlib.util.find_spec(
+        f"mlx_lm.models.{module}"
+    ):
+        return f"mlx-lm has no architecture {model_type!r}"
+    return None
+
+
+def _module_name(model_type: str, architectures: object) -> str:
+    """The module of mlx-lm for an architecture, by the tables that it has for this."""
+    by_architecture = getattr(mlx_lm.utils, "MODEL_ARCHITECTURE_REMAPPING", {})
+    for architecture in architectures if isinstance(architectures, list) else (architectures,):
+        if isinstance(architecture, str) and (model_type, architecture) in by_architecture:
+            return str(by_architecture[model_type, architecture])
+    return str(mlx_lm.utils.MODEL_REMAPPING.get(model_type, model_type))
+
+
+def _weights_problem(directory: Path) -> str | None:
+    files = sorted(directory.glob("model*.safetensors"))
+    if not files:
+        return "there is no model*.safetensors"
+    found: set[str] = set()
+    for file in files:
+        names = _tensor_names(file)
+        if names is None:
+            return f"{file.name} is damaged or not complete"
+        found |= names
+    index = directory / "model.safetensors.index.json"
+    if not index.is_file():
+        return None
+    weight_map = (_object(index) or {}).get("weight_map")
+    if not isinstance(weight_map, Mapping):
+        return f"{index.name} is damaged"
+    lacking = {str(name) for name in weight_map.values()} - {file.name for file in files}
+    if lacking:
+        return f"{min(lacking)} is missing"
+    missing = weight_map.keys() - found
+    return f"the weights lack {min(missing)}" if missing else None
+
+
+def _tensor_names(file: Path) -> set[str] | None:
+    """The names in the header of a file in the format safetensors; ``None``: it is not whole.
+
+    The file begins with the header's length in eight bytes and the header in JSON, which has the
+    places of all tensors' bytes behind it.
+    """
+    size = file.stat().st_size
+    with file.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        if size < 8 or not 0 < length <= min(size - 8, _MOST_HEADER_BYTES):
+            return None
+        try:
+            header = json.loads(handle.read(length))
+            names = header.keys() - {"__metadata__"}
+            end = max((int(header[name]["data_offsets"][1]) for name in names), default=0)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            return None
+    return names if end <= size - 8 - length else None
+
+
+def _tokenizer_problem(directory: Path) -> str | None:
+    if not any(path for pattern in _TOKENIZER_FILES for path in directory.glob(pattern)):
+        return "there is no tokenizer"
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        path = directory / name
+        # A tokenizer's file has megabytes: whether it is JSON is seen when it is loaded.
+        if path.is_file() and not path.stat().st_size:
+            return f"{name} is empty"
+    return None
+
+
+def _object(path: Path) -> Mapping[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, Mapping) else None
