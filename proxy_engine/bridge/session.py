@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .. import garbage
 from ..errors import EngineClosedError
 from .commands import (
     CancelCommand,
@@ -89,6 +89,11 @@ class Session:
     def is_quitting(self) -> bool:
         """Whether the client has asked for the end; nothing that comes after that is looked at."""
         return self._quitting is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no command is under way."""
+        return not self._tasks
 
     def receive(self, line: bytes | ProtocolError) -> None:
         """Carry out what a line asks for, or begin to. Blank lines are none."""
@@ -173,7 +178,7 @@ class Session:
             await asyncio.to_thread(previous.result().close)
             # Two models may not fit into memory: the old one goes first.
             del previous
-            gc.collect()
+            garbage.collect()
         return await asyncio.to_thread(self._make_engine, command)
 
     def _generate(self, command: GenerateCommand | ChatCommand) -> None:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from state_machines import JsonSchemaStateMachine
 from state_machines.errors import PatternError, SchemaError
 
+from .. import garbage
 from ..errors import InvalidOptionError
 from ..progress import silent, to_stderr
 from .errors import CommandLineError
@@ -197,9 +198,13 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
     from ..engine import InferenceEngine  # noqa: PLC0415
 
     report = silent if options.quiet else to_stderr
+    garbage.take_over()
     if options.batch_size is None:
-        return InferenceEngine(options.model, report=report)
-    return InferenceEngine(options.model, report=report, batch_size=options.batch_size)
+        engine = InferenceEngine(options.model, report=report)
+    else:
+        engine = InferenceEngine(options.model, report=report, batch_size=options.batch_size)
+    garbage.freeze()
+    return engine
 
 
 def _read_schema(path: str) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
 import mlx.core as mx
+
+from .. import garbage
 
 __all__ = ["available_bytes", "release", "total_bytes", "used_bytes", "weights_bytes"]
 
@@ -19,7 +20,7 @@ def used_bytes() -> int:
 def release() -> int:
     """Give back what nobody uses any more; return the bytes that are still used."""
     # Models hold themselves in cycles.
-    gc.collect()
+    garbage.collect()
     mx.clear_cache()
     return used_bytes()
 

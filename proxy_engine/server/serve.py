@@ -9,13 +9,16 @@ import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import uvicorn
 
+from .. import garbage
+from ..engine import InferenceEngine
 from . import logs
 from .app import create_app, load_engine
 from .connections import limited_protocol
-from .model_registry import ModelRegistry
+from .model_registry import KnownModel, ModelRegistry
 from .services import Services
 from .settings import ServerSettings
 
@@ -41,8 +44,9 @@ def serve(settings: ServerSettings) -> int:
             extra={"fields": {"host": settings.host}},
         )
     registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
-    engine = load_engine(registry.first(), settings)
-    app = create_app(settings, engine=engine)
+    garbage.take_over()
+    engine = _load(registry.first(), settings)
+    app = create_app(settings, engine=engine, load=partial(_load, settings=settings))
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -59,6 +63,12 @@ def serve(settings: ServerSettings) -> int:
     return 0 if server.started else 1
 
 
+def _load(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
+    engine = load_engine(model, settings)
+    garbage.freeze()
+    return engine
+
+
 class _Server(uvicorn.Server):
     """Ends answers before it ends connections."""
 
@@ -71,6 +81,9 @@ class _Server(uvicorn.Server):
         """Listen."""
         asyncio.get_running_loop().set_default_executor(self._threads)
         await super().startup(sockets)
+        # The application is as lasting as the model.
+        garbage.freeze()
+        self._collecting = asyncio.create_task(garbage.collect_when_idle(self._is_idle))
         for listening in self.servers:
             host, port = listening.sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
@@ -81,8 +94,13 @@ class _Server(uvicorn.Server):
             }
             _logger.info("listening", extra={"fields": fields})
 
+    def _is_idle(self) -> bool:
+        queue = self._services.queue
+        return not (queue.running or queue.waiting)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing more; have what runs end within the time of grace."""
+        self._collecting.cancel()
         self._services.drain()
         _logger.info("stopping", extra={"fields": {"answers": self._services.queue.running}})
         ending = asyncio.create_task(self._end_running())

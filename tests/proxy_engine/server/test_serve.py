@@ -95,10 +95,12 @@ _NEVER_LOADS = """
 import sys, threading
 sys.path[:0] = {path!r}
 from proxy_engine.cli.main import main
-from proxy_engine.server import app, serve
+from proxy_engine.server import serve
 
-# The first model is loaded by `serve` itself.
-app.load_engine = lambda model, settings: threading.Event().wait()
+# Only the first model is loaded.
+loads = iter([serve.load_engine])
+never = lambda model, settings: threading.Event().wait()
+serve.load_engine = lambda model, settings: next(loads, never)(model, settings)
 serve._SECONDS_TO_SAY_SO = 0.5
 sys.exit(main(sys.argv[1:]))
 """
