@@ -33,7 +33,7 @@ class Figures:
         alone_bytes: Growth of the largest resident memory by one hostile request.
         loaded_bytes: The same by six at a time.
         idle_seconds: From the leaving of six clients until the server was idle.
-        pause_seconds: The longest run of the garbage collector meanwhile.
+        pause_seconds: Processor time of the longest run of the garbage collector meanwhile.
     """
 
     kind: str

@@ -19,17 +19,18 @@ class _Collections:
     """Writes a line for every run, in one call, since other threads write to the log as well."""
 
     def __init__(self) -> None:
-        self._started = 0.0
+        self._started = self._used = 0.0
 
     def __call__(self, phase: str, facts: dict[str, int]) -> None:
-        now = time.monotonic()
+        now, used = time.monotonic(), time.thread_time()
         if phase == "start":
-            self._started = now
+            self._started, self._used = now, used
         elif now - self._started >= _SHORTEST:
             line = {
                 "event": "collected",
                 "generation": facts["generation"],
                 "seconds": round(now - self._started, 6),
+                "cpu_seconds": round(used - self._used, 6),
                 "ended": round(now, 6),
                 "collected": facts["collected"],
             }

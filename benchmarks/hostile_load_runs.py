@@ -116,7 +116,7 @@ def _beside(kind: HostileKind, server: Server, bounds: Bounds, figures: Figures)
         ]
         figures.loaded_bytes = max(0, server.peak_bytes() - memory)
         figures.outcomes += [said for said in attack.said() if said != "left"]
-    pauses = [pause.seconds for pause in server.pauses if pause.ended > began]
+    pauses = [pause.cpu_seconds for pause in server.pauses if pause.ended > began]
     figures.pause_seconds = max(pauses, default=0.0)
 
 

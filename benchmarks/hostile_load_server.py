@@ -49,10 +49,18 @@ class Launch:
 
 @dataclass(frozen=True)
 class Pause:
-    """A run of the cyclic garbage collector; ``ended`` is on the clock of ``time.monotonic``."""
+    """A run of the cyclic garbage collector.
+
+    Attributes:
+        generation: The oldest generation that was collected; 2 is a full collection.
+        seconds: How long it took. On a busy machine that is more than ``cpu_seconds``.
+        cpu_seconds: Processor time of its thread.
+        ended: When, on the clock of ``time.monotonic``.
+    """
 
     generation: int
     seconds: float
+    cpu_seconds: float
     ended: float
 
 
@@ -158,7 +166,9 @@ def _follow(log: IO[str], server: Server) -> None:
         with contextlib.suppress(ValueError):
             facts = json.loads(line)
             if facts.get("event") == "collected":
-                pause = Pause(facts["generation"], facts["seconds"], facts["ended"])
+                pause = Pause(
+                    *(facts[name] for name in ("generation", "seconds", "cpu_seconds", "ended"))
+                )
                 server.pauses.append(pause)
             elif facts.get("level") in ("warning", "error", "critical"):
                 print(f"  server: {line.strip()[:2000]}", file=sys.stderr)

@@ -27,7 +27,7 @@ _is_ours = False
 
 def take_over() -> None:
     """Take charge of the process's garbage collector. For commands only."""
-    global _is_ours  # noqa: PLW0603, it is the process that is ours
+    global _is_ours
     _is_ours = True
     gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS, _MIDDLE_COLLECTIONS)
 

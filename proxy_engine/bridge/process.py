@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NoReturn
 import proxy_engine
 
 from .. import garbage
-
 from .commands import LoadCommand
 from .errors import ProtocolError
 from .lines import LineWriter, read_lines

@@ -13,7 +13,6 @@ import pytest
 
 from proxy_engine import garbage
 
-
 PROGRAM = """
 import gc, weakref
 from proxy_engine import garbage
