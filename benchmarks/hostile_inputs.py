@@ -240,12 +240,12 @@ def _many_tools(number: int) -> HostileRequest:
 
 def _stop_texts(number: int) -> HostileRequest:
     # As many and as long as the server takes, with long borders: each overlaps all others.
-    texts = ["ab" * (468 + i % 32) + f"{number}-{i}" for i in range(64)]
+    texts = ["ab" * (440 + i % 32) + f"{number}-{i}" for i in range(64)]
     return HostileRequest(chat_body(stop=texts, **schema_field({"type": "string"})))
 
 
 def _stop_texts_free(number: int) -> HostileRequest:
-    texts = ["ab" * (468 + i % 32) + f"{number}-{i}" for i in range(64)]
+    texts = ["ab" * (440 + i % 32) + f"{number}-{i}" for i in range(64)]
     return HostileRequest(chat_body(stop=texts))
 
 

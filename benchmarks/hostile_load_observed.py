@@ -1,6 +1,7 @@
 """The command line of Proxy Engine, with the runs of its garbage collector in the log.
 
 Arguments are those of ``python -m proxy_engine``. Runs of less than a millisecond are left out.
+The environment variable ``HOSTILE_LOAD_NO_PROMPT_CACHE`` switches the prompt cache off.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ import json
 import os
 import sys
 import time
+from functools import partial
+
+__all__ = ["NO_PROMPT_CACHE", "main"]
+
+NO_PROMPT_CACHE = "HOSTILE_LOAD_NO_PROMPT_CACHE"
 
 _SHORTEST = 0.001
 _STDERR = 2
@@ -43,8 +49,13 @@ def main() -> int:
     sys.path.pop(0)
     gc.callbacks.append(_Collections())
     # Deferred: which checkout this is depends on the path.
+    from proxy_engine import CacheOptions, InferenceEngine  # noqa: PLC0415
     from proxy_engine.cli.main import main as run  # noqa: PLC0415
+    from proxy_engine.server import app  # noqa: PLC0415
 
+    if NO_PROMPT_CACHE in os.environ:
+        make = partial(InferenceEngine, cache=CacheOptions(max_bytes=0))
+        app.InferenceEngine = make  # type: ignore[misc, assignment]
     return run()
 
 

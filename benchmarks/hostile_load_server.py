@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from hostile_load_observed import NO_PROMPT_CACHE
+
 __all__ = ["Launch", "Pause", "Server", "descendants", "processor_seconds", "running"]
 
 _PROC = Path("/proc")
@@ -39,6 +41,13 @@ class Launch:
     checkout: Path
     model: str | None
     flags: Sequence[str] = ()
+    has_prompt_cache: bool = True
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment; settings of the server's own are left out."""
+        own = {k: v for k, v in os.environ.items() if not k.startswith("PROXY_ENGINE_")}
+        observed = {} if self.has_prompt_cache else {NO_PROMPT_CACHE: "1"}
+        return {**own, **observed, "PYTHONPATH": str(self.checkout)}
 
     def command(self) -> list[str]:
         """Return the command line."""
@@ -119,13 +128,12 @@ class Server:
 @contextlib.contextmanager
 def running(launch: Launch) -> Iterator[Server]:
     """Run a server, and end it with all its descendants. Raises ``SystemExit``."""
-    own = {key: value for key, value in os.environ.items() if not key.startswith("PROXY_ENGINE_")}
     process = subprocess.Popen(
         launch.command(),
         stderr=subprocess.PIPE,
         text=True,
         cwd=launch.checkout,
-        env={**own, "PYTHONPATH": str(launch.checkout)},
+        env=launch.variables(),
     )
     try:
         assert process.stderr is not None
