@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from samplers import InvalidSamplingParameterError, SamplingParameters
 
 from .errors import InvalidOptionError
-from .text_checks import has_surrogate, short_repr
+from .text_checks import has_surrogate, listed, short_repr
 
 __all__ = ["GenerationOptions", "OptionOverrides", "ReasoningOptions", "StateOptions"]
 
@@ -267,9 +267,8 @@ def _seconds(name: str, value: object) -> float | None:
 def _stop_strings(given: object) -> tuple[str, ...]:
     if given is None:
         return ()
-    stop: tuple[object, ...] = (given,)
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
-        stop = tuple(given)
+    items = listed(given)
+    stop = [given] if items is None else items
     texts = tuple(text for text in stop if isinstance(text, str) and text)
     if len(texts) < len(stop):
         raise InvalidOptionError(

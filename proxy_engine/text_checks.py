@@ -1,8 +1,25 @@
-"""Checks of values that callers give: what error messages show of them, and which text is valid."""
+"""Checks of values that callers give: lists, text, and what error messages show of them."""
 
 from __future__ import annotations
 
-__all__ = ["has_surrogate", "short_repr"]
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["has_surrogate", "listed", "short_repr"]
+
+
+def listed(value: object) -> list[Any] | None:
+    """Return the items of a list or another iterable; ``None`` for what is not one.
+
+    Strings, bytes and mappings are iterable, too, but nobody means their parts.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return None
+    try:
+        return list(value)
+    except TypeError:
+        # An array of NumPy's without dimensions says that it is iterable, and is not.
+        return None
 
 
 def short_repr(value: object, limit: int = 80) -> str:

@@ -25,13 +25,13 @@ from typing import Any, TypeAlias
 
 import jsonschema
 import pydantic
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.root import Part
 
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..pydantic_schemas import ClosedJsonSchema
+from ..text_checks import short_repr
 from ..validation import json_validator
 from .compile_job import CompileJob
 from .machine_cache import MachineCache
@@ -141,13 +141,10 @@ class ResponseFormatCompiler:
                 else pydantic.TypeAdapter[Any](given)
             )
             schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
-        except (
-            PydanticInvalidForJsonSchema,
-            PydanticSchemaGenerationError,
-            pydantic.PydanticUserError,
-        ) as error:
+        except Exception as error:
+            # Types say by code of their own what pydantic makes of them.
             raise InvalidResponseFormatError(
-                f"{given!r} is not a response format: {error.message}",
+                f"{short_repr(given)} is not a response format: {error}",
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
                 "state machine.",
             ) from error
@@ -210,4 +207,6 @@ def _refuse_extra_keys(given: Mapping[str, Any], known: set[str]) -> None:
     if extra:
         kind = given.get("type")
         what = "its 'json_schema'" if kind is None else f"a response format of type {kind!r}"
-        raise InvalidResponseFormatError(f"{what} has no {', '.join(map(repr, sorted(extra)))}")
+        raise InvalidResponseFormatError(
+            f"{what} has no {', '.join(sorted(map(short_repr, extra)))}"
+        )

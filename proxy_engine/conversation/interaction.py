@@ -7,7 +7,7 @@ themselves after a trip through a dict (and so through JSON).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timezone
 from enum import StrEnum
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import PromptError
-from ..text_checks import short_repr
+from ..text_checks import listed, short_repr
 from .content import (
     AudioContent,
     Content,
@@ -280,11 +280,12 @@ _CONTENT = (TextContent, JsonContent, MediaContent, ToolCall)
 
 
 def _calls(given: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    calls = tuple(given) if isinstance(given, Iterable) else (given,)
+    items = listed(given)
+    calls = [given] if items is None else items
     for call in calls:
         if not isinstance(call, ToolCall):
             raise PromptError(f"a tool call is a ToolCall, not {short_repr(call)}")
-    return calls
+    return tuple(calls)
 
 
 def _parts(content: str | Content | Sequence[Content]) -> tuple[Content, ...]:
@@ -292,10 +293,9 @@ def _parts(content: str | Content | Sequence[Content]) -> tuple[Content, ...]:
         return (TextContent(content),)
     if isinstance(content, _CONTENT):
         return (content,)
-    if not isinstance(content, Iterable):
-        raise PromptError(f"content of type {type(content).__name__} is not known")
-    parts = tuple(content)
+    items = listed(content)
+    parts = [content] if items is None else items
     for part in parts:
         if not isinstance(part, _CONTENT):
             raise PromptError(f"content of type {type(part).__name__} is not known")
-    return parts
+    return tuple(parts)

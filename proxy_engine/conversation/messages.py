@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import PromptError
+from ..text_checks import listed
 from .content import ToolCall, check_text
 from .interaction import Interaction, Role
 from .openai_messages import (
@@ -64,12 +65,13 @@ def _items(
 ) -> Iterable[Message | Interaction]:
     if isinstance(prompt, RawPrompt):
         raise PromptError("a raw prompt is no conversation")
-    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
+    items = listed(prompt)
+    if items is None:
         raise PromptError(
             f"a prompt of type {type(prompt).__name__} is not known",
             hint="Give a string, a list of messages, or a list of interactions.",
         )
-    return prompt
+    return items
 
 
 def _interaction(item: Message | Interaction, index: int) -> Interaction:

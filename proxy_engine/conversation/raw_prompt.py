@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import PromptError
-from ..text_checks import short_repr
+from ..text_checks import listed, short_repr
 from .content import check_text
 
 if TYPE_CHECKING:
@@ -35,10 +35,13 @@ class RawPrompt:
         if isinstance(content, str):
             check_text("the prompt", content)
             ids = [int(token_id) for token_id in tokenizer.encode(content)]
-        elif not isinstance(content, Iterable) or isinstance(content, bytes | Mapping):
-            raise PromptError(f"a raw prompt is a string or token ids, not {short_repr(content)}")
         else:
-            ids = [_token_id(token_id, vocabulary_size) for token_id in content]
+            items = listed(content)
+            if items is None:
+                raise PromptError(
+                    f"a raw prompt is a string or token ids, not {short_repr(content)}"
+                )
+            ids = [_token_id(token_id, vocabulary_size) for token_id in items]
         if not ids:
             raise PromptError("the prompt is empty")
         return ids

@@ -51,20 +51,16 @@ class ToolChoice:
                 return cls("named", (_named(given.tools[0].name, tools),))
             given = given.mode
         match given:
-            case None | "auto":
+            case None:
                 return cls("auto", tuple(tools))
-            case "none":
-                return cls("none", ())
-            case "required":
-                if not tools:
-                    raise _invalid("'required' is for requests with tools, and there are none")
-                return cls("required", tuple(tools))
             case str(name):
-                return cls("named", (_named(name, tools),))
-            case {"type": "function", "function": {"name": str(name), **more}, **rest}:
+                return cls._of_name(name, tools)
+            case {"type": str(kind), "function": {"name": str(name), **more}, **rest} if (
+                kind == "function"
+            ):
                 _refuse_extra({**more, **rest})
                 return cls("named", (_named(name, tools),))
-            case {"type": "function", "name": str(name), **rest}:
+            case {"type": str(kind), "name": str(name), **rest} if kind == "function":
                 _refuse_extra(rest)
                 return cls("named", (_named(name, tools),))
             case Mapping():
@@ -76,6 +72,19 @@ class ToolChoice:
             f"a value of type {type(given).__name__} is not known",
             "Known are 'auto', 'required', 'none', and the name of a tool.",
         )
+
+    @classmethod
+    def _of_name(cls, name: str, tools: Sequence[Tool]) -> ToolChoice:
+        match name:
+            case "auto":
+                return cls("auto", tuple(tools))
+            case "none":
+                return cls("none", ())
+            case "required":
+                if not tools:
+                    raise _invalid("'required' is for requests with tools, and there are none")
+                return cls("required", tuple(tools))
+        return cls("named", (_named(name, tools),))
 
 
 def _named(name: str, tools: Sequence[Tool]) -> Tool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import InvalidToolError
-from ..text_checks import short_repr
+from ..text_checks import listed, short_repr
 from .definitions import tool_from_openai
 from .functions import tool_from_function
 from .tool import Tool
@@ -43,13 +43,14 @@ def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
     """
     if given is None:
         return ()
-    if isinstance(given, Tool | str | bytes | Mapping) or not isinstance(given, Iterable):
+    items = listed(given)
+    if items is None:
         raise InvalidToolError(
             f"tools are given in a list, not as {type(given).__name__}",
             hint="Put a single tool in brackets.",
         )
     tools: dict[str, Tool] = {}
-    for index, item in enumerate(given):
+    for index, item in enumerate(items):
         try:
             tool = resolve_tool(item)
         except InvalidToolError as error:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from state_machines.grammar.boolean import complement, difference, intersection
 from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import choice
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.objects.claims import Claims, MemberClaims
 from state_machines.json_schema.objects.conditions import Absent, Matching, Present
