@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.completion.completion import Completion
+from state_machines.completion.completion import PLAN_STEPS, Completion
 from state_machines.completion.plan import COMPLETE, Plan
-from state_machines.effort import bounded_effort, too_deep
+from state_machines.effort import bounded_effort
 from state_machines.errors import (
     BudgetTooSmallError,
     GrammarBudgetError,
@@ -33,11 +33,8 @@ FOLLOW_STEPS = 20_000
 TOKEN_STEPS = 4_000
 """Steps that planning may take after one token, while an answer is written: 20 ms."""
 
-NARROWING_STEPS = 4_000
-"""Steps that narrowing one mask may take, while an answer is written."""
-
-_TOO_DEEP = too_deep()
-
+NARROWING_STEPS = 8_000
+"""Steps that narrowing one mask may take, while an answer is written; 99% take less than 2,500."""
 
 class Guard:
     """Keeps what a matcher admits completable within ``max_tokens`` tokens.
@@ -82,7 +79,8 @@ class Guard:
         """The tokens that may be used, all that are left or fewer; see :meth:`restrict`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
-        self._way = self._first_way(max_tokens)
+        with bounded_effort(PLAN_STEPS):
+            self._way = self._first_way(max_tokens)
         self._looked: tuple[Node, int, int, Plan, Plan | None] | None = None
 
     def _first_way(self, max_tokens: int) -> Plan:
@@ -100,6 +98,7 @@ class Guard:
         way = completion.way(state)
         if way.length <= max_tokens:
             return way
+        # The search may take the steps that are left, and ends with the best that it has found.
         shortest = completion.shortest(state, at_most=max_tokens)
         if shortest.length > max_tokens:
             raise _too_small(shortest.length, max_tokens, shortest.is_exact)
@@ -205,9 +204,8 @@ class Guard:
 
     def _within(self, allowed: Mask, most: int) -> Mask:
         """Return the allowed tokens after which ``most`` tokens are enough, the plan's included."""
-        state = self.matcher.state
+        state, first = self.matcher.state, self._way.first
         narrowed = self._completion.within(state, allowed, most, steps=NARROWING_STEPS)
-        first = self._way.first
         if first is not None:
             narrowed[first] = True
         return narrowed
@@ -228,12 +226,8 @@ class Guard:
         form = vocabulary.token_bytes[token_id]
         if form is None:
             return None
-        try:
-            with bounded_effort(FOLLOW_STEPS), _TOO_DEEP:
-                state = self.matcher.state.follow(form)
-        except GrammarBudgetError:
-            return None
-        if state is EMPTY:
+        state = self._followed(token_id, form)
+        if state is None or state is EMPTY:
             return None
         found = self._planned(state)
         if found is not None and found.length >= self.left:
@@ -243,6 +237,20 @@ class Guard:
             if found is None or way.length <= found.length:
                 return way.rest
         return found
+
+    def _followed(self, token_id: int, form: bytes) -> Node | None:
+        """Return the state after a token; ``None`` if that is not found in time."""
+        try:
+            with bounded_effort(FOLLOW_STEPS):
+                try:
+                    return self.matcher.state.follow(form)
+                except RecursionError:
+                    # The matcher knows what to do about states that are nested too deeply.
+                    twin = self.matcher.copy()
+                    twin.advance(token_id)
+                    return twin.state
+        except (GrammarBudgetError, TokenRejectedError):
+            return None
 
     def _planned(self, state: Node) -> Plan | None:
         """Return a plan for a state, if one is found in the time there is for a token."""

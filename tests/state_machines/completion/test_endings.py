@@ -9,7 +9,8 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import Vocabulary
 from state_machines.completion.cutter import UNWRITABLE, Cutter
-from state_machines.completion.endings import NOTHING, Ending
+from state_machines.completion.endings import NOTHING, Ending, joined
+from state_machines.effort import bounded_effort
 from state_machines.masks.token_trie import TokenTrie
 
 VOCABULARY = small_vocabulary()
@@ -48,6 +49,55 @@ def test_how_a_text_is_put_together_does_not_matter(parts: list[bytes]) -> None:
         ending = Ending(part, ending, 0)
     whole = Ending(b"".join(parts), NOTHING, 0)
     assert CUTTER.fewest(ending) == CUTTER.fewest(whole)
+
+
+@st.composite
+def ropes(draw: st.DrawFn) -> Ending:
+    """Draw a rope whose parts occur several times."""
+    pieces = [form for form in VOCABULARY.token_bytes[:256] if form and form != b"\xff"]
+    found = [CUTTER.leaf(b"".join(draw(st.lists(st.sampled_from(pieces), max_size=5))))]
+    found.append(CUTTER.leaf(draw(st.sampled_from([b'{"a":', b"], [", b"null, true", b"abab"]))))
+    for _ in range(draw(st.integers(1, 8))):
+        head, tail = draw(st.sampled_from(found)), draw(st.sampled_from(found))
+        if head.size + tail.size < 2000:
+            found.append(joined(head, tail))
+    return found[-1]
+
+
+@given(ropes())
+@examples(300)
+def test_ropes_are_cut_as_flat_texts_are(rope: Ending) -> None:
+    text = rope.flat
+    flat = Ending(text, NOTHING, 0)
+    tokens = list(CUTTER.tokens(rope))
+    assert rope.size == len(text) == len(flat.flat)
+    assert VOCABULARY.decode(tokens) == text
+    assert len(tokens) == CUTTER.fewest(rope) == CUTTER.fewest(flat)
+    assert rope.first == text[:1]
+
+
+@given(st.sampled_from([b"a", b"ab", b"a" * 200, b'{"a":[', b"ab" * 400]), st.integers(1, 3000))
+@examples(60)
+def test_repeated_texts_are_cut_as_flat_texts_are(unit: bytes, times: int) -> None:
+    times = min(times, 6000 // len(unit))
+    rope = CUTTER.repeated(CUTTER.leaf(unit), times)
+    assert rope.flat == unit * times
+    assert CUTTER.fewest(rope) == CUTTER.fewest(Ending(unit * times, NOTHING, 0))
+    assert VOCABULARY.decode(list(CUTTER.tokens(rope))) == unit * times
+
+
+def test_a_text_of_astronomic_size_is_counted() -> None:
+    bytewise = Cutter(TokenTrie(Vocabulary([b"a", b"b", b"e"], end_token_ids=[2])))
+    rope = bytewise.leaf(b"ab")
+    for _ in range(40):
+        rope = joined(rope, rope)
+    with bounded_effort(5000):
+        assert bytewise.fewest(rope) == 2**41
+        for _ in range(200):
+            rope = joined(rope, rope)
+        assert UNWRITABLE > bytewise.fewest(rope) > 2**41
+    with bounded_effort(5000):
+        assert bytewise.fewest(bytewise.repeated(bytewise.leaf(b"a"), 10**9)) == 10**9
 
 
 def test_a_text_that_cannot_be_written() -> None:

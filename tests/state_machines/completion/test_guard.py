@@ -16,6 +16,7 @@ from small_vocabulary import small_vocabulary
 from state_machines import (
     BudgetTooSmallError,
     GrammarBudgetError,
+    GrammarStateMachine,
     JsonSchemaStateMachine,
     ProxyError,
     RegexStateMachine,
@@ -208,23 +209,82 @@ def test_a_plan_that_was_searched_for_is_kept_to() -> None:
     assert guard.matcher.is_accepting
 
 
-def test_a_guard_that_finds_no_end_in_time_lets_everything_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def lost(*_: object) -> int:
-        raise GrammarBudgetError("no end was found", budget=1)
+def planning_only_what_is_known(monkeypatch: pytest.MonkeyPatch, known: set[Any]) -> None:
+    """Let plans be found for known states, and for no others."""
+    way = Completion.way
 
-    monkeypatch.setattr(Completion, "length", lost)
-    vocabulary = small_vocabulary()
-    matcher = JsonSchemaStateMachine({"type": "array"}).matcher(vocabulary)
-    guard = Guard(matcher, 1)
-    assert guard.is_lost
-    allowed = matcher.allowed_tokens()
-    assert guard.mask(allowed, exact=True) is allowed
-    (opening,) = [i for i, form in enumerate(vocabulary.token_bytes) if form == b"["]
-    assert guard.accepts(opening)
-    guard.advance(opening)
-    assert not matcher.is_accepting
+    def bounded_way(completion: Completion, state: Any, **options: Any) -> Any:
+        if state not in known:
+            raise GrammarBudgetError("no end was found", budget=1)
+        return way(completion, state, **options)
+
+    monkeypatch.setattr(Completion, "way", bounded_way)
+
+
+def test_output_that_cannot_be_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    planning_only_what_is_known(monkeypatch, set())
+    with pytest.raises(GrammarBudgetError):
+        Guard(JsonSchemaStateMachine({"type": "array"}).matcher(VOCABULARY), 10)
+
+
+def test_guard_follows_its_plan_where_no_other_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"type": "object", "required": ["ab"], "properties": {"ab": {"type": "array"}}}
+    machine = JsonSchemaStateMachine(schema)
+    guard = Guard(machine.matcher(VOCABULARY), 30)
+    planning_only_what_is_known(monkeypatch, {machine.start})
+    plan = guard.plan
+    written = []
+    while not guard.matcher.is_accepting:
+        assert guard.plan == plan[len(written) :]
+        assert guard.needed == len(guard.plan)
+        allowed = guard.matcher.allowed_tokens()
+        accepted = [i for i in np.flatnonzero(allowed).tolist() if guard.accepts(i)]
+        assert accepted == [guard.plan[0]]
+        mask = guard.mask(allowed, exact=True)
+        assert np.flatnonzero(mask).tolist() == accepted
+        assert guard.closeness(allowed).tolist() == accepted
+        state = guard.matcher.state
+        for token_id in np.flatnonzero(allowed).tolist():
+            if token_id not in accepted:
+                with pytest.raises(TokenRejectedError):
+                    guard.advance(token_id)
+        assert guard.matcher.state is state
+        guard.advance(accepted[0])
+        written.append(accepted[0])
+    assert tuple(written) == plan
+    assert machine.matches(VOCABULARY.decode(written))
+
+
+def test_advance_that_raises_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = Guard(JsonSchemaStateMachine({"type": "object"}).matcher(VOCABULARY), 30)
+
+    def fail(*_: object) -> None:
+        raise GrammarBudgetError("too much", budget=1)
+
+    before = (guard.left, guard.total, guard.needed, guard.plan, guard.matcher.state)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(guard.matcher), "advance", fail)
+        with pytest.raises(GrammarBudgetError):
+            guard.advance(ord("{"))
+    assert (guard.left, guard.total, guard.needed, guard.plan, guard.matcher.state) == before
+    guard.advance(ord("{"))
+    assert guard.left == 29
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "a" root? root?', 'root ::= root root | "a" | "b"'])
+def test_ambiguous_grammars_raise_no_recursion_error(grammar: str) -> None:
+    forms: list[bytes | None] = [b"a", b"b", b"a" * 40, b"end"]
+    vocabulary = Vocabulary(forms, end_token_ids=[3])
+    guard = Guard(GrammarStateMachine(grammar).matcher(vocabulary), 1000)
+    for _ in range(40):
+        left = guard.left
+        if not guard.accepts(2):
+            with pytest.raises((TokenRejectedError, GrammarBudgetError)):
+                guard.advance(2)
+            assert guard.left == left
+            break
+        guard.advance(2)
+        assert guard.left == left - 1
 
 
 def test_free_text_beside_calls_is_free_while_tokens_are_few(

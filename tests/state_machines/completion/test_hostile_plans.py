@@ -1,0 +1,295 @@
+"""Plans of schemas made to do harm: within their steps and their memory, whatever comes of them."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from small_vocabulary import small_vocabulary
+
+from state_machines import (
+    BudgetTooSmallError,
+    ChoiceStateMachine,
+    GrammarBudgetError,
+    GrammarStateMachine,
+    JsonSchemaStateMachine,
+    Matcher,
+    StateMachine,
+    UnwritableTextError,
+    Vocabulary,
+)
+from state_machines.completion import Completion, Guard
+from state_machines.completion.completion import PLAN_STEPS
+from state_machines.completion.guard import FOLLOW_STEPS, NARROWING_STEPS, TOKEN_STEPS
+from state_machines.effort import bounded_effort
+
+VOCABULARY = small_vocabulary()
+BYTEWISE = Vocabulary([*(bytes((b,)) for b in range(256)), b"end"], end_token_ids=[256])
+FEW = Vocabulary([b"a", b'"', b"{", b"}", b"[", b"]", b":", b",", b"end"], end_token_ids=[8])
+MEMORY = 16 << 20
+
+
+def doubling(wrap: Callable[[Any], Any], levels: int = 40) -> Any:
+    """Return references that occur twice at every level, the last of them a string."""
+    definitions = {
+        f"d{level}": wrap({"$ref": f"#/$defs/d{level + 1}"}) for level in range(levels)
+    }
+    definitions[f"d{levels}"] = {"type": "string"}
+    return {"$ref": "#/$defs/d0", "$defs": definitions}
+
+
+SHAPES: dict[str, Callable[[Any], Any]] = {
+    "items": lambda ref: {"type": "array", "prefixItems": [ref, ref], "minItems": 2},
+    "members": lambda ref: {
+        "type": "object",
+        "properties": {"a": ref, "b": ref},
+        "required": ["a", "b"],
+    },
+    "choices": lambda ref: {
+        "type": "array",
+        "items": {"anyOf": [ref, {"type": "array", "prefixItems": [ref, ref], "minItems": 2}]},
+        "minItems": 2,
+    },
+    "conjunctions": lambda ref: {
+        "allOf": [{"type": "array", "prefixItems": [ref, ref]}, {"minItems": 2}]
+    },
+    "captured names": lambda ref: {
+        "type": "object",
+        "additionalProperties": ref,
+        "minProperties": 2,
+    },
+    "names of a pattern": lambda ref: {
+        "type": "object",
+        "patternProperties": {"^a": ref},
+        "minProperties": 2,
+        "additionalProperties": False,
+    },
+}
+
+
+def refusal(machine: StateMachine, vocabulary: Vocabulary, max_tokens: int) -> BudgetTooSmallError:
+    """Return the error that a guard ends in; it takes bounded steps."""
+    with pytest.raises(BudgetTooSmallError) as caught, bounded_effort(PLAN_STEPS + 1000):
+        Guard(machine.matcher(vocabulary), max_tokens, completion=Completion(vocabulary))
+    assert caught.value.given == max_tokens
+    assert caught.value.needed > max_tokens
+    return caught.value
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_doubling_shapes_are_refused(shape: str) -> None:
+    machine = JsonSchemaStateMachine(doubling(SHAPES[shape]))
+    assert refusal(machine, VOCABULARY, 2000).needed > 2**39
+
+
+def test_doubling_members_are_refused_in_any_order() -> None:
+    machine = JsonSchemaStateMachine(doubling(SHAPES["members"]), property_order="any")
+    assert refusal(machine, VOCABULARY, 2000).needed > 2**39
+
+
+@pytest.mark.parametrize("shape", ["items", "captured names"])
+def test_no_text_is_made_that_does_not_fit(shape: str) -> None:
+    machine = JsonSchemaStateMachine(doubling(SHAPES[shape]))
+    tracemalloc.start()
+    try:
+        assert Completion(VOCABULARY).length(machine.start) > 2**39
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_number_of_tokens_is_exact_beyond_what_could_be_written() -> None:
+    machine = JsonSchemaStateMachine(doubling(SHAPES["items"]))
+    # At each level two brackets and a comma.
+    with bounded_effort(20_000):
+        assert Completion.of(BYTEWISE).length(machine.start) == 5 * 2**40 - 3
+    with pytest.raises(GrammarBudgetError):
+        Completion.of(BYTEWISE).plan(machine.start)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("levels", [3, 6])
+def test_doubling_shapes_that_fit_are_planned(shape: str, levels: int) -> None:
+    machine = JsonSchemaStateMachine(doubling(SHAPES[shape], levels))
+    for vocabulary in (VOCABULARY, BYTEWISE):
+        completion = Completion.of(vocabulary)
+        guard = Guard(machine.matcher(vocabulary), completion.length(machine.start))
+        matcher = Matcher(machine.start, vocabulary)
+        for token_id in guard.plan:
+            assert completion.length(matcher.state) <= guard.needed
+            matcher.advance(token_id)
+            guard.advance(token_id)
+        assert matcher.is_accepting
+        assert guard.needed == 0
+
+
+def test_three_hundred_levels_of_doubling() -> None:
+    assert refusal(JsonSchemaStateMachine(doubling(SHAPES["items"], 300)), BYTEWISE, 10**6)
+
+
+def test_missing_bytes_do_not_make_doubling_dear() -> None:
+    machine = JsonSchemaStateMachine(doubling(SHAPES["items"]))
+    assert refusal(machine, FEW, 2000).needed == 5 * 2**40 - 3
+
+
+NAMES = [f"p{number}" for number in range(10_000)]
+UNPLANNED: dict[str, Any] = {
+    "a million items": {"type": "array", "minItems": 10**6},
+    "different items": {"type": "array", "uniqueItems": True, "minItems": 10**6},
+    "many names": {"type": "object", "minProperties": 10**6},
+    "10,000 required names": {
+        "type": "object",
+        "properties": dict.fromkeys(NAMES, {"type": "string"}),
+        "required": NAMES,
+    },
+}
+
+
+@pytest.mark.parametrize("name", UNPLANNED)
+def test_what_takes_too_many_steps_is_refused(name: str) -> None:
+    machine = JsonSchemaStateMachine(UNPLANNED[name])
+    with pytest.raises(GrammarBudgetError) as caught, bounded_effort(PLAN_STEPS + 1000):
+        Guard(machine.matcher(VOCABULARY), 10**6)
+    # The guard's own budget ended it.
+    assert caught.value.budget <= PLAN_STEPS
+
+
+LONG: dict[str, tuple[Any, int]] = {
+    "a constant": ({"const": "hello world " * 1500}, 18_002),
+    "a text": ({"type": "string", "minLength": 30_000}, 30_002),
+    "a counter": ({"type": "string", "pattern": "^a{5000}b{9000}c$"}, 14_003),
+    "a word": ({"type": "string", "pattern": f"^{'ab' * 2000}$"}, 4002),
+    "characters beyond ASCII": ({"type": "string", "pattern": "^é{3000}$"}, 6002),
+    "escapes": ({"const": 'a"\n' * 1000}, 5002),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_texts_are_planned_and_stay_cheap(name: str) -> None:
+    schema, size = LONG[name]
+    machine = JsonSchemaStateMachine(schema)
+    completion = Completion(BYTEWISE)
+    with bounded_effort(PLAN_STEPS):
+        guard = Guard(machine.matcher(BYTEWISE), size + 5, completion=completion)
+        assert guard.needed == size
+        plan = guard.plan
+    for token_id in plan[:300]:
+        with bounded_effort(300):
+            guard.advance(token_id)
+    text = bytes(plan)
+    assert machine.matches(text)
+
+
+def test_long_choices_are_planned() -> None:
+    texts = ["hello world " * 1500, "hello there " * 1600]
+    machine = ChoiceStateMachine(texts)
+    completion = Completion(BYTEWISE)
+    with bounded_effort(PLAN_STEPS):
+        plan = completion.plan(machine.start)
+    assert bytes(plan).decode() == texts[0]
+
+
+def test_texts_of_a_gigabyte_are_counted() -> None:
+    machine = JsonSchemaStateMachine({"type": "string", "minLength": 10**9})
+    with bounded_effort(20_000):
+        assert Completion(BYTEWISE).length(machine.start) == 10**9 + 2
+    assert refusal(machine, VOCABULARY, 10**6).needed > 10**8
+
+
+def test_planning_while_an_answer_is_written_is_bounded() -> None:
+    """No token takes more steps than there are for one, whatever it begins."""
+    schema = {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "minItems": 10**6},
+            {"type": "object", "minProperties": 10**6},
+        ]
+    }
+    for few in (4, 400):
+        guard = Guard(JsonSchemaStateMachine(schema).matcher(VOCABULARY), few)
+        for opening in b"[{":
+            with bounded_effort(FOLLOW_STEPS + TOKEN_STEPS):
+                assert not guard.accepts(opening)
+        allowed = guard.matcher.allowed_tokens()
+        with bounded_effort(NARROWING_STEPS + 1000):
+            mask = guard.mask(allowed, exact=True)
+        assert mask[ord('"')]
+        assert not mask[ord("[")]
+        assert not mask[ord("{")]
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        'root ::= root root root | root root | "a" | "b"',
+        'root ::= "a" root? root?',
+        "root ::= (([ab] [bc]?){0,30} [a-c]*){2,9}",
+    ],
+)
+def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
+    guard = Guard(GrammarStateMachine(grammar).matcher(BYTEWISE), 30)
+    allowed = np.zeros(BYTEWISE.size, np.bool_)
+    allowed[list(b"abc")] = True
+    for byte in b"abababab":
+        with bounded_effort(2 * (FOLLOW_STEPS + TOKEN_STEPS + NARROWING_STEPS)):
+            guard.mask(allowed, exact=True)
+            if guard.accepts(byte):
+                guard.advance(byte)
+        assert len(guard.plan) == guard.needed <= guard.left
+
+
+def test_what_no_token_writes_is_refused_by_name() -> None:
+    machine = JsonSchemaStateMachine(doubling(SHAPES["members"], 10))
+    with pytest.raises(UnwritableTextError), bounded_effort(2 * PLAN_STEPS):
+        Guard(machine.matcher(FEW), 100)
+
+
+def test_a_plan_that_waits_keeps_nobody_waiting() -> None:
+    """A checkpoint may block for long; no lock is held meanwhile."""
+    completion = Completion(VOCABULARY)
+    waiting, go_on = threading.Event(), threading.Event()
+    lengths: list[int] = []
+
+    def block() -> None:
+        waiting.set()
+        go_on.wait(60)
+
+    def plan() -> None:
+        machine = JsonSchemaStateMachine(doubling(SHAPES["choices"]))
+        with bounded_effort(None, checkpoint=block):
+            lengths.append(completion.length(machine.start))
+
+    thread = threading.Thread(target=plan)
+    thread.start()
+    try:
+        assert waiting.wait(60)
+        machine = JsonSchemaStateMachine({"type": "object", "required": ["a"]})
+        guard = Guard(machine.matcher(VOCABULARY), 20, completion=completion)
+        guard.mask(guard.matcher.allowed_tokens())
+        assert not lengths
+    finally:
+        go_on.set()
+        thread.join()
+    assert lengths[0] > 2**39
+
+
+def test_threads_that_plan_at_once_agree() -> None:
+    schemas = [doubling(wrap, 6) for wrap in SHAPES.values()]
+    machines = [JsonSchemaStateMachine(schema) for schema in schemas]
+    alone = [Completion(VOCABULARY).plan(machine.start) for machine in machines]
+    shared = Completion(VOCABULARY)
+    found: list[list[tuple[int, ...]]] = []
+
+    def plan_all() -> None:
+        found.append([shared.plan(machine.start) for machine in machines])
+
+    threads = [threading.Thread(target=plan_all) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [alone] * 4
