@@ -50,11 +50,12 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
     stack: list[tuple[Term, Place | None]] = [(root, None)]
     while stack:
         term, above = stack.pop()
+        spend()
         with located_at(term, above):
             children = _looked_into(term, normaliser)
         place = next(_places(term), above)
         stack.extend((child, place) for child in children if child not in seen)
-        seen |= children.keys()
+        seen.update(children)
         with located_at(term, above):
             if len(seen) > MAX_TERMS:
                 raise UnsupportedSchemaError(f"more than {MAX_TERMS} different sets of values")

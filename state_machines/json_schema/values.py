@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeVar
 
+from state_machines.effort import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import EMPTY, Node
@@ -89,6 +90,7 @@ def conjoin(left: Values, right: Values, table: TermTable) -> Values:
         return right
     if right is ANY_VALUE:
         return left
+    spend(1 + (len(left.numbers.points) + len(right.numbers.points)) // 2)
     return Values(
         null=left.null and right.null,
         booleans=left.booleans & right.booleans,
@@ -199,6 +201,10 @@ def _products(
 
     What both have holds all its products, so it need not be multiplied.
     """
+    if len(left) == 1 == len(right):
+        spend()
+        only = conjoin_two(left[0], right[0])
+        return () if only.is_contradictory else (only,)
     shapes = {a: None for a in left if a in right} if len(left) > 1 < len(right) else {}
     for a in left:
         if a in shapes:
@@ -206,6 +212,7 @@ def _products(
         for b in right:
             if b in shapes:
                 continue
+            spend()
             shape = conjoin_two(a, b)
             if not shape.is_contradictory:
                 shapes[shape] = None

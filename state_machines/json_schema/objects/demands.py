@@ -34,7 +34,8 @@ class Offer:
     """The members that an object can still be given: ``least`` to ``most`` of them.
 
     ``listed`` are names, each with the term of its values; ``missing`` are those of them that must
-    be given. ``cells`` are languages of further names.
+    be given. ``cells`` are languages of further names. ``offered`` is how many of the listed names
+    have a value, if that is known.
     """
 
     listed: Mapping[str, Term]
@@ -42,6 +43,7 @@ class Offer:
     cells: Sequence[NameCell]
     least: int
     most: int | None
+    offered: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,22 @@ def can_all_be_met(
 
 
 def members_that_meet(
-    clauses: Sequence[Clause], offer: Offer, table: TermTable, ask: Callable[[Term], bool]
+    clauses: Sequence[Clause],
+    offer: Offer,
+    table: TermTable,
+    ask: Callable[[Term], bool],
+    near: Members | None = None,
 ) -> Members | None:
-    """Return members that meet all clauses, if there are such. A search; it spends steps."""
-    start = Members({name: offer.listed[name] for name in offer.missing})
+    """Return members that meet all clauses, if there are such. A search; it spends steps.
+
+    ``near`` are members that may need few others: the search begins with them.
+    """
     search = _Search(offer, len(clauses) + 1, table, ask)
+    if near is not None:
+        found = search.grow(clauses, near)
+        if found is not None and search.are_enough(found):
+            return found
+    start = Members({name: offer.listed[name] for name in offer.missing})
     fewest = search.grow(clauses, start)
     if fewest is None or search.are_enough(fewest):
         return fewest
@@ -163,6 +176,9 @@ class _Search:
     def _with_absent(self, clauses: Sequence[Clause], met: int, members: Members) -> Members:
         """Return the members with those named that must stay absent."""
         present, listed = members.present, self._offer.listed
+        if self._offer.least <= len(present) + len(members.unnamed):
+            return members
+        spend(len(clauses) // 8)
         absent: set[str] = set()
         for index, clause in enumerate(clauses):
             if met >> index & 1:
@@ -221,10 +237,14 @@ class _Search:
         available = len(members.present) + len(members.unnamed)
         if available >= needed:
             return True
-        available = sum(
-            name not in members.absent and (name in members.present or self._ask(term))
-            for name, term in self._offer.listed.items()
-        )
+        if self._offer.offered is not None and not members.absent:
+            available = self._offer.offered
+        else:
+            spend(len(self._offer.listed) // 8)
+            available = sum(
+                name not in members.absent and (name in members.present or self._ask(term))
+                for name, term in self._offer.listed.items()
+            )
         for cell in self._offer.cells:
             if available < needed and self._ask(cell.term):
                 available += count_words(cell.names, needed - available)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
+from state_machines.effort import spend
 from state_machines.grammar.boolean import complement, difference, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
@@ -92,6 +93,7 @@ class MemberSteps:
         self.is_bounded = bool(self._counts_to or self._claims.all)
         """Whether the end depends on more than the required names: clauses, or a count."""
         self._ends: dict[MemberState, Members | None] = {}
+        self._with_values: int | None = None
         self._unlisted_claims: dict[tuple[object, ...], MemberClaims] = {}
         self._mattering: dict[str, bool] = {}
         self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
@@ -137,6 +139,7 @@ class MemberSteps:
             return allowed
         kept = 0
         for index in numbers(allowed):
+            spend()
             if any(True for _ in self.after_listed(state, index)):
                 kept |= 1 << index
         return kept
@@ -291,9 +294,11 @@ class MemberSteps:
         state, before = self._essential(state), self._essential(before)
         if state in self._ends:
             return self._ends[state] is not None
-        end = self._known_end(before)
-        if end is None or not self._still_serves(end, state, written):
-            end = self._end(state)
+        near = self._known_end(before)
+        if near is not None:
+            allowed = self._allowed(state)
+            near = Members({n: t for n, t in near.present.items() if n != written and n in allowed})
+        end = self._end(state, near)
         if not state.unlisted:
             self._ends[state] = end
         return end is not None
@@ -345,34 +350,74 @@ class MemberSteps:
             self._ends[state] = self._end(state)
         return self._ends.get(state)
 
-    def _still_serves(self, end: Members, state: MemberState, written: str) -> bool:
-        if self._counts_to or end.unnamed or written in end.absent:
-            return False
-        for name, term in end.present.items():
-            index = self._index.get(name)
-            if index is None:
-                return False
-            is_written = name == written and term is self.terms[index]
-            if not is_written and not state.allowed >> index & 1:
-                return False
-        return True
+    def _allowed(self, state: MemberState) -> Mapping[str, Term]:
+        """Return the listed names that may still come, with the terms of their values."""
+        return _Allowed(self, state.allowed)
 
-    def _end(self, state: MemberState) -> Members | None:
+    @property
+    def _offered(self) -> int:
+        """The listed names, as bits, that have a value."""
+        known = self._with_values
+        if known is None:
+            known = 0
+            for index, term in enumerate(self.terms):
+                spend()
+                if not self._is_barred(term):
+                    known |= 1 << index
+            self._with_values = known
+        return known
+
+    def _end(self, state: MemberState, near: Members | None = None) -> Members | None:
         """Return members that complete an object, if there are such."""
         shape = self.shape
         most = None if shape.most is None else shape.most - state.counted
         if most is not None and state.missing.bit_count() > most:
             return None
         needed = max(0, shape.least - state.counted)
+        spend(1 + len(self._claims.clauses) // 8)
         offer = Offer(
-            {self.names[index]: self.terms[index] for index in numbers(state.allowed)},
+            self._allowed(state),
             [self.names[index] for index in numbers(state.missing)],
             [cell.without(state.unlisted) for cell in self.cells] if state.unlisted else self.cells,
             needed,
             most,
+            (state.allowed & self._offered).bit_count() if needed else None,
         )
         unmet = self._claims.unmet(state.met)
-        return members_that_meet(unmet, offer, self._table, lambda term: not self._is_barred(term))
+        return members_that_meet(unmet, offer, self._table, self._is_offered, near)
+
+    def _is_offered(self, term: Term) -> bool:
+        return not self._is_barred(term)
+
+    def bits_of(self, name: str) -> int:
+        """Return a listed name as a bit, 0 for another."""
+        index = self._index.get(name)
+        return 0 if index is None else 1 << index
+
+
+class _Allowed(Mapping[str, Term]):
+    """The listed names among some bits, with their terms."""
+
+    __slots__ = ("_bits", "_steps")
+
+    def __init__(self, steps: MemberSteps, bits: int) -> None:
+        self._steps = steps
+        self._bits = bits
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self._steps.bits_of(name) & self._bits)
+
+    def __getitem__(self, name: str) -> Term:
+        bit = self._steps.bits_of(name) & self._bits
+        if not bit:
+            raise KeyError(name)
+        return self._steps.terms[bit.bit_length() - 1]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._steps.names[index] for index in numbers(self._bits))
+
+    def __len__(self) -> int:
+        return self._bits.bit_count()
 
 
 def numbers(mask: int) -> Iterator[int]:

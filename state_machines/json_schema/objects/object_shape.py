@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -29,6 +29,10 @@ __all__ = [
     "without_names",
     "word_in",
 ]
+
+
+MANY_REQUIRED = 16
+"""Required names that are looked through one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,8 @@ class ObjectShape:
             return True
         if () in self.clauses:
             return True
+        if FALSE not in self.properties.values():
+            return False
         return any(self.properties.get(name) is FALSE for name in self.required)
 
     def value_of(self, name: str, table: TermTable) -> Term:
@@ -111,19 +117,38 @@ class ObjectShape:
         )
         if not self.clauses and not other.clauses:
             return both
-        kept, waiting = both._apart(self)
-        more_kept, more_waiting = both._apart(other)
-        return both._settled(kept + more_kept, waiting + more_waiting, table)
+        kept, waiting = both._apart(self, other)
+        more_kept, more_waiting = both._apart(other, self)
+        return both._settled((*kept, *more_kept), (*waiting, *more_waiting), table)
 
-    def _apart(self, part: ObjectShape) -> tuple[list[Clause], list[Clause]]:
-        """Tell a part's clauses apart: those of which nothing new is known here, and the others."""
-        news = {n for n, term in self.properties.items() if term is not part.properties.get(n)}
-        news.update(name for name in self.required if name not in part.required)
+    def _apart(
+        self, part: ObjectShape, joined: ObjectShape
+    ) -> tuple[Sequence[Clause], Sequence[Clause]]:
+        """Tell a part's clauses apart: those of which nothing new is known here, and the others.
+
+        ``joined`` is the other part. Clauses speak of listed names alone.
+        """
+        if not part.clauses:
+            return (), ()
+        touched = part.properties if joined.others else joined.properties
+        spend(len(touched) // 16)
+        listed = part.properties
+        news = {n for n in touched if n in listed and self.properties[n] is not listed[n]}
+        if joined.required:
+            news.update(name for name in joined.required if name not in part.required_names)
+        if not news:
+            return part.clauses, ()
+        spend(len(part.clauses) // 8)
         kept: list[Clause] = []
         waiting: list[Clause] = []
         for clause in part.clauses:
             (waiting if _speaks_of(clause, news) else kept).append(clause)
         return kept, waiting
+
+    @property
+    def required_names(self) -> Container[str]:
+        """The required names, to look others up in."""
+        return self.required if len(self.required) < MANY_REQUIRED else frozenset(self.required)
 
     def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
         # Most keywords say nothing of single properties.
@@ -131,8 +156,12 @@ class ObjectShape:
             return self.properties
         if not self.properties and not self.others:
             return other.properties
-        joined: dict[str, Term] = {}
-        for name in dict.fromkeys((*self.properties, *other.properties)):
+        joined = dict(self.properties)
+        changed: Iterable[str] = other.properties
+        if other.others:
+            changed = dict.fromkeys((*self.properties, *other.properties))
+        for name in changed:
+            spend()
             left, right = self.value_of(name, table), other.value_of(name, table)
             if left is right or right is TRUE:
                 joined[name] = left
@@ -140,18 +169,21 @@ class ObjectShape:
                 joined[name] = right
             else:
                 joined[name] = table.all_of((left, right))
-        spend(len(joined) // 8)
         return joined
 
-    def _settled(self, kept: list[Clause], waiting: list[Clause], table: TermTable) -> ObjectShape:
+    def _settled(
+        self, known: Iterable[Clause], unknown: Iterable[Clause], table: TermTable
+    ) -> ObjectShape:
         """Return the shape with clauses, of which those that are waiting are looked at.
 
         Clauses that plainly hold are left out, and so are conditions that plainly cannot hold; what
         is left alone in its clause becomes part of the shape.
         """
         shape = self
+        kept, waiting = list(known), list(unknown)
         while waiting:
             clause = waiting.pop()
+            spend()
             left = [c for c in clause if shape._decided(c, table) is not False]
             if any(shape._decided(condition, table) for condition in left):
                 continue
@@ -160,6 +192,7 @@ class ObjectShape:
                 continue
             shape = shape._with(left[0], table)
             news = {left[0].name}
+            spend(len(kept) // 16)
             waiting.extend(clause for clause in kept if _speaks_of(clause, news))
             kept = [clause for clause in kept if not _speaks_of(clause, news)]
         return replace(shape, clauses=tuple(dict.fromkeys(kept)))
