@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 import jsonschema
 import pydantic
+from referencing import Registry
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.root import Part
@@ -94,7 +95,7 @@ class ResponseFormatCompiler:
         if isinstance(given, Mapping):
             return self._mapping(given, job)
         if isinstance(given, JsonSchemaStateMachine):
-            return ResponseFormat(given, _json_parser(given.schema))
+            return ResponseFormat(given, _json_parser(given.schema, given.registry))
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
         if isinstance(given, MachineSource):
@@ -172,18 +173,16 @@ def _no_value(text: str) -> None:
 _FREE_TEXT = ResponseFormat(None, _no_value)
 
 
-def _json_parser(schema: JsonSchema) -> Callable[[str], Any]:
-    validator = json_validator(schema)
+def _json_parser(schema: JsonSchema, registry: Registry[Any] | None = None) -> Callable[[str], Any]:
+    validator = json_validator(schema, registry=registry)
 
     def parse(text: str) -> Any:
         try:
-            value = json.loads(text)
-            validator.validate(value)
+            return validator.read(text)
         except (ValueError, RecursionError, jsonschema.ValidationError) as error:
             raise OutputValidationError(
                 f"the output does not match the schema: {error}", text=text
             ) from error
-        return value
 
     return parse
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-import jsonschema
-
 from state_machines import StateMachine
 
-from ..validation import json_validator
+from ..validation import JsonValidator, json_validator
 from .errors import CommandLineError
 from .failures import failure_prefix, is_failure
 from .input_lines import InputLines
@@ -71,7 +69,7 @@ def _parse(line: bytes) -> Any:
         return _NOTHING
 
 
-def _is_valid(validator: jsonschema.protocols.Validator, value: Any) -> bool:
+def _is_valid(validator: JsonValidator, value: Any) -> bool:
     try:
         return validator.is_valid(value)
     except RecursionError:

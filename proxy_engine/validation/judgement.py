@@ -1,0 +1,126 @@
+"""The state of one validation: what is known already, and what its work costs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextvars import ContextVar, Token
+from typing import Any
+
+from state_machines.effort import spend
+
+__all__ = ["Judgement", "UndecidedError", "charge", "judgement"]
+
+MIN_STEPS = 5_000
+"""Steps of any validation: some 50 ms, half of it for one hostile schema."""
+
+STEPS_PER_VALUE = 16
+"""Further steps for each value, and for each 64 characters, of what is judged."""
+
+CHARACTERS_PER_VALUE = 64
+
+MEMBERS_PER_STEP = 256
+"""Members of a keyword's array or object that are looked through in the time of a step."""
+
+MAX_SEARCHED = 5_000
+"""Objects and arrays of a schema that is searched for names of schemas."""
+
+VALUES_PER_STEP = 32
+"""Values that a message shows in the time of a step."""
+
+
+class UndecidedError(Exception):
+    """A schema holds something that this judge cannot decide."""
+
+
+class Judgement:
+    """What one validation knows; a context manager that makes it that of the thread or task.
+
+    Attributes:
+        known: Results by what they depend on. A key holds ``id`` s of parts of the schema and of
+            the value, which live as long as the validation.
+        base_uri: The URI of the whole schema.
+        dynamic: How often something was decided that depends on the dynamic scope.
+        limit: The steps of the validation.
+    """
+
+    __slots__ = (
+        "_schema",
+        "_searched",
+        "_sizes",
+        "_token",
+        "base_uri",
+        "dynamic",
+        "known",
+        "limit",
+    )
+
+    def __init__(self, value: Any, schema: Any) -> None:
+        self._schema = schema
+        self.base_uri = ""
+        self._searched: int | None = None
+        self.known: dict[Hashable, Any] = {}
+        self.dynamic = 0
+        self._sizes: dict[int, int] = {}
+        self.limit = MIN_STEPS + STEPS_PER_VALUE * self._measure(value)
+        self._token: Token[Judgement | None] | None = None
+
+    def __enter__(self) -> Judgement:
+        self._token = _CURRENT.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _CURRENT.reset(self._token)
+
+    def size(self, value: Any) -> int:
+        """Return how many values a part of what is judged holds, as far as that is known."""
+        if isinstance(value, str):
+            return 1 + len(value) // CHARACTERS_PER_VALUE
+        return self._sizes.get(id(value), 1)
+
+    def charge_search(self) -> None:
+        """Charge a look-up of a schema by its name, for which the whole schema is searched."""
+        if self._searched is None:
+            self._searched = 0
+            stack = [self._schema]
+            while stack and self._searched <= MAX_SEARCHED:
+                found = stack.pop()
+                if isinstance(found, list | dict):
+                    self._searched += 1
+                    stack.extend(found if isinstance(found, list) else found.values())
+        if self._searched > MAX_SEARCHED:
+            raise UndecidedError("a reference by name in a large schema")
+        spend(self._searched)
+
+    def _measure(self, value: Any) -> int:
+        """Count the values within each container, on a stack of its own."""
+        sizes = self._sizes
+        order: list[Any] = []
+        stack = [value]
+        while stack:
+            found = stack.pop()
+            if isinstance(found, list | dict) and id(found) not in sizes:
+                sizes[id(found)] = 1
+                order.append(found)
+                stack.extend(found if isinstance(found, list) else found.values())
+        for container in reversed(order):
+            parts = container if isinstance(container, list) else container.values()
+            sizes[id(container)] = 1 + sum(map(self.size, parts))
+        return self.size(value)
+
+
+_CURRENT: ContextVar[Judgement | None] = ContextVar("judgement", default=None)
+
+
+def judgement() -> Judgement:
+    """Return the validation that is going on."""
+    found = _CURRENT.get()
+    if found is None:
+        raise RuntimeError("no validation is going on")
+    return found
+
+
+def charge(expected: Any, instance: Any) -> None:
+    """Charge the work of one keyword: ``expected`` is its value, ``instance`` what it judges."""
+    members = len(expected) if isinstance(expected, list | dict) else 0
+    spend(1 + members // MEMBERS_PER_STEP + judgement().size(instance) // VALUES_PER_STEP)

@@ -1,0 +1,148 @@
+"""Validators of schemas."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import jsonschema
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend, validator_for
+from referencing import Registry
+
+from state_machines.effort import bounded_effort, spend
+from state_machines.errors import GrammarBudgetError, ProxyError
+
+from .evaluated import unevaluated_items, unevaluated_properties
+from .judgement import Judgement, UndecidedError
+from .keywords import replaced
+
+__all__ = ["JsonValidator", "json_validator"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_NOTHING: Registry[Any] = Registry()
+_NO_DRAFT: Any = object()
+
+MAX_EXPONENT = 400
+"""Exponents beyond which a number is read as a double."""
+
+
+class JsonValidator:
+    """Judges JSON values by a schema, of the draft that it names; 2020-12 where it names none.
+
+    Cheap to make: the schema is looked at as far as values need it. ``registry`` holds documents
+    that references lead to; nothing is fetched. May be shared by threads.
+    """
+
+    def __init__(
+        self, schema: Mapping[str, Any] | bool, *, registry: Registry[Any] | None = None
+    ) -> None:
+        self._schema = schema
+        self._registry = _NOTHING if registry is None else registry
+        self._validator: Any = None
+
+    def validate(self, value: Any) -> None:
+        """Raise ``jsonschema.ValidationError`` if the schema refuses a value.
+
+        Where that cannot be decided within a number of steps that grows with the value, nothing is
+        raised, and a warning is logged.
+        """
+        error = self._first_error(value)
+        if error is not None:
+            raise error
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether the schema does not refuse a value, as far as :meth:`validate` can tell."""
+        return self._first_error(value) is None
+
+    def read(self, text: str) -> Any:
+        """Return the value of a JSON text whose numbers are judged as they are written.
+
+        Raises ``ValueError`` or ``RecursionError`` for a text that cannot be read, and
+        ``jsonschema.ValidationError`` as :meth:`validate` does.
+        """
+        value = json.loads(text)
+        self.validate(json.loads(text, parse_float=_exactly))
+        return value
+
+    def _first_error(self, value: Any) -> jsonschema.ValidationError | None:
+        judgement = Judgement(value, self._schema)
+        try:
+            with bounded_effort(judgement.limit), judgement:
+                if self._validator is None:
+                    self._validator = self._of_draft()
+                judgement.base_uri = self._validator._resolver._base_uri
+                error: jsonschema.ValidationError | None = next(
+                    self._validator.iter_errors(value), None
+                )
+                return error
+        except GrammarBudgetError:
+            _LOGGER.warning("gave up the validation of a value: it takes too many steps")
+        except ProxyError:
+            raise
+        except Exception as error:
+            # Schemas that compile may hold what jsonschema cannot read, in parts that do not count.
+            _LOGGER.warning(
+                "gave up the validation of a value: %s: %.200s", type(error).__name__, error
+            )
+        return None
+
+    def _of_draft(self) -> Validator:
+        _check_dialect(self._schema)
+        draft = validator_for(self._schema, default=jsonschema.Draft202012Validator)
+        validator: Validator = _bounded(draft)(self._schema, registry=self._registry)
+        return validator
+
+
+def json_validator(
+    schema: Mapping[str, Any] | bool, *, registry: Registry[Any] | None = None
+) -> JsonValidator:
+    """Return a validator for a schema."""
+    return JsonValidator(schema, registry=registry)
+
+
+def _check_dialect(schema: Any) -> None:
+    """Raise for a schema of a dialect of the caller's own."""
+    if isinstance(schema, dict) and "$schema" in schema:
+        known: Any = validator_for(schema, default=_NO_DRAFT)
+        if known is _NO_DRAFT:
+            raise UndecidedError("a schema of a dialect that is no draft")
+
+
+@cache
+def _bounded(draft: Any) -> Any:
+    """Return a draft's class of validators, whose work is counted in steps."""
+    keywords: dict[str, Any] = dict(draft.VALIDATORS)
+    if "unevaluatedProperties" in keywords:
+        keywords["unevaluatedProperties"] = unevaluated_properties
+        keywords["unevaluatedItems"] = unevaluated_items
+    bounded: Any = extend(draft, replaced(keywords))
+    evolve = bounded.evolve
+
+    def evolve_within_bounds(self: Any, **changes: Any) -> Any:
+        schema = changes.get("schema")
+        _check_dialect(schema)
+        spend(2 + (len(schema) // 8 if isinstance(schema, dict) else 0))
+        evolved = evolve(self, **changes)
+        if isinstance(evolved, type(self)):
+            return evolved
+        # The subschema names a draft.
+        other: Any = type(evolved)
+        return _bounded(other)(evolved.schema, _resolver=evolved._resolver)
+
+    bounded.evolve = evolve_within_bounds
+    return bounded
+
+
+def _exactly(text: str) -> int | float | Fraction:
+    """Return the number that a JSON text with a fraction or an exponent stands for."""
+    _, _, exponent = text.lower().partition("e")
+    if len(exponent) > 5 or (exponent and abs(int(exponent)) > MAX_EXPONENT):
+        return float(text)
+    number = Fraction(text)
+    return number.numerator if number.denominator == 1 else number
