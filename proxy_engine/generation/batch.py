@@ -111,6 +111,11 @@ class Batch:
         can_join = self._quantize is None and can_grow and can_be_merged(layers)
         return can_join and self._probe.can_decode
 
+    @property
+    def takes_padding(self) -> bool:
+        """Whether the model can read several prompts in one pass."""
+        return self._quantize is None and self._probe.can_pad
+
     def join(self, row: Row, layers: list[Any]) -> None:
         """Take a row whose prompt has been read: it has ``logits``. The caches are the batch's."""
         if not self._rows:
@@ -122,6 +127,17 @@ class Batch:
             self._layers = merged([self._layers, layers])
             self._is_merged = True
         self._rows.append(row)
+
+    def join_several(self, rows: Sequence[Row], layers: list[Any]) -> None:
+        """Take rows whose prompts have been read together, with their batch caches."""
+        if not self._rows:
+            self._layers = layers
+        elif self._is_merged:
+            self._layers = extended(self._layers, layers)
+        else:
+            self._layers = extended(merged([self._layers]), layers)
+        self._is_merged = True
+        self._rows += rows
 
     def leave(self, row: Row, *, wants_layers: bool = True) -> list[Any] | None:
         """Let a row go, and return its caches, if they are wanted.

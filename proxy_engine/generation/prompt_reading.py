@@ -13,14 +13,14 @@ from mlx.nn.layers.base import Module
 from ..models.dense import has_fast_blas
 from .row import Row
 
-__all__ = ["PromptReading", "prefill_step_size"]
+__all__ = ["MOST_WITH_LOGITS", "PromptReading", "prefill_step_size"]
 
 # A forward pass cannot be interrupted, so its length is how long a cancelled request lingers.
 _STEP_ON_GPU = 512
 _STEP_ON_CPU = 16
 _STEP_WITH_FAST_BLAS = 128
 
-_MOST_WITH_LOGITS = 32
+MOST_WITH_LOGITS = 32
 """Tokens of a last pass that have logits computed for all of them, of which one is wanted. Of more,
 that takes longer than a pass of its own for the last token."""
 
@@ -42,6 +42,11 @@ class PromptReading:
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
 
+    @property
+    def left(self) -> int:
+        """How many tokens are left to be read."""
+        return len(self.row.tokens) - self.read
+
     def next_pass(self) -> bool:
         """Read some more; returns whether that was all.
 
@@ -58,7 +63,7 @@ class PromptReading:
         is_last = end > last
         if is_last:
             end = len(tokens)
-        if is_last and last - start > _MOST_WITH_LOGITS:
+        if is_last and last - start > MOST_WITH_LOGITS:
             # Where only the cache is asked for, logits are not computed.
             self._forward(tokens[start:last])
             start = last

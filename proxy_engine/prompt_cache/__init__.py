@@ -10,5 +10,14 @@ from .boundaries import message_boundaries
 from .caches import PromptCaches, Started
 from .identity import ModelIdentity
 from .options import CacheOptions
+from .store import common_prefix, token_array
 
-__all__ = ["CacheOptions", "ModelIdentity", "PromptCaches", "Started", "message_boundaries"]
+__all__ = [
+    "CacheOptions",
+    "ModelIdentity",
+    "PromptCaches",
+    "Started",
+    "common_prefix",
+    "message_boundaries",
+    "token_array",
+]

@@ -93,6 +93,11 @@ class PromptCaches:
             cut(layers, length)
         return Started(layers, length)
 
+    def known(self, prompt_ids: Sequence[int]) -> int:
+        """Return how many tokens of a prompt :meth:`begin` would not have to read."""
+        found = self._store.find(token_array(prompt_ids)[:-1])
+        return 0 if found is None else found[1]
+
     def cannot_be_cut_at(self, length: int) -> bool:
         """Whether a text of that many tokens needs checkpoints. For any thread."""
         return self._options.max_bytes > 0 and length > self._longest_to_cut

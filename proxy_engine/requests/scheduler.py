@@ -7,6 +7,7 @@ lets every row write, so that a long prompt does not keep the others waiting.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -23,19 +24,36 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mlx_lm.generate import wired_limit
-
 from ..answers.compile_job import CompileJob
 from ..answers.turns import Turns
 from ..errors import EngineClosedError, EngineError
-from ..generation import Batch, BatchProbe, PromptReading, Row, Step, prefill_step_size
-from ..prompt_cache import PromptCaches
+from ..generation import (
+    Batch,
+    BatchProbe,
+    PromptReading,
+    Row,
+    Step,
+    are_worth_joining,
+    can_be_joined,
+    model_bytes,
+    prefill_step_size,
+    read_together,
+    row_layers,
+    tokens_of_joint_pass,
+    wired_memory,
+)
+from ..prompt_cache import PromptCaches, common_prefix, token_array
 from ..results import GenerationResult
 from .request import Request
 from .running import Emit, RowMaker, RunningRequest
 from .worker import Worker
 
 __all__ = ["Scheduler"]
+
+_log = logging.getLogger(__name__)
+
+_MOST_SHARED = 16
+"""Tokens that two prompts which are read together may both begin with, and that are not cached."""
 
 _SECONDS_BETWEEN_ROUNDS = 0.01
 """How long a round waits for masks where there is nothing else to do."""
@@ -92,9 +110,12 @@ class Scheduler:
         self._batch = self._new_batch()
         # All that were in the batch, until they have been told how they ended.
         self._jobs: dict[Row, _Job] = {}
-        # Whose prompt is being read, or was read and cannot join yet.
-        self._reading: tuple[_Job, PromptReading] | None = None
+        # Whose prompts are being read, together or one after the other. The first may also be read
+        # already, and not be able to join yet.
+        self._reading: list[tuple[_Job, PromptReading]] = []
         self._is_read = False
+        self._joins_prompts = True
+        self._model_bytes = model_bytes(maker.loaded.model)
         # Rows outside the batch, with their caches, whose mask is computed on another thread.
         self._slow: dict[Row, tuple[list[Any], Future[None]]] = {}
 
@@ -106,7 +127,7 @@ class Scheduler:
     @property
     def running(self) -> int:
         """How many requests have been begun, and are not finished."""
-        return len(self._jobs) + (self._reading is not None)
+        return len(self._jobs) + len(self._reading)
 
     def submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         """Queue a request.
@@ -151,7 +172,7 @@ class Scheduler:
 
     def _run(self) -> bool:
         """Work until there is no more to do; returns false where others wait for the thread."""
-        with wired_limit(self._maker.loaded.model):
+        with wired_memory(self._model_bytes):
             while True:
                 if self._worker.is_closing:
                     raise EngineClosedError("the engine was closed")
@@ -175,7 +196,7 @@ class Scheduler:
         self._bring_back()
         if self._batch.rows:
             self._write_some()
-        elif self._slow and self._reading is None:
+        elif self._slow and not self._reading:
             masks = [mask for _, mask in self._slow.values()]
             wait(masks, _SECONDS_BETWEEN_ROUNDS, return_when=FIRST_COMPLETED)
 
@@ -191,13 +212,45 @@ class Scheduler:
         for job in cancelled:
             self._try_to_begin(job)
         for _ in range(self.batch_size):
-            if self._reading is not None or len(self._batch) >= self.batch_size:
+            if len(self._reading) + len(self._batch) >= self.batch_size:
+                return
+            with self._lock:
+                following = self._waiting[0] if self._waiting else None
+            if following is None or (self._reading and not self._may_join(following)):
                 return
             with self._lock:
                 if not self._waiting:
                     return
                 job = self._waiting.popleft()
             self._try_to_begin(job)
+
+    def _may_join(self, job: _Job) -> bool:
+        """Whether a prompt that waits should be read in one pass with those that are begun.
+
+        Not where it begins with text that one of them is about to read: it need not be read twice.
+        """
+        ids, step_size = job.request.prompt_ids, _step_size(job.request)
+        if (
+            self._is_read
+            or not self._joins_prompts
+            or not all(
+                can_be_joined(reading) and reading.step_size == step_size
+                for _, reading in self._reading
+            )
+        ):
+            return False
+        left = len(ids) - self._caches.known(ids)
+        others = [token_array(other.request.prompt_ids) for other, _ in self._reading]
+        shared = max(common_prefix(token_array(ids), other) for other in others)
+        if shared - (len(ids) - left) > _MOST_SHARED:
+            return False
+        lengths = [left, *(reading.left for _, reading in self._reading)]
+        most = tokens_of_joint_pass(step_size, others_wait=bool(self._batch.rows))
+        return (
+            are_worth_joining(lengths, most)
+            and self._batch.takes_padding
+            and self._batch.takes(self._reading[0][1].cache)
+        )
 
     def _try_to_begin(self, job: _Job) -> None:
         if not job.future.set_running_or_notify_cancel():
@@ -229,7 +282,7 @@ class Scheduler:
             running.row,
             self._maker.loaded.model,
             began.cache,
-            request.options.prefill_step_size or prefill_step_size(),
+            _step_size(request),
             began.cached_tokens,
             quantize=self._quantize,
             checkpoints={
@@ -237,17 +290,23 @@ class Scheduler:
                 for length in lengths
             },
         )
-        self._reading, self._is_read = (job, reading), False
+        if not self._reading:
+            self._is_read = False
+        self._reading.append((job, reading))
 
     def _read_some(self) -> None:
         """Read some of a prompt; a row whose prompt is read joins the others, if it can."""
-        if self._reading is None:
+        for job, reading in self._reading[1:]:
+            if job.request.cancelled.is_set():
+                self._reading.remove((job, reading))
+                self._finish(job)
+        if not self._reading or (len(self._reading) > 1 and self._read_together()):
             return
-        job, reading = self._reading
+        job, reading = self._reading[0]
         running = _running(job)
         if job.request.cancelled.is_set():
             self._caches.keep(reading.row.tokens[: reading.read], reading.cache, run=reading.read)
-            self._reading = None
+            self._next_reading()
             self._finish(job)
             return
         if not self._is_read:
@@ -256,7 +315,7 @@ class Scheduler:
                 if not self._is_read:
                     running.tell_progress(reading.read)
             except BaseException as error:
-                self._reading = None
+                self._next_reading()
                 job.fail(error)
                 return
             if not self._is_read:
@@ -266,9 +325,37 @@ class Scheduler:
                 row = reading.row
                 self._caches.share(row.tokens[: row.fed], reading.cache)
         if self._batch.takes(reading.cache):
-            self._reading = None
+            self._next_reading()
             self._jobs[reading.row] = job
             self._batch.join(reading.row, reading.cache)
+
+    def _read_together(self) -> bool:
+        """Read all prompts that are begun in one pass; returns whether that was done."""
+        jobs, readings = zip(*self._reading, strict=True)
+        if jobs[0].request.cancelled.is_set() or not self._joins_prompts:
+            return False
+        if not all(map(can_be_joined, readings)):
+            return False
+        try:
+            layers = read_together(readings)
+        except Exception as error:
+            # Memory may suffice for one after the other.
+            _log.warning("prompts are not read together any more: %s", error)
+            self._joins_prompts = False
+            return False
+        self._reading.clear()
+        for index, (job, reading) in enumerate(zip(jobs, readings, strict=True)):
+            row = reading.row
+            self._jobs[row] = job
+            if self._caches.options.max_bytes:
+                own = row_layers(layers, index, row.fed)
+                self._caches.share(row.tokens[: row.fed], own)
+        self._batch.join_several([reading.row for reading in readings], layers)
+        return True
+
+    def _next_reading(self) -> None:
+        del self._reading[0]
+        self._is_read = False
 
     def _drop_cancelled(self) -> None:
         for row in (*self._batch.rows, *self._slow):
@@ -299,7 +386,7 @@ class Scheduler:
                 self._batch.join(row, layers)
 
     def _write_some(self) -> None:
-        if self._reading is None and not self._waiting:
+        if not self._reading and not self._waiting:
             self._batch.settle()
         steps = self._batch.step()
         untold = [(self._jobs[step.row], step) for step in steps if not step.is_slow]
@@ -375,14 +462,17 @@ class Scheduler:
 
     def _fail_running(self, error: BaseException) -> None:
         jobs = list(self._jobs.values())
-        if self._reading is not None:
-            jobs.append(self._reading[0])
+        jobs += [job for job, _ in self._reading]
         self._jobs.clear()
         self._slow.clear()
-        self._reading = None
+        self._reading.clear()
         self._batch = self._new_batch()
         for job in jobs:
             job.fail(error)
+
+
+def _step_size(request: Request) -> int:
+    return request.options.prefill_step_size or prefill_step_size()
 
 
 def _running(job: _Job) -> RunningRequest:

@@ -1,0 +1,74 @@
+"""The wired limit while models run, on a device that is pretended."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cached_models import model_of
+
+from proxy_engine.generation import wired_memory as package_function
+from proxy_engine.generation.wired_memory import model_bytes, wired_memory
+
+RECOMMENDED = 1000
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is asked of the device: limits, and ``"waited"``."""
+    made: list[Any] = []
+    limit = [7]
+
+    def set_wired_limit(size: int) -> int:
+        made.append(size)
+        before, limit[0] = limit[0], size
+        return before
+
+    device = SimpleNamespace(
+        device_info=lambda: {"max_recommended_working_set_size": RECOMMENDED},
+        set_wired_limit=set_wired_limit,
+        synchronize=lambda: made.append("waited"),
+    )
+    monkeypatch.setitem(wired_memory.__wrapped__.__globals__, "mx", device)  # type: ignore[attr-defined]
+    return made
+
+
+def test_limit_is_restored_after_the_work_is_done(calls: list[Any]) -> None:
+    run = wired_memory(10)
+    run.__enter__()
+    assert calls == [RECOMMENDED]
+    assert not run.__exit__(ValueError, ValueError("the run fails"), None)
+    assert calls == [RECOMMENDED, "waited", 7]
+
+
+def test_last_of_several_runs_restores_the_limit(calls: list[Any]) -> None:
+    first, second = wired_memory(10), wired_memory(20)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert calls == [RECOMMENDED, "waited"]
+    second.__exit__(None, None, None)
+    assert calls == [RECOMMENDED, "waited", "waited", 7]
+
+
+def test_large_model_is_warned_about_once_and_not_on_stdout(
+    calls: list[Any], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            with wired_memory(950):
+                pass
+    assert len(caplog.records) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_device_without_recommendation_is_left_alone() -> None:
+    with wired_memory(10):
+        pass
+    assert package_function is wired_memory
+
+
+def test_bytes_of_a_model() -> None:
+    assert model_bytes(model_of("plain")) > 64 * 64 * 4

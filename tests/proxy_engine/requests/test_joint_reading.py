@@ -1,0 +1,180 @@
+"""Short prompts that wait together are read in one pass, and the texts are those alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from proxy_engine import BatchRequest, CacheOptions, InferenceEngine, PromptProgress, RawPrompt
+from proxy_engine.events import Event
+from proxy_engine.requests import scheduler
+from proxy_engine.requests.preparation import Preparation
+from proxy_engine.requests.request import Request
+
+OPTIONS: Any = {"max_tokens": 12, "min_tokens": 12, "temperature": 0.0}
+
+
+FORMATS: list[Any] = [
+    {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 2, "maxItems": 5},
+    None,
+    {"type": "string", "maxLength": 30},
+]
+
+
+def varied(number: int) -> BatchRequest:
+    """A request with format, sampler, seed and limits of its own."""
+    return BatchRequest(
+        f"prompt {'x' * (7 * number % 50)} {number}",
+        response_format=FORMATS[number % 3],
+        options={
+            "temperature": 0.0 if number % 2 else 1.0,
+            "seed": number,
+            "max_tokens": 20 + number,
+        },
+    )
+
+
+def answered(engine: InferenceEngine, requests: Sequence[Any], **options: Any) -> list[Any]:
+    """The results of requests that all wait before the first of them begins."""
+    queued = threading.Event()
+    engine._core.worker.submit(lambda: queued.wait(20))
+
+    def watched() -> Iterator[Any]:
+        yield from requests
+        queued.set()
+
+    stream = engine.iter_batch(watched(), **options)
+    # So many may be begun ahead; of more, the last are asked for as others end.
+    assert len(requests) <= 2 * engine.batch_size
+    return [item.result for item in stream]
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many prompts each joint pass reads, on any device."""
+    sizes: list[int] = []
+    read_together = scheduler.read_together
+
+    def counting(readings: Sequence[Any]) -> list[Any]:
+        sizes.append(len(readings))
+        return read_together(readings)
+
+    monkeypatch.setattr(scheduler, "prefill_step_size", lambda: 512)
+    monkeypatch.setattr(scheduler, "tokens_of_joint_pass", lambda step, others_wait: 2048)
+    monkeypatch.setattr(scheduler, "read_together", counting)
+    return sizes
+
+
+def alone(model: Any, tokenizer: Any, requests: Sequence[Any], **options: Any) -> list[Any]:
+    cache = CacheOptions(max_bytes=0)
+    with InferenceEngine(model, tokenizer, batch_size=1, cache=cache) as engine:
+        return engine.generate_batch(requests, **options)
+
+
+@pytest.mark.parametrize("batch_size", [3, 8])
+def test_texts_are_those_alone(
+    tiny_model: Any, tiny_tokenizer: Any, groups: list[int], batch_size: int
+) -> None:
+    requests = [varied(number) for number in range(2 * batch_size)]
+    expected = alone(tiny_model, tiny_tokenizer, requests)
+    assert not groups
+    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=batch_size) as engine:
+        together = answered(engine, requests)
+    assert [one.token_ids for one in together] == [one.token_ids for one in expected]
+    assert max(groups) > 1
+
+
+def test_waiting_prompts_are_read_in_one_pass(
+    tiny_model: Any, tiny_tokenizer: Any, groups: list[int]
+) -> None:
+    prompts = [f"{letter} asks" for letter in "abcdefgh"]
+    raw = [RawPrompt(prompt) for prompt in prompts]
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        results = answered(engine, raw, **OPTIONS)
+    assert groups == [8]
+    expected = alone(tiny_model, tiny_tokenizer, raw, **OPTIONS)
+    assert [one.token_ids for one in results] == [one.token_ids for one in expected]
+
+
+def test_shared_beginning_is_read_once(
+    tiny_model: Any, tiny_tokenizer: Any, groups: list[int]
+) -> None:
+    shared = "You are asked for a word that has something to do with the following: "
+    raw = [RawPrompt(shared + letter * 3) for letter in "abcdef"]
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        results = answered(engine, raw, **OPTIONS)
+    cached = sorted(result.usage.cached_tokens for result in results)
+    assert cached[0] == 0
+    assert all(count >= len(shared) // 2 for count in cached[1:])
+    assert groups
+    expected = alone(tiny_model, tiny_tokenizer, raw, **OPTIONS)
+    assert [one.token_ids for one in results] == [one.token_ids for one in expected]
+
+
+def test_prompts_of_unlike_lengths_are_read_one_by_one(
+    tiny_model: Any, tiny_tokenizer: Any, groups: list[int]
+) -> None:
+    raw = [RawPrompt("a"), RawPrompt("b" * 200)]
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        assert None not in answered(engine, raw, **OPTIONS)
+    assert not groups
+
+
+def test_where_a_joint_pass_fails_prompts_are_read_one_by_one(
+    tiny_model: Any, tiny_tokenizer: Any, groups: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(readings: Sequence[Any]) -> list[Any]:
+        groups.append(len(readings))
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(scheduler, "read_together", failing)
+    raw = [RawPrompt(f"{letter} asks") for letter in "abcdefgh"]
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        results = answered(engine, raw, **OPTIONS)
+    assert len(groups) == 1
+    expected = alone(tiny_model, tiny_tokenizer, raw, **OPTIONS)
+    assert [one.token_ids for one in results] == [one.token_ids for one in expected]
+
+
+def test_cancelled_requests_leave_a_joint_pass(
+    tiny_model: Any, tiny_tokenizer: Any, groups: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled when all are begun, before any is read: at the last one's first progress."""
+    requests: list[Request] = []
+    told: dict[int, list[PromptProgress]] = {}
+    submit = scheduler.Scheduler.submit
+    prepare = Preparation.request
+
+    def prepared(self: Preparation, *arguments: Any) -> Request:
+        requests.append(prepare(self, *arguments))
+        return requests[-1]
+
+    def submitted(self: scheduler.Scheduler, request: Request, emit: Any) -> Any:
+        own = told.setdefault(id(request), [])
+
+        def watched(event: Event) -> None:
+            if isinstance(event, PromptProgress):
+                own.append(event)
+                if request is requests[-1] and event.processed == 0:
+                    requests[1].cancelled.set()
+                    requests[3].cancelled.set()
+            emit(event)
+
+        return submit(self, request, watched)
+
+    monkeypatch.setattr(Preparation, "request", prepared)
+    monkeypatch.setattr(scheduler.Scheduler, "submit", submitted)
+    raw = [RawPrompt(f"{letter} asks") for letter in "abcdef"]
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        results = answered(engine, raw, **OPTIONS)
+    reasons = [result.finish_reason for result in results]
+    assert reasons.count("cancelled") == 2
+    assert groups == [4]
+    assert reasons[1] == reasons[3] == "cancelled"
+    for request in (requests[0], requests[-1]):
+        progress = told[id(request)]
+        assert progress[0].processed == 0
+        assert progress[-1].processed == progress[-1].total == len(request.prompt_ids)
