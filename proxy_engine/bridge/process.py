@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import proxy_engine
 
-from .. import garbage
+from .. import own_process
 from .commands import LoadCommand
 from .errors import ProtocolError
 from .lines import LineWriter, read_lines
@@ -42,7 +42,7 @@ def serve(source: int, target: int, *, longest_line: int) -> NoReturn:
     Ends the process when the client has quit, ``source`` has ended, nobody reads ``target`` any
     more, or a signal asks for the end.
     """
-    garbage.take_over()
+    own_process.take_over()
     asyncio.run(_serve(source, target, longest_line))
     raise AssertionError("the process has ended")
 
@@ -85,7 +85,7 @@ async def _serve(source: int, target: int, longest_line: int) -> NoReturn:
     for number, status in ((signal.SIGTERM, _TERMINATED), (signal.SIGINT, _INTERRUPTED)):
         loop.add_signal_handler(number, end, status)
     threading.Thread(target=read, name="bridge-input", daemon=True).start()
-    collecting = asyncio.create_task(garbage.collect_when_idle(lambda: session.is_idle))
+    collecting = asyncio.create_task(own_process.collect_when_idle(lambda: session.is_idle))
     watching = asyncio.create_task(_nobody_reads(target))
     watching.add_done_callback(lambda _: end(_BROKEN_PIPE))
     status = await ending
@@ -118,5 +118,5 @@ def _load(command: LoadCommand) -> InferenceEngine:
     options = {name: given[name] for name in ("tool_format", "batch_size") if name in given}
     # Imported by this, in its own time, while input is read.
     engine = proxy_engine.InferenceEngine(command.path, **options)
-    garbage.freeze()
+    own_process.freeze()
     return engine

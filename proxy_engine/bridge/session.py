@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .. import garbage
+from .. import own_process
 from ..errors import EngineClosedError
 from .commands import (
     CancelCommand,
@@ -178,7 +178,7 @@ class Session:
             await asyncio.to_thread(previous.result().close)
             # Two models may not fit into memory: the old one goes first.
             del previous
-            garbage.collect()
+            own_process.collect()
         return await asyncio.to_thread(self._make_engine, command)
 
     def _generate(self, command: GenerateCommand | ChatCommand) -> None:

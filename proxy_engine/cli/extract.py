@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from state_machines import JsonSchemaStateMachine
 from state_machines.errors import PatternError, SchemaError
 
-from .. import garbage
+from .. import own_process
 from ..errors import InvalidOptionError
 from ..progress import silent, to_stderr
 from .errors import CommandLineError
@@ -198,12 +198,12 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
     from ..engine import InferenceEngine  # noqa: PLC0415
 
     report = silent if options.quiet else to_stderr
-    garbage.take_over()
+    own_process.take_over()
     if options.batch_size is None:
         engine = InferenceEngine(options.model, report=report)
     else:
         engine = InferenceEngine(options.model, report=report, batch_size=options.batch_size)
-    garbage.freeze()
+    own_process.freeze()
     return engine
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from .. import garbage
+from .. import own_process
 
 __all__ = ["available_bytes", "release", "total_bytes", "used_bytes", "weights_bytes"]
 
@@ -20,7 +20,7 @@ def used_bytes() -> int:
 def release() -> int:
     """Give back what nobody uses any more; return the bytes that are still used."""
     # Models hold themselves in cycles.
-    garbage.collect()
+    own_process.collect()
     mx.clear_cache()
     return used_bytes()
 

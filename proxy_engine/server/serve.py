@@ -13,7 +13,7 @@ from functools import partial
 
 import uvicorn
 
-from .. import garbage
+from .. import own_process
 from ..engine import InferenceEngine
 from . import logs
 from .app import create_app, load_engine
@@ -44,7 +44,7 @@ def serve(settings: ServerSettings) -> int:
             extra={"fields": {"host": settings.host}},
         )
     registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
-    garbage.take_over()
+    own_process.take_over()
     engine = _load(registry.first(), settings)
     app = create_app(settings, engine=engine, load=partial(_load, settings=settings))
     config = uvicorn.Config(
@@ -65,7 +65,7 @@ def serve(settings: ServerSettings) -> int:
 
 def _load(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
     engine = load_engine(model, settings)
-    garbage.freeze()
+    own_process.freeze()
     return engine
 
 
@@ -82,8 +82,8 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().set_default_executor(self._threads)
         await super().startup(sockets)
         # The application is as lasting as the model.
-        garbage.freeze()
-        self._collecting = asyncio.create_task(garbage.collect_when_idle(self._is_idle))
+        own_process.freeze()
+        self._collecting = asyncio.create_task(own_process.collect_when_idle(self._is_idle))
         for listening in self.servers:
             host, port = listening.sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host

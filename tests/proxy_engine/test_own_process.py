@@ -1,4 +1,4 @@
-"""Garbage collection in the engine's own processes: when it runs, and what it leaves out."""
+"""The engine's own processes: when garbage is collected, and how often threads take turns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy_engine import garbage
+from proxy_engine import own_process
 
 PROGRAM = """
-import gc, weakref
-from proxy_engine import garbage
+import gc, sys, weakref
+from proxy_engine import own_process
 
 class Cycle:
     pass
@@ -25,18 +25,22 @@ def cycle():
     made.own = made
     return made
 
-before = gc.get_threshold()
-garbage.freeze(), garbage.collect()
-print("untouched", gc.get_threshold() == before, gc.get_freeze_count())
-garbage.take_over()
+def settings():
+    return gc.get_threshold(), sys.getswitchinterval()
+
+before = settings()
+own_process.freeze(), own_process.collect()
+print("untouched", settings() == before, gc.get_freeze_count())
+own_process.take_over()
+print("changed", [now != then for now, then in zip(settings(), before)])
 made = cycle()
 seen = weakref.ref(made)
-garbage.freeze()
+own_process.freeze()
 print("frozen", gc.get_freeze_count() > 1000)
 del made
 gc.collect()
 print("kept", seen() is not None)
-garbage.collect()
+own_process.collect()
 print("dropped", seen() is None, gc.get_freeze_count())
 """
 
@@ -51,6 +55,7 @@ def test_only_a_command_changes_the_collector_and_replaced_models_are_freed() ->
     )
     assert result.stdout.splitlines() == [
         "untouched True 0",
+        "changed [True, True]",
         "frozen True",
         "kept True",
         "dropped True 0",
@@ -66,7 +71,7 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         if phase == "stop" and facts["generation"] == 2:
             found.append(facts["collected"])
 
-    monkeypatch.setattr(garbage, "_SECONDS_BETWEEN_LOOKS", 0.001)
+    monkeypatch.setattr(own_process, "_SECONDS_BETWEEN_LOOKS", 0.001)
     gc.callbacks.append(note)
     yield found
     gc.callbacks.remove(note)
@@ -76,7 +81,7 @@ def test_full_collections_wait_until_no_request_runs(collections: list[int]) -> 
     running = ["a request"]
 
     async def work() -> None:
-        task = asyncio.create_task(garbage.collect_when_idle(lambda: not running))
+        task = asyncio.create_task(own_process.collect_when_idle(lambda: not running))
         gc.collect()
         gc.collect(1)
         del collections[:]
@@ -93,8 +98,8 @@ def test_full_collections_wait_until_no_request_runs(collections: list[int]) -> 
 def test_nothing_is_collected_where_nothing_was_made(collections: list[int]) -> None:
     gc.collect()
     del collections[:]
-    assert not garbage.collect_if_due()
+    assert not own_process.collect_if_due()
     assert not collections
     gc.collect(1)
-    assert garbage.collect_if_due()
+    assert own_process.collect_if_due()
     assert len(collections) == 1

@@ -1,15 +1,21 @@
-"""Cyclic garbage collection in processes that run nothing but the engine.
+"""Interpreter settings of processes that run nothing but the engine.
 
-A full collection visits every container of the process, a model's and those of its libraries
-included, and stops all threads for 0.1 s and more. The commands ``serve``, ``bridge`` and
-``extract`` therefore exempt the objects that exist after loading (``gc.freeze``), and collect in
-full while no request runs. The library itself leaves the collector's settings to its host.
+*Cyclic garbage collection.* A full collection visits every container of the process, a model's and
+those of its libraries included, and stops all threads for 0.1 s and more. The commands ``serve``,
+``bridge`` and ``extract`` exempt the objects that exist after loading (``gc.freeze``), and the
+first two collect in full while no request runs.
+
+*Switch interval.* The model's thread releases the interpreter lock several times a token, and waits
+up to the switch interval for it while another thread computes. A shorter interval shortens that.
+
+The library itself leaves both to its host.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -21,15 +27,17 @@ _YOUNG_COLLECTIONS = 10
 # a process that is never idle. They take about 100 MB if none of them can be freed.
 _MIDDLE_COLLECTIONS = 100
 _SECONDS_BETWEEN_LOOKS = 0.2
+_SWITCH_SECONDS = 0.0005
 
 _is_ours = False
 
 
 def take_over() -> None:
-    """Take charge of the process's garbage collector. For commands only."""
+    """Take charge of the interpreter's settings. For commands only."""
     global _is_ours
     _is_ours = True
     gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS, _MIDDLE_COLLECTIONS)
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 def freeze() -> None:
