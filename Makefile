@@ -21,10 +21,11 @@ BENCH_ARGS ?=
 MEMORY_ARGS ?=
 GROWTH_ARGS ?=
 E2E_ARGS ?=
+HOSTILE_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench memory growth bench-e2e plots fuzz ledgers soak model clean
+.PHONY: help demo serve test lint bench memory growth bench-e2e bench-hostile plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo    a real model turns a text into JSON that matches a schema"
@@ -35,6 +36,7 @@ help:
 	@echo "make memory  memory by schemas and texts met (MEMORY_ARGS='--data ... --tokenizer FILE')"
 	@echo "make growth  costs by size    (GROWTH_ARGS='--tokenizer FILE')"
 	@echo "make bench-e2e whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
+	@echo "make bench-hostile what hostile requests do to a server's other clients (HOSTILE_ARGS=...)"
 	@echo "make plots   plots and tables of docs/performance.md, from the figures in docs/plots"
 	@echo "make fuzz    search for schemas that go wrong (FUZZ_ARGS='--minutes N --seed S --data FILE')"
 	@echo "make ledgers what the official suite and MaskBench say, written anew (needs their data)"
@@ -72,6 +74,9 @@ growth: $(BENCH_INSTALLED)
 
 bench-e2e: $(BENCH_INSTALLED) model
 	$(FAST) $(BIN)/python benchmarks/end_to_end.py $(E2E_ARGS)
+
+bench-hostile: $(BENCH_INSTALLED) model
+	$(FAST) $(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
 
 plots: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/plots.py
