@@ -56,8 +56,11 @@ def schema_field(schema: Any) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": wrapped}}
 
 
-def _schema(name: str, schema: Callable[[int], Any]) -> HostileKind:
-    return HostileKind(name, lambda n: HostileRequest(chat_body(**schema_field(schema(n)))))
+def _schema(name: str, schema: Callable[[int], Any], max_tokens: int = MAX_TOKENS) -> HostileKind:
+    return HostileKind(
+        name,
+        lambda n: HostileRequest(chat_body(max_tokens=max_tokens, **schema_field(schema(n)))),
+    )
 
 
 def _field(name: str, field: str, value: Callable[[int], Any]) -> HostileKind:
@@ -116,7 +119,7 @@ def _dependent_required(number: int) -> Any:
         "type": "object",
         "properties": {name: {"type": "boolean"} for name in names},
         "dependentRequired": {
-            name: [names[(i * 7 + 3) % 24], names[(i * 5 + 1) % 24]] for i, name in enumerate(names)
+            name: [names[(i + 12) % 24], names[(i + 1) % 2]] for i, name in enumerate(names)
         },
         "additionalProperties": False,
         "minProperties": 3,
@@ -139,7 +142,7 @@ def _exotic_objects(number: int) -> Any:
         "patternProperties": {"^a": {"type": "integer"}, f"^b{number}": {"type": "boolean"}},
         "oneOf": [{"required": ["kind"]}, {"required": ["sort"]}],
     }
-    return {"type": "array", "items": item, "uniqueItems": True, "minItems": 2, "maxItems": 5}
+    return {"type": "array", "items": item, "uniqueItems": True, "minItems": 1, "maxItems": 5}
 
 
 def _long_numbers(number: int) -> Any:
@@ -294,10 +297,10 @@ KINDS: Sequence[HostileKind] = [
     ),
     _schema("50 unique objects", _unique_objects),
     _schema("unique exotic objects", _exotic_objects),
-    _schema("dependentRequired", _dependent_required),
+    _schema("dependentRequired", _dependent_required, max_tokens=80),
     _schema("not required 30 names", _not_required),
     _schema("several multipleOf", _long_numbers),
-    _schema("60 levels deep", _deep_schema),
+    _schema("60 levels deep", _deep_schema, max_tokens=160),
     _schema("schema of 4 MB", _four_megabytes),
     _field("12 look-aheads", "regex", _look_aheads),
     _field(
