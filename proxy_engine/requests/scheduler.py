@@ -12,19 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    Future,
-    InvalidStateError,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..answers.compile_job import CompileJob
 from ..answers.turns import Turns
 from ..errors import EngineClosedError, EngineError
 from ..generation import (
@@ -46,6 +39,7 @@ from ..prompt_cache import PromptCaches, common_prefix, token_array
 from ..results import GenerationResult
 from .request import Request
 from .running import Emit, RowMaker, RunningRequest
+from .slow_rows import SlowRows
 from .worker import Worker
 
 __all__ = ["Scheduler"]
@@ -61,16 +55,12 @@ _SECONDS_BETWEEN_ROUNDS = 0.01
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A request with whom to tell of it. ``running`` once it has begun.
-
-    ``slow_masks`` computes the masks that the model thread does not wait for.
-    """
+    """A request with whom to tell of it. ``running`` once it has begun."""
 
     request: Request
     emit: Emit
     future: Future[GenerationResult[Any]]
     running: RunningRequest | None = None
-    slow_masks: CompileJob | None = None
 
     def fail(self, error: BaseException) -> None:
         # It may be done already, or be cancelled by whoever waits for it at this moment.
@@ -97,8 +87,6 @@ class Scheduler:
         batch_size: int,
     ) -> None:
         self._worker = worker
-        self._turns = turns
-        self._threads = threads
         self._maker = maker
         self._caches = caches
         self.batch_size = batch_size
@@ -116,8 +104,7 @@ class Scheduler:
         self._is_read = False
         self._joins_prompts = True
         self._model_bytes = model_bytes(maker.loaded.model)
-        # Rows outside the batch, with their caches, whose mask is computed on another thread.
-        self._slow: dict[Row, tuple[list[Any], Future[None]]] = {}
+        self._slow = SlowRows(turns, threads)
 
     @property
     def waiting(self) -> int:
@@ -197,8 +184,7 @@ class Scheduler:
         if self._batch.rows:
             self._write_some()
         elif self._slow and not self._reading:
-            masks = [mask for _, mask in self._slow.values()]
-            wait(masks, _SECONDS_BETWEEN_ROUNDS, return_when=FIRST_COMPLETED)
+            self._slow.wait(_SECONDS_BETWEEN_ROUNDS)
 
     def _begin_next(self) -> None:
         """Begin with a request that waits, if there is room for one.
@@ -364,25 +350,14 @@ class Scheduler:
                 self._leave(row)
                 self._finish(job)
 
-    def _set_aside(self, row: Row) -> None:
-        """Let the others go on without a row, whose next mask takes long."""
-        job = self._jobs[row]
-        layers = self._batch.leave(row)
-        job.slow_masks = job.slow_masks or CompileJob(self._turns, job.request.cancelled)
-        mask = self._threads.submit(job.slow_masks.run, row.compute_mask)
-        self._slow[row] = layers or [], mask
-
     def _bring_back(self) -> None:
         """Let rows whose masks are there go on."""
-        for row, (layers, mask) in list(self._slow.items()):
-            if not mask.done():
-                continue
-            error = mask.exception()
+        for row, layers, error in self._slow.finished():
             if error is not None:
-                del self._slow[row]
+                self._slow.remove(row)
                 self._fail(self._jobs[row], error)
             elif len(self._batch) < self.batch_size and self._batch.takes(layers):
-                del self._slow[row]
+                self._slow.remove(row)
                 self._batch.join(row, layers)
 
     def _write_some(self) -> None:
@@ -393,7 +368,9 @@ class Scheduler:
         try:
             for step in steps:
                 if step.is_slow:
-                    self._set_aside(step.row)
+                    layers = self._batch.leave(step.row) or []
+                    cancelled = self._jobs[step.row].request.cancelled
+                    self._slow.add(step.row, layers, cancelled)
                 elif step.row.finished:
                     self._leave(step.row, keeps=step.error is None)
             # Who waits for a first token is told before the next pass is begun.
@@ -424,7 +401,7 @@ class Scheduler:
         wants_layers = keeps and self._caches.options.max_bytes > 0
         layers: list[Any] | None
         if row in self._slow:
-            layers, _ = self._slow.pop(row)
+            layers = self._slow.remove(row)
         else:
             layers = self._batch.leave(row, wants_layers=wants_layers)
         if keeps and layers is not None:
