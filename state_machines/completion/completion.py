@@ -68,7 +68,7 @@ class Completion:
         """Return a plan that completes a text from a state, its tokens not listed yet.
 
         Raises:
-            GrammarBudgetError: None was found in so many steps.
+            GrammarBudgetError: No plan was found within ``steps`` steps.
             UnwritableTextError: The vocabulary cannot write any.
         """
         if state.nullable:
@@ -122,8 +122,8 @@ class Completion:
     ) -> npt.NDArray[np.bool_]:
         """Return the allowed tokens after which ``most`` tokens are enough; see :class:`Guard`.
 
-        Both masks: bool, shape (vocabulary size,). End tokens stay as they are. Tokens that could
-        not be looked at in so many steps are left out.
+        Both masks: bool, shape (vocabulary size,). End tokens stay as they are. Tokens for
+        which ``steps`` steps are not enough are left out.
         """
 
         def length(after: Node) -> int:

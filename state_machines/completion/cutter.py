@@ -26,7 +26,7 @@ MAX_COUNT = 1 << 50
 """Tokens of a text from which on they are counted no further."""
 
 TOKEN_WEIGHT = 16
-"""What a token weighs, in bytes, where texts are compared."""
+"""The weight of a token, in bytes, where texts are compared."""
 
 PIECE = 512
 """Bytes of a stretch: longer texts are chains of such pieces, counted from their end."""
@@ -73,7 +73,7 @@ class Cutter:
         """Return a text as an ending."""
         if len(text) <= PIECE:
             return Ending(text, NOTHING, self.weight(text))
-        # Cut from the end, so that a text and what is left of it later have the same pieces.
+        # Cut from the end, so that a text and its rests have the same pieces.
         ending = NOTHING
         for end in range(len(text), 0, -PIECE):
             spend()
@@ -131,7 +131,7 @@ class Cutter:
         return self._blocks.put((unit, times), chain)
 
     def weight(self, text: bytes) -> int:
-        """Return what a text weighs by itself: its tokens, and then its bytes."""
+        """Return the weight of a text: that of its tokens, and its bytes."""
         weight = self._weights.get(text)
         if weight is None:
             if len(text) > PIECE:
@@ -181,7 +181,7 @@ class Cutter:
 
     def _cut(self, ending: Ending, context: Context) -> _Cut:
         """Return how a rope is cut before a context."""
-        # What is left to cut of a rope, its last stretch on top; and what lies around it.
+        # Suspended ropes: the stretches still to cut, and the context of each rope.
         stack: list[tuple[list[Ending], Context, Ending, int]] = []
         links, found = self._open(ending, context)
         while True:
@@ -236,7 +236,7 @@ class Cutter:
         if not size:
             return 0, context, _NO_LENGTHS
         letters = text + head
-        # Places are counted from the end, so that what is found is appended to a list.
+        # Places are counted from the end, so that each new count is appended to a list.
         costs = list(reversed(ahead))
         top = len(letters)
         cuts: list[int] = []

@@ -15,10 +15,10 @@ from state_machines.effort import spend
 __all__ = ["NOTHING", "UNWRITABLE_WEIGHT", "Ending", "joined"]
 
 MAX_SIZE = 1 << 50
-"""Bytes of a text, and what it weighs, from which on they are counted no further."""
+"""The bound at which sizes and weights saturate."""
 
 UNWRITABLE_WEIGHT = 1 << 60
-"""What a text weighs, or more, that no tokens write."""
+"""The least weight of a text that no tokens write."""
 
 SHORT = 64
 """Bytes up to which a rope is copied into another one rather than shared."""
@@ -37,11 +37,13 @@ class Ending:
         self, text: bytes, then: Ending | None, weight: int, inner: Ending | None = None
     ) -> None:
         self.text = text
-        self.inner = inner
-        self.then = then
+        self.inner: Ending | None = inner
+        self.then: Ending | None = then
         self.weight = weight
-        size = len(text) if inner is None else inner.size
-        self.size = min(MAX_SIZE, size + (0 if then is None else then.size))
+        size: int = len(text) if inner is None else inner.size
+        if then is not None:
+            size += then.size
+        self.size: int = min(MAX_SIZE, size)
         self.cut: object = None
         """How the text was cut last; the cutter's own."""
 

@@ -36,8 +36,9 @@ TOKEN_STEPS = 4_000
 NARROWING_STEPS = 8_000
 """Steps that narrowing one mask may take, while an answer is written; 99% take less than 2,500."""
 
+
 class Guard:
-    """Keeps what a matcher admits completable within ``max_tokens`` tokens.
+    """Allows only tokens after which the text can be completed within ``max_tokens`` tokens.
 
     End tokens are not counted: a text of ``max_tokens`` tokens is complete without one. The guard
     takes the tokens in the matcher's stead::
@@ -159,7 +160,7 @@ class Guard:
         self.left = self.total if most is None else min(self.total, max(most, self.needed))
 
     def fits(self, state: Node) -> bool:
-        """Whether what a state leaves to be written surely fits into the tokens that are left."""
+        """Whether a plan for a state was found that fits into the remaining tokens."""
         way = self._planned(state)
         return way is not None and way.length <= self.left
 

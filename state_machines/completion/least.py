@@ -73,7 +73,7 @@ class _Frame:
 class LeastWords:
     """Finds short endings of states. Safe to use from several threads.
 
-    What is found is kept, and shared by all searches; each search has a state of its own.
+    Results are cached and shared by all searches; each search has its own working state.
     """
 
     def __init__(self, cutter: Cutter) -> None:
@@ -85,8 +85,8 @@ class LeastWords:
     def ending(self, node: Node, steps: int) -> Ending:
         """Return a short ending of a state that is not dead.
 
-        Raises :class:`~state_machines.errors.GrammarBudgetError` where none is found in so many
-        steps.
+        Raises:
+            GrammarBudgetError: None is found within ``steps`` steps.
         """
         known = self.known.get(node)
         if known is not None:

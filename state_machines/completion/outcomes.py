@@ -75,7 +75,7 @@ class _Walk:
 
 
 class Outcomes:
-    """Tells tokens apart by what they lead to. Safe to use from several threads."""
+    """Groups tokens by the states they lead to. Safe to use from several threads."""
 
     def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
         self._forms = vocabulary.token_bytes
@@ -94,8 +94,8 @@ class Outcomes:
         """Return the allowed tokens after which ``length`` is at most ``most``.
 
         ``allowed`` and what is returned: bool, shape (vocabulary size,); end tokens stay as they
-        are. Of tokens that are too many and too different, some may be left out, as are those that
-        ``steps`` steps are not enough for.
+        are. Where tokens are too many and too different, some may be left out, as are those for
+        which ``steps`` steps are not enough.
         """
         result = np.zeros_like(allowed)
         result[self._ends] = allowed[self._ends]

@@ -39,7 +39,7 @@ class Plan:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the tokens are known one by one."""
+        """Whether the single tokens are known."""
         return self._tokens is not None
 
     @property

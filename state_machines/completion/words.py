@@ -36,10 +36,10 @@ LONG = 256
 """Characters of a text, beyond which its word is put together from parts that are shared."""
 
 SEGMENT = 64
-"""Bytes from which on characters that follow one another are a part of their own."""
+"""Bytes of neighbouring characters that make up one part."""
 
 BYTE_WEIGHT = 5
-"""What a byte of a long text is taken to weigh: itself, and a quarter of a token."""
+"""The estimated weight of a byte of a long text: itself and a quarter of a token."""
 
 MAX_DEPTH = 40
 """Choices and repetitions in one another, beyond which a text is searched for."""
@@ -68,7 +68,7 @@ class Words:
         rest = [byte for byte in alone if byte not in self._letters]
         self._bytes = [*self._letters, *rest]
         self._texts: RecentWeak[Node, str] = RecentWeak(MAX_TEXTS)
-        self._ropes: RecentWeak[Node, tuple[Spelling, Ending]] = RecentWeak(MAX_TEXTS)
+        self._ropes: RecentWeak[Node, tuple[Spelling | None, Ending]] = RecentWeak(MAX_TEXTS)
 
     def encoded(self, node: EncodedText) -> Ending | None:
         """Return a short word of an encoded text; ``None`` where none is found this way."""
@@ -88,8 +88,8 @@ class Words:
     def _rope(self, text: Node, spelling: Spelling | None, barred: bytes) -> Ending | None:
         """Return a long word of a text, spelled; no part may contain ``barred``.
 
-        Goes down by the least that must still be written. What is left of a text later shares the
-        ends of its rope.
+        Each step takes the symbol after which the lower bound on the rest is smallest. The rests of
+        a text share the ends of its rope.
         """
         spine: list[tuple[Node, bytes | Ending]] = []
         while True:
@@ -142,9 +142,10 @@ class Words:
             return None if part is None else (part, text.tail)
         row = text.row
         spend(len(row) // 4)
-        symbols, target = min(row, key=_nearness, default=(None, text))
-        if target.min_length >= text.min_length:
+        nearest = min(row, key=_nearness, default=None)
+        if nearest is None or nearest[1].min_length >= text.min_length:
             return None
+        symbols, target = nearest
         if spelling is None:
             return bytes((self.byte(symbols),)), target
         spelled = self._spelling_of(chr(self._character(symbols)), spelling, barred)
@@ -256,13 +257,10 @@ class Words:
         first, last = symbols.ranges[0]
         if first >= 0x7F or (first == last and len(symbols.ranges) == 1):
             return first
-        for tried, letter in enumerate(self._letters):
-            if letter in symbols:
-                break
-        else:
-            tried, letter = len(self._letters), first
-        spend(tried // 8)
-        return letter
+        letter = next((letter for letter in self._letters if letter in symbols), None)
+        if letter is None:
+            spend(len(self._letters) // 8)
+        return first if letter is None else letter
 
     def byte(self, symbols: int) -> int:
         """Return one byte out of a set, if possible one that is a token by itself."""

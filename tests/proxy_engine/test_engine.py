@@ -24,7 +24,6 @@ from proxy_engine import (
     EngineClosedError,
     Finished,
     GenerationOptions,
-    IncompleteOutputError,
     InferenceEngine,
     Interaction,
     InvalidOptionError,
@@ -130,17 +129,15 @@ def test_structured_output_is_complete_within_max_tokens(tiny_engine: InferenceE
         assert result.usage.completion_tokens <= needed + more
 
 
-def test_what_cannot_be_planned_may_be_cut_off(
+def test_output_that_cannot_be_planned_is_refused(
     tiny_engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(*_: Any) -> int:
+    def unplanned(*_: Any, **options: Any) -> Any:
         raise GrammarBudgetError("no end was found", budget=1)
 
-    monkeypatch.setattr(Completion, "length", lost)
-    with pytest.raises(IncompleteOutputError) as caught:
-        tiny_engine.generate("x", response_format=PERSON, max_tokens=4)
-    assert caught.value.text.startswith("{")
-    assert caught.value.tokens == 4
+    monkeypatch.setattr(Completion, "way", unplanned)
+    with pytest.raises(GrammarBudgetError):
+        tiny_engine.generate("x", response_format=PERSON, max_tokens=100)
 
 
 def test_unbounded_strings_end_in_time(tiny_engine: InferenceEngine) -> None:

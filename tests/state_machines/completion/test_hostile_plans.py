@@ -35,9 +35,7 @@ MEMORY = 16 << 20
 
 def doubling(wrap: Callable[[Any], Any], levels: int = 40) -> Any:
     """Return references that occur twice at every level, the last of them a string."""
-    definitions = {
-        f"d{level}": wrap({"$ref": f"#/$defs/d{level + 1}"}) for level in range(levels)
-    }
+    definitions = {f"d{level}": wrap({"$ref": f"#/$defs/d{level + 1}"}) for level in range(levels)}
     definitions[f"d{levels}"] = {"type": "string"}
     return {"$ref": "#/$defs/d0", "$defs": definitions}
 
@@ -143,7 +141,7 @@ UNPLANNED: dict[str, Any] = {
     "many names": {"type": "object", "minProperties": 10**6},
     "10,000 required names": {
         "type": "object",
-        "properties": dict.fromkeys(NAMES, {"type": "string"}),
+        "properties": {name: {"type": "string"} for name in NAMES},
         "required": NAMES,
     },
 }
