@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from state_machines.effort import COMPILE_STEPS, bounded_effort
+from state_machines.effort import COMPILE_STEPS, bounded_effort, spend
 from state_machines.errors import (
     GrammarBudgetError,
     InvalidArgumentError,
@@ -91,7 +91,10 @@ class ChoiceStateMachine(StateMachine):
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        given = [_encoded(text) for text in _listed(texts)]
+        given: list[bytes] = []
+        for number, text in enumerate(_listed(texts)):
+            given.append(_encoded(text))
+            spend(len(given[-1]) // 65_536 + (number % 16 == 0))
         if not given:
             raise InvalidArgumentError("a choice needs a text to choose", argument="texts")
         super().__init__(literals(given))

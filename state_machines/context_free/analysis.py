@@ -29,6 +29,9 @@ from state_machines.errors import GrammarSyntaxError
 
 __all__ = ["Analysis"]
 
+PARTS_PER_STEP = 8
+"""Parts of an expression that are looked at in about a step."""
+
 
 class Analysis:
     """What is known of the rules that ``start`` leads to.
@@ -43,6 +46,7 @@ class Analysis:
 
     def __init__(self, rules: dict[str, Rule], start: str) -> None:
         self.rules = _reachable(rules, start)
+        self._sizes = {name: _size(rule.body) for name, rule in self.rules.items()}
         below = {
             name: list(dict.fromkeys(found.name for found in references(rule.body)))
             for name, rule in self.rules.items()
@@ -110,7 +114,7 @@ class Analysis:
         stack = list(hollow)
         while stack:
             name = stack.pop()
-            spend()
+            spend(1 + self._sizes[name] // PARTS_PER_STEP)
             if name in hollow and self._says_more(self.rules[name].body, hollow):
                 hollow.discard(name)
                 stack.extend(above[name])
@@ -145,11 +149,27 @@ class Analysis:
             settled[name] = length
             for other in above[name]:
                 if settled[other] == math.inf:
-                    spend()
+                    spend(1 + self._sizes[other] // PARTS_PER_STEP)
                     hope = _length(self.rules[other].body, settled)
                     if hope < math.inf:
                         heappush(queue, (hope, other))
         return settled
+
+
+def _size(expression: Expression) -> int:
+    """Return the number of expressions in one, itself included."""
+    size = 0
+    stack = [expression]
+    while stack:
+        size += 1
+        if not size % PARTS_PER_STEP:
+            spend()
+        match stack.pop():
+            case Series(parts=parts) | Alternatives(branches=parts):
+                stack.extend(parts)
+            case Repeat(body=body):
+                stack.append(body)
+    return size
 
 
 def _turned(below: dict[str, list[str]]) -> dict[str, list[str]]:

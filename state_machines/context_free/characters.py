@@ -3,10 +3,12 @@ r"""Characters of a grammar: white space, escapes, literals and classes, and how
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import NoReturn
 
 from state_machines.context_free.syntax import Position
-from state_machines.errors import GrammarSyntaxError
+from state_machines.effort import spend
+from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
 
 __all__ = ["GrammarReader"]
@@ -23,6 +25,14 @@ _CLASSES = {
 }
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]+")
+_PLAIN = re.compile(r'[^"\\\ud800-\udfff]+')
+_BREAK = re.compile("\n")
+
+CHARACTERS_PER_STEP = 8
+"""Characters of a class that are read in about a step."""
+
+MAX_RANGES = 50_000
+"""Ranges and single characters that a class may be given by."""
 
 
 class GrammarReader:
@@ -36,15 +46,22 @@ class GrammarReader:
         self.position = 0
         self.rule = ""
         """The name of the rule being read."""
+        spend(len(text) // 10_000)
+        self._breaks = [found.start() for found in _BREAK.finditer(text)]
 
     def place(self, position: int) -> Position:
         """Return the line and the column of an offset."""
-        before = self.text[:position]
-        return before.count("\n") + 1, position - before.rfind("\n")
+        line = bisect_left(self._breaks, position)
+        before = self._breaks[line - 1] if line else -1
+        return line + 1, position - before
 
     def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
         line, column = self.place(self.position if position is None else position)
         raise GrammarSyntaxError(what, line=line, column=column, rule=self.rule, hint=hint)
+
+    def too_large(self, what: str, position: int) -> NoReturn:
+        line, column = self.place(position)
+        raise UnsupportedGrammarError(what, line=line, column=column, rule=self.rule)
 
     def peek(self, text: str) -> bool:
         return self.text.startswith(text, self.position)
@@ -61,19 +78,29 @@ class GrammarReader:
 
     def skip_space(self) -> None:
         """Go on behind white space and comments."""
-        found = _SPACE.match(self.text, self.position)
+        self.position = self.end_of_space(self.position)
+
+    def end_of_space(self, position: int) -> int:
+        """Return where white space and comments end that begin at an offset."""
+        found = _SPACE.match(self.text, position)
         assert found is not None, "it matches nothing, too"
-        self.position = found.end()
+        return found.end()
 
     def literal(self) -> str:
         """Read a literal behind its opening quote."""
         start = self.position - 1
-        points: list[str] = []
+        parts: list[str] = []
         while not self.take('"'):
             if self.at_end:
                 self.invalid('missing "', start)
-            points.append(chr(self.character()))
-        return "".join(points)
+            spend()
+            plain = _PLAIN.match(self.text, self.position)
+            if plain is None:
+                parts.append(chr(self.character()))
+            else:
+                parts.append(plain[0])
+                self.position = plain.end()
+        return "".join(parts)
 
     def character_class(self) -> CodePointSet:
         """Read a class behind its opening bracket."""
@@ -86,6 +113,10 @@ class GrammarReader:
         while not self.take("]"):
             if self.at_end:
                 self.invalid("missing ]", start)
+            if not len(ranges) % CHARACTERS_PER_STEP:
+                spend()
+            if len(ranges) > MAX_RANGES:
+                self.too_large(f"a class of more than {MAX_RANGES:,} ranges", start)
             here = self.position
             first = last = self.character()
             if self.peek("-") and not self.peek("-]"):

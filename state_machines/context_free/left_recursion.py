@@ -28,6 +28,7 @@ from state_machines.context_free.syntax import (
     Repeat,
     Series,
 )
+from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import choice, optional, sequence
 
@@ -61,6 +62,11 @@ class LeftRecursion:
                 else:
                     found.append(sequence(head, then))
             self._beginnings[name] = choice(found)
+        self._below: dict[str, list[tuple[str, bool]]] = {name: [] for name in members}
+        """By rule: those that it can begin with, and whether it can be the same text."""
+        for name, steps in self._steps.items():
+            for then, above in steps:
+                self._below[above].append((name, then.nullable))
 
     def expand(self) -> None:
         """Say of all rules what they stand for."""
@@ -80,11 +86,10 @@ class LeftRecursion:
         for free in (True, False):
             stack = list(found)
             while stack:
-                target = stack.pop()
-                for name, steps in self._steps.items():
-                    if name not in found and any(
-                        above == target and (then.nullable or not free) for then, above in steps
-                    ):
+                below = self._below[stack.pop()]
+                spend(1 + len(below) // 16)
+                for name, is_nullable in below:
+                    if name not in found and (is_nullable or not free):
                         found[name] = free
                         stack.append(name)
         return found
@@ -139,4 +144,5 @@ class LeftRecursion:
 
     def _begins(self, expression: Expression) -> bool:
         """Whether an expression can begin with one of the rules."""
+        spend()
         return any(name in self._members for name in self._analysis.corners(expression))

@@ -33,14 +33,14 @@ class GrammarStateMachine(StateMachine):
                 raise InvalidArgumentError(
                     f"{argument} is a string, not {type(given).__name__}", argument=argument
                 )
-        rules = parse(text)
-
-        def compiled(book: RuleBook) -> Node:
-            return GrammarCompiler(rules, start, book).start
-
-        book = RuleBook(compiled)
         try:
             with bounded_effort(COMPILE_STEPS):
+                rules = parse(text)
+
+                def compiled(book: RuleBook) -> Node:
+                    return GrammarCompiler(rules, start, book).start
+
+                book = RuleBook(compiled)
                 first = compiled(book)
         except GrammarBudgetError as error:
             raise UnsupportedGrammarError(

@@ -25,6 +25,7 @@ from state_machines.context_free.syntax import (
     Series,
     Text,
 )
+from state_machines.effort import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT
 
 __all__ = ["MAX_COUNT", "MAX_NESTING", "parse"]
@@ -39,9 +40,9 @@ MAX_COUNT = 1_000_000
 """What a bound of a repetition may be."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_HEAD = re.compile(r"([A-Za-z0-9_-]+)(?:[ \t\r\n]|#[^\n]*)*::=")
 _LARK = re.compile(r"[?!]?[A-Za-z_][A-Za-z0-9_.]*\s*:(?!:=)|%\w|/")
-_COUNTS = re.compile(r"\{\s*([0-9]+)\s*(,?)\s*([0-9]*)\s*\}")
+# Possessive, so that no text is read in more than one way.
+_COUNTS = re.compile(r"\{\s*+([0-9]++)\s*+(,?)\s*+([0-9]*+)\s*+\}")
 _MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _UNREAD = {
     "'": 'Texts stand in "quotes"',
@@ -74,19 +75,26 @@ class _Parser(GrammarReader):
         self.skip_space()
         while not self.at_end:
             start = self.position
-            head = _HEAD.match(self.text, start)
+            head = self.head()
             if head is None:
                 self.no_rule(start)
-            name = head[1]
+            name, self.position = head
             if name in rules:
                 line, _ = rules[name].position
                 self.invalid(f"the rule {name!r} is given twice, first in line {line}", start)
             self.rule = name
-            self.position = head.end()
             rules[name] = Rule(name, self.alternatives(), self.place(start))
         if not rules:
             self.invalid("a grammar without a rule", 0, "Write root ::= …")
         return rules
+
+    def head(self) -> tuple[str, int] | None:
+        """Return the name that a rule begins with here, and where its body begins."""
+        name = _NAME.match(self.text, self.position)
+        if name is None:
+            return None
+        end = self.end_of_space(name.end())
+        return (name[0], end + 3) if self.text.startswith("::=", end) else None
 
     def no_rule(self, start: int) -> NoReturn:
         if self.peek(")"):
@@ -108,7 +116,8 @@ class _Parser(GrammarReader):
             self.skip_space()
             if self.at_end or self.peek("|") or self.peek(")"):
                 break
-            if _HEAD.match(self.text, self.position):
+            spend()
+            if self.head() is not None:
                 break
             parts.append(self.repeated())
         return parts[0] if len(parts) == 1 else Series(tuple(parts))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
+    FleetingSteps,
     Node,
     Row,
     Symbols,
@@ -14,7 +15,17 @@ from state_machines.grammar.node import (
     intern_node,
 )
 
-__all__ = ["Branch", "Literal", "SymbolNode", "branch", "literal", "symbols"]
+__all__ = ["MAX_LITERAL", "Branch", "Literal", "SymbolNode", "branch", "literal", "symbols"]
+
+MAX_LITERAL = 1024
+"""Bytes of one node: what is left of it is a text of its own."""
+
+SHORT_LITERAL = 256
+"""Bytes up to which a literal keeps its steps."""
+
+MAX_STEPS = 1024
+
+_STEPS = FleetingSteps(MAX_STEPS)
 
 
 class SymbolNode(Node):
@@ -81,13 +92,15 @@ def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> No
 
 
 class Literal(Node):
-    """Exactly one byte string, of two bytes or more."""
+    """Exactly one byte string, of two bytes or more, but no more than :data:`MAX_LITERAL`."""
 
     __slots__ = ("text",)
 
     def __init__(self, text: bytes) -> None:
         super().__init__(nullable=False, min_length=len(text), max_length=len(text))
         self.text = text
+        if len(text) > SHORT_LITERAL:
+            self.fleeting = _STEPS
 
     @property
     def leading_text(self) -> bytes:
@@ -111,7 +124,7 @@ class Literal(Node):
 
 
 def literal(text: bytes) -> Node:
-    """Return the language of exactly one byte string."""
+    """Return the language of exactly one byte string of at most :data:`MAX_LITERAL` bytes."""
     if len(text) > 1:
         return intern_node(("Literal", text), lambda: Literal(text))
     return branch(((1 << text[0], EPSILON),)) if text else EPSILON

@@ -19,7 +19,15 @@ from collections.abc import Generator, Hashable, Iterable, Iterator
 from typing import TypeAlias
 
 from state_machines.effort import spend
-from state_machines.grammar.atoms import Branch, Literal, SymbolNode, branch, literal, symbols
+from state_machines.grammar import atoms
+from state_machines.grammar.atoms import (
+    MAX_LITERAL,
+    Branch,
+    Literal,
+    SymbolNode,
+    branch,
+    symbols,
+)
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -77,7 +85,7 @@ class Sequence(Node):
 
     @property
     def leading_text(self) -> bytes:
-        return self.head.leading_text
+        return b"" if self.head.nullable else self.head.leading_text
 
     def _make_row(self) -> Row:
         # A loop, since thousands of nullable heads may stand in a row.
@@ -169,6 +177,17 @@ def _cons(head: Node, tail: Node) -> Node:
         return tail
     key = ("Sequence", id(head), id(tail))
     return known_node(key) or intern_node(key, lambda: Sequence(head, tail))
+
+
+def literal(text: bytes) -> Node:
+    """Return the language of exactly one byte string."""
+    if len(text) <= MAX_LITERAL:
+        return atoms.literal(text)
+    node = EPSILON
+    last = (len(text) - 1) // MAX_LITERAL * MAX_LITERAL
+    for start in range(last, -1, -MAX_LITERAL):
+        node = _join(atoms.literal(text[start : start + MAX_LITERAL]), node)
+    return node
 
 
 def leading_literal(node: Node) -> tuple[bytes, Node] | None:

@@ -1,0 +1,290 @@
+"""Choices among many words, or long ones, as a sorted list of which a state is a stretch.
+
+They cost what is used of them: no vertex is made for a symbol before it is met, and no text is
+copied. What leads to the only continuation of a long text is not kept either.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
+from typing import TypeAlias
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from state_machines.effort import spend
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    FleetingSteps,
+    Node,
+    Row,
+    Symbols,
+    collect,
+    intern_node,
+)
+from state_machines.grammar.nodes import choice
+
+__all__ = ["Text", "word_list"]
+
+Text: TypeAlias = "bytes | str"
+"""A word: ``bytes`` over bytes, ``str`` over code points; one kind in one list."""
+
+SHORT = 256
+"""Symbols up to which what is left of a word is known by its text, wherever it comes from."""
+
+CHUNK = 2048
+"""Texts that are sorted by one call."""
+
+MAX_STEPS = 1024
+
+_STEPS = FleetingSteps(MAX_STEPS)
+
+
+class _WordList:
+    """Different words in order, and what follows each."""
+
+    __slots__ = (
+        "__weakref__",
+        "_bounds",
+        "_common",
+        "_lengths",
+        "different_ends",
+        "ends",
+        "singleton",
+        "texts",
+    )
+
+    def __init__(
+        self, texts: tuple[Text, ...], ends: list[Node] | Node, singleton: Callable[[int], Symbols]
+    ) -> None:
+        self.singleton = singleton
+        self.texts = texts
+        self.ends = ends
+        self._lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        self._bounds: dict[tuple[int, int], tuple[int, int]] = {}
+        self._common: dict[tuple[int, int], int] = {}
+        self.different_ends = frozenset((ends,) if isinstance(ends, Node) else ends)
+
+    def end(self, index: int) -> Node:
+        """Return what follows a word."""
+        return self.ends if isinstance(self.ends, Node) else self.ends[index]
+
+    def bounds(self, first: int, last: int) -> tuple[int, int]:
+        """Return the least and the greatest length of a stretch of words."""
+        known = self._bounds.get((first, last))
+        if known is None:
+            lengths = self._lengths[first:last]
+            known = self._bounds[first, last] = int(lengths.min()), int(lengths.max())
+        return known
+
+    def common(self, first: int, last: int) -> int:
+        """Return how many symbols a stretch of words have in common at their beginnings."""
+        known = self._common.get((first, last))
+        if known is None:
+            known = _common_length(self.texts[first], self.texts[last - 1])
+            self._common[first, last] = known
+        return known
+
+
+_WORD_LISTS: WeakValueDictionary[Hashable, _WordList] = WeakValueDictionary()
+
+
+def word_list(entries: Iterable[tuple[Text, Node]], singleton: Callable[[int], Symbols]) -> Node:
+    """Return the choice of *word, then node* over all entries; at least one entry.
+
+    Equal words are one list, as equal nodes are one.
+    """
+    by_text: dict[Text, Node | list[Node]] = {}
+    is_uniform = True
+    for number, (text, then) in enumerate(entries):
+        if not number % 8:
+            spend()
+        known = by_text.setdefault(text, then)
+        if then is not EPSILON:
+            is_uniform = False
+        if known is not then:
+            # Seldom: one word with different continuations.
+            by_text[text] = [*(known if isinstance(known, list) else [known]), then]
+    texts = tuple(_in_order(list(by_text)))
+    ends: list[Node] | Node = EPSILON
+    key: Hashable = (texts, id(singleton))
+    if not is_uniform:
+        found = (by_text[text] for text in texts)
+        ends = [choice(end) if isinstance(end, list) else end for end in found]
+        key = (texts, id(singleton), *map(id, ends))
+    known_list = _WORD_LISTS.get(key)
+    if known_list is None:
+        known_list = _WORD_LISTS[key] = _WordList(texts, ends, singleton)
+    return _stretch(known_list, 0, len(texts), 0)
+
+
+def _in_order(texts: list[Text]) -> list[Text]:
+    """Return different texts in ascending order, by no call that takes long."""
+    result: list[Text] = []
+    stack = [texts]
+    while stack:
+        group = stack.pop()
+        if len(group) <= CHUNK:
+            spend(1 + len(group) // 32)
+            result += sorted(group)
+            continue
+        start = _common_length(min(group), max(group))
+        by_symbols: dict[Text, list[Text]] = {}
+        pending = iter(group)
+        while chunk := list(islice(pending, CHUNK)):
+            spend(len(chunk) // 16)
+            for text in chunk:
+                by_symbols.setdefault(text[start : start + 2], []).append(text)
+        stack += [by_symbols[symbols] for symbols in sorted(by_symbols, reverse=True)]
+    return result
+
+
+def _common_length(one: Text, other: Text) -> int:
+    """Return how many symbols two texts have in common at their beginnings."""
+    shortest = min(len(one), len(other))
+    if one[:shortest] == other[:shortest]:
+        return shortest
+    low, high = 0, shortest
+    while high - low > SHORT:
+        middle = (low + high) // 2
+        spend(1 + (middle - low) // 16384)
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return next((at for at in range(low, high) if one[at] != other[at]), high)
+
+
+def _symbol(text: Text, index: int) -> int:
+    symbol = text[index]
+    return symbol if isinstance(symbol, int) else ord(symbol)
+
+
+class Stretch(Node):
+    """What follows ``depth`` symbols of the words ``first`` up to ``last``, which share these.
+
+    All of these words are longer; with ``nullable`` there is one more, which ends here.
+    """
+
+    __slots__ = ("depth", "first", "last", "words")
+
+    def __init__(
+        self, words: _WordList, first: int, last: int, depth: int, *, nullable: bool
+    ) -> None:
+        shortest, longest = words.bounds(first, last)
+        bounds = {end.max_length for end in words.different_ends}
+        most = None if None in bounds else max(filter(None, bounds), default=0)
+        least = min(end.min_length for end in words.different_ends)
+        super().__init__(
+            nullable=nullable,
+            min_length=0 if nullable else shortest - depth + least,
+            max_length=None if most is None else longest - depth + most,
+            boolean=any(end.boolean for end in words.different_ends),
+        )
+        self.words = words
+        self.first = first
+        self.last = last
+        self.depth = depth
+        if words.common(first, last) - depth > SHORT:
+            self.fleeting = _STEPS
+
+    @property
+    def leading_text(self) -> bytes:
+        text = self.words.texts[self.first]
+        if not isinstance(text, bytes) or self.nullable:
+            return b""
+        return text[self.depth : self.words.common(self.first, self.last)]
+
+    def _make_row(self) -> Row:
+        words, depth = self.words, self.depth
+        texts = words.texts
+        row = []
+        start = self.first
+        while start < self.last:
+            symbol = texts[start][depth]
+            stop = bisect_right(texts, symbol, start, self.last, key=lambda text: text[depth])
+            members = words.singleton(_symbol(texts[start], depth))
+            row.append((members, _stretch(words, start, stop, depth + 1)))
+            start = stop
+        return collect(row)
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        common = self.words.common(self.first, self.last)
+        if common == self.depth:
+            return position + 1, self.derivative(text[position])
+        length = min(common - self.depth, len(text) - position)
+        own = self.words.texts[self.first]
+        if own[self.depth : self.depth + length] != text[position : position + length]:
+            return len(text), EMPTY
+        return position + length, _stretch(self.words, self.first, self.last, self.depth + length)
+
+
+def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
+    spend()
+    if last - first == 1:
+        return _word(words.texts[first], depth, words.end(first), words.singleton)
+    then = EMPTY
+    if len(words.texts[first]) == depth:
+        then = words.end(first)
+        first += 1
+    is_end = then is EPSILON
+    longer = intern_node(
+        ("Stretch", id(words), first, last, depth, is_end),
+        lambda: Stretch(words, first, last, depth, nullable=is_end),
+    )
+    return longer if is_end or then is EMPTY else choice((longer, then))
+
+
+class Word(Node):
+    """The symbols of ``text`` from ``start`` on, one at least, and then ``end``."""
+
+    __slots__ = ("end", "singleton", "start", "text")
+
+    def __init__(
+        self, text: Text, start: int, end: Node, singleton: Callable[[int], Symbols]
+    ) -> None:
+        length = len(text) - start
+        super().__init__(
+            nullable=False,
+            min_length=length + end.min_length,
+            max_length=None if end.max_length is None else length + end.max_length,
+            boolean=end.boolean,
+        )
+        self.text = text
+        self.start = start
+        self.end = end
+        self.singleton = singleton
+        if length > SHORT:
+            self.fleeting = _STEPS
+
+    @property
+    def is_empty(self) -> bool:
+        return self.boolean and self.end.is_empty
+
+    @property
+    def leading_text(self) -> bytes:
+        return self.text[self.start :] if isinstance(self.text, bytes) else b""
+
+    def _make_row(self) -> Row:
+        rest = _word(self.text, self.start + 1, self.end, self.singleton)
+        return collect(((self.singleton(_symbol(self.text, self.start)), rest),))
+
+    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+        own, start = self.text, self.start
+        length = min(len(own) - start, len(text) - position)
+        if own[start : start + length] != text[position : position + length]:
+            return len(text), EMPTY
+        return position + length, _word(own, start + length, self.end, self.singleton)
+
+
+def _word(text: Text, start: int, end: Node, singleton: Callable[[int], Symbols]) -> Node:
+    if len(text) - start <= SHORT:
+        text, start = text[start:], 0
+        if not text:
+            return end
+    return intern_node(
+        ("Word", text, start, id(end), id(singleton)), lambda: Word(text, start, end, singleton)
+    )
