@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 
 from state_machines.context_free.graphs import components
 from state_machines.context_free.syntax import (
+    PARTS_PER_STEP,
     Alternatives,
     Characters,
     Expression,
@@ -28,9 +29,6 @@ from state_machines.effort import spend
 from state_machines.errors import GrammarSyntaxError
 
 __all__ = ["Analysis"]
-
-PARTS_PER_STEP = 8
-"""Parts of an expression that are looked at in about a step."""
 
 
 class Analysis:

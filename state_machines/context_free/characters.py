@@ -3,8 +3,10 @@ r"""Characters of a grammar: white space, escapes, literals and classes, and how
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from itertools import count
 from typing import NoReturn
+
+import numpy as np
 
 from state_machines.context_free.syntax import Position
 from state_machines.effort import spend
@@ -23,10 +25,9 @@ _CLASSES = {
     "s": r"[ \t\n\r]",
     "S": r"[^ \t\n\r]",
 }
-_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t\r\n]*")
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]+")
 _PLAIN = re.compile(r'[^"\\\ud800-\udfff]+')
-_BREAK = re.compile("\n")
 
 CHARACTERS_PER_STEP = 8
 """Characters of a class that are read in about a step."""
@@ -46,13 +47,13 @@ class GrammarReader:
         self.position = 0
         self.rule = ""
         """The name of the rule being read."""
-        spend(len(text) // 10_000)
-        self._breaks = [found.start() for found in _BREAK.finditer(text)]
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        self._breaks = np.flatnonzero(points == ord("\n"))
 
     def place(self, position: int) -> Position:
         """Return the line and the column of an offset."""
-        line = bisect_left(self._breaks, position)
-        before = self._breaks[line - 1] if line else -1
+        line = int(np.searchsorted(self._breaks, position))
+        before = int(self._breaks[line - 1]) if line else -1
         return line + 1, position - before
 
     def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
@@ -82,9 +83,17 @@ class GrammarReader:
 
     def end_of_space(self, position: int) -> int:
         """Return where white space and comments end that begin at an offset."""
-        found = _SPACE.match(self.text, position)
-        assert found is not None, "it matches nothing, too"
-        return found.end()
+        for comments in count():
+            found = _SPACE.match(self.text, position)
+            assert found is not None, "it matches nothing, too"
+            position = found.end()
+            if not self.text.startswith("#", position):
+                break
+            if not comments % CHARACTERS_PER_STEP:
+                spend()
+            end = self.text.find("\n", position)
+            position = len(self.text) if end < 0 else end
+        return position
 
     def literal(self) -> str:
         """Read a literal behind its opening quote."""

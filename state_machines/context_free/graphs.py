@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
+from state_machines.effort import spend
+
 __all__ = ["components"]
+
+VISITS_PER_STEP = 4
 
 _V = TypeVar("_V", bound=Hashable)
 
@@ -19,6 +23,7 @@ def components(edges: Mapping[_V, Sequence[_V]]) -> list[list[_V]]:
     low: dict[_V, int] = {}
     open_: dict[_V, None] = {}
     found: list[list[_V]] = []
+    visits = 0
     for root in edges:
         if root in index:
             continue
@@ -27,6 +32,9 @@ def components(edges: Mapping[_V, Sequence[_V]]) -> list[list[_V]]:
         open_[root] = None
         while stack:
             vertex, ahead = stack[-1]
+            visits += 1
+            if not visits % VISITS_PER_STEP:
+                spend()
             for target in ahead:
                 if target not in index:
                     index[target] = low[target] = len(index)

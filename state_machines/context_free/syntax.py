@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from state_machines.effort import spend
 from state_machines.grammar.symbols import CodePointSet
 
 __all__ = [
+    "PARTS_PER_STEP",
     "Alternatives",
     "Characters",
     "Expression",
@@ -20,6 +22,9 @@ __all__ = [
     "Text",
     "references",
 ]
+
+PARTS_PER_STEP = 8
+"""Parts of an expression that are looked at in about a step."""
 
 Position: TypeAlias = tuple[int, int]
 """Line and column, both from 1."""
@@ -85,7 +90,11 @@ class Rule:
 def references(expression: Expression) -> Iterator[Reference]:
     """Yield all references in an expression, those in front first."""
     stack = [expression]
+    visits = 0
     while stack:
+        visits += 1
+        if visits % PARTS_PER_STEP == 1:
+            spend()
         match stack.pop():
             case Reference() as found:
                 yield found
