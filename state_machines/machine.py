@@ -13,13 +13,16 @@ from state_machines.errors import (
 )
 from state_machines.grammar.deep import after
 from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.node import EMPTY, Node, release
 from state_machines.grammar.tries import literals
 from state_machines.matcher import Matcher
 from state_machines.regex import compile_pattern
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["ChoiceStateMachine", "RegexStateMachine", "StateMachine"]
+
+MAX_STEPS_TAKEN = 8192
+"""Steps that matchers may have computed before a machine lets go of them."""
 
 
 class StateMachine:
@@ -30,10 +33,22 @@ class StateMachine:
 
     def __init__(self, start: Node) -> None:
         self.start = start
+        self.steps_taken = 0
+        """Steps of matchers that were computed, and are kept, since :meth:`trim` let go of such."""
 
     def matcher(self, vocabulary: Vocabulary) -> Matcher:
         """Return a matcher at the beginning of the text; cheap."""
-        return Matcher(self.start, vocabulary)
+        self.trim()
+        return Matcher(self.start, vocabulary, self)
+
+    def trim(self) -> None:
+        """Let go of the states that earlier texts have led to, if these are many.
+
+        A machine remembers the states it has met. Of some languages there is no end of them.
+        """
+        if self.steps_taken > MAX_STEPS_TAKEN:
+            self.steps_taken = 0
+            release((self.start,))
 
     def matches(self, text: str | bytes) -> bool:
         """Whether a whole text is one of the machine's.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +19,13 @@ __all__ = ["Matcher"]
 _TOO_DEEP = too_deep()
 
 
+class MatchedMachine(Protocol):
+    """A machine whose states a matcher goes through."""
+
+    steps_taken: int
+    """Steps that were computed, and are kept, since the machine let go of such."""
+
+
 class Matcher:
     """Where a text stands in a machine's language, and which tokens may come next.
 
@@ -24,10 +33,14 @@ class Matcher:
     one thread at a time, different matchers may run in different threads.
     """
 
-    __slots__ = ("_finished", "_state", "_store", "vocabulary")
+    __slots__ = ("_finished", "_machine", "_state", "_store", "vocabulary")
 
-    def __init__(self, state: Node, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, state: Node, vocabulary: Vocabulary, machine: MatchedMachine | None = None
+    ) -> None:
         self.vocabulary = vocabulary
+        # Held, since a machine that goes releases what its states remember of one another.
+        self._machine = machine
         self._state = state
         self._store = MaskStore.of(vocabulary)
         self._finished = False
@@ -88,6 +101,8 @@ class Matcher:
         if state is None:
             with bounded_effort(MASK_STEPS):
                 state = followed(self._state, form)
+            if self._machine is not None:
+                self._machine.steps_taken += 1
         if state is EMPTY:
             raise TokenRejectedError(
                 f"token {token_id} ({form!r}) cannot come here", token_id=token_id
@@ -125,6 +140,7 @@ class Matcher:
 
     def _copy_to(self, twin: Matcher) -> None:
         twin.vocabulary = self.vocabulary
+        twin._machine = self._machine
         twin._state = self._state
         twin._store = self._store
         twin._finished = self._finished

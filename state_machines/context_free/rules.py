@@ -33,12 +33,18 @@ class RuleBook:
 
     def expansion(self, key: Hashable) -> Node:
         """Return what the node of a key stands for."""
-        if key not in self._expansions:
+        known = self._expansions.get(key)
+        if known is None:
+            # Forgotten by a machine that is gone, though a node is still about.
             self._fill(self)
-        return self._expansions[key]
+            known = self._expansions[key]
+        return known
 
     def forget(self) -> list[Node]:
-        """Forget all, and return it: the nodes and the book hold on to one another."""
+        """Forget all, and return it: the nodes and the book hold on to one another.
+
+        To be called once, by the machine that goes: whoever fills the book then finds it filled.
+        """
         found, self._expansions = self._expansions, {}
         return list(found.values())
 

@@ -14,7 +14,7 @@ for a state is computed once.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
@@ -44,6 +44,13 @@ Row: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
 # A plain dict of weak references: several times as quick as a WeakValueDictionary.
 _TABLE: dict[Hashable, ref[Node]] = {}
 _TABLE_LOCK = threading.RLock()
+"""Held to change an entry of the table: nobody removes what another thread has just put there."""
+
+_DEAD_KEYS: deque[Hashable] = deque()
+"""Keys of nodes that died while another thread had the lock; the next to have it removes them."""
+
+MAX_KEPT_STEPS = 4096
+"""Steps by texts that one node keeps."""
 
 
 class FleetingSteps:
@@ -129,10 +136,18 @@ class Node:
     def __del__(self) -> None:
         # Not every node has one: it may not have been interned, or not even been made.
         key = getattr(self, "_key", None)
-        if key is not None:
+        if key is None:
+            return
+        # To wait here could be a deadlock: this runs in any thread, at any allocation.
+        if not _TABLE_LOCK.acquire(blocking=False):
+            _DEAD_KEYS.append(key)
+            return
+        try:
             known = _TABLE.get(key)
             if known is not None and known() in (None, self):
-                _TABLE.pop(key, None)
+                del _TABLE[key]
+        finally:
+            _TABLE_LOCK.release()
 
     @property
     def family(self) -> Hashable | None:
@@ -220,6 +235,8 @@ class Node:
             fleeting = self.fleeting
             if fleeting is not None:
                 return fleeting.follow(self, text)
+            if len(steps) >= MAX_KEPT_STEPS:
+                steps = self._steps = {}
             step = steps[text] = self.after(text)
         return step
 
@@ -323,6 +340,11 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
                 node = made
                 node._key = key
                 _TABLE[key] = ref(node)
+            while _DEAD_KEYS:
+                dead = _DEAD_KEYS.popleft()
+                known = _TABLE.get(dead)
+                if known is not None and known() is None:
+                    del _TABLE[dead]
     return node  # type: ignore[return-value]
 
 

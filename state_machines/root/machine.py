@@ -46,6 +46,7 @@ class RootStateMachine(StateMachine):
 
     def matcher(self, vocabulary: Vocabulary) -> RootMatcher:
         """Return a matcher at the beginning of the answer; cheap."""
+        self.trim()
         return RootMatcher(self, vocabulary)
 
     def pieces(self, text: str | bytes) -> list[Piece]:
@@ -67,7 +68,7 @@ class RootMatcher(Matcher):
     __slots__ = ("_attribution", "_course", "_pieces")
 
     def __init__(self, machine: RootStateMachine, vocabulary: Vocabulary) -> None:
-        super().__init__(machine.start, vocabulary)
+        super().__init__(machine.start, vocabulary, machine)
         self._course = machine.course
         self._attribution = Attribution(machine.course)
         self._pieces: list[Piece] = []
