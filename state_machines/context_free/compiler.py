@@ -48,6 +48,9 @@ MAX_EXCLUDED = 64
 """Characters that a counted class leaves out, up to which it is a text without these: masks of such
 texts are the same wherever the bound is far."""
 
+LONG_TEXT = 1024
+"""Bytes of a text from which on it is a language of bytes, which is followed in longer steps."""
+
 FEW_ROUNDS = 16
 """Rounds up to which a counted class is a counter like any other."""
 
@@ -154,7 +157,8 @@ class GrammarCompiler:
     def _choice(self, branches: tuple[Expression, ...], first: bool) -> Node:
         texts = [branch.text.encode() for branch in branches if isinstance(branch, Text)]
         others = [branch for branch in branches if not isinstance(branch, Text)]
-        if others and all(map(self._analysis.is_bounded, branches)):
+        is_long = any(len(text) > LONG_TEXT for text in texts)
+        if others and not is_long and all(map(self._analysis.is_bounded, branches)):
             return encoded(self.characters(Alternatives(branches)), RAW)
         found = [self.compile(branch, first=first) for branch in others]
         return choice([literals(texts), *found] if texts else found)
@@ -175,7 +179,7 @@ class GrammarCompiler:
             case Series(parts=parts):
                 return self._joined_all(map(self.characters, reversed(parts)))
             case Alternatives(branches=branches):
-                words = [tuple(map(ord, b.text)) for b in branches if isinstance(b, Text)]
+                words = [map(ord, b.text) for b in branches if isinstance(b, Text)]
                 found = [self.characters(b) for b in branches if not isinstance(b, Text)]
                 plain = [trie(((word, EPSILON) for word in words), code_points)] if words else []
                 return choice([*plain, *found])

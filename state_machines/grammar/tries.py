@@ -49,7 +49,7 @@ def trie(
         text: Text = bytes(word) if over_bytes else "".join(map(chr, word))
         symbols += len(text)
         if len(listed) >= MANY_WORDS or len(text) > MANY_WORDS:
-            spend(len(text) // 64 if over_bytes else len(text) // 16)
+            spend(len(text) // (4096 if isinstance(word, bytes) else 32))
         listed.append((text, then))
     if len(listed) > MANY_WORDS or symbols > MANY_SYMBOLS:
         return word_list(listed, singleton)

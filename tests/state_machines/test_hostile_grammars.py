@@ -1,0 +1,141 @@
+"""Grammars that would take long: refused within the bound on compiling, or no trouble at all."""
+
+from __future__ import annotations
+
+from threading import Thread
+from time import monotonic
+
+import pytest
+from small_vocabulary import small_vocabulary
+
+from state_machines import GrammarError, GrammarStateMachine, GrammarSyntaxError
+from state_machines.effort import COMPILE_STEPS, bounded_effort
+from state_machines.errors import UnsupportedGrammarError
+
+SPACES = " " * 300_000
+
+
+def left_recursive(count: int) -> str:
+    """Return rules that each begin with each other."""
+    rules = [f"root ::= r{count - 1}"]
+    for number in range(count):
+        branches = " | ".join(f'r{other} "{number}.{other}"' for other in range(count))
+        rules.append(f'r{number} ::= {branches} | "x{number}"')
+    return "\n".join(rules)
+
+
+REFUSED = {
+    "rules that begin with one another": left_recursive(60),
+    "parts": "root ::= " + "a " * 40_000 + '\na ::= "x"',
+    "rules": "\n".join(f'r{n} ::= r{n + 1} "x"' for n in range(6000)) + '\nr6000 ::= ""',
+    "a class": "root ::= [" + "".join(chr(0x10000 + 2 * n) for n in range(60_000)) + "]",
+    "alternatives": "root ::= " + " | ".join(f'"{n}" [a-z]*' for n in range(6000)),
+    "optional parts": "root ::= a\n"
+    + "\n".join(f"{chr(97 + n)} ::= {chr(98 + n)} {chr(98 + n)}" for n in range(20))
+    + '\nu ::= "x"?',
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_too_much_work_is_refused(name: str) -> None:
+    start = "r0" if name == "rules" else "root"
+    with pytest.raises(UnsupportedGrammarError), bounded_effort(COMPILE_STEPS // 10):
+        GrammarStateMachine(REFUSED[name], start=start)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'root ::= "a"{{1{SPACES}',
+        'root ::= "a"{' + "1" * 300_000,
+        "root ::= a " + "#" * 300_000,
+        "root ::= a " + "# #" * 100_000 + ":",
+        "a" * 300_000,
+        "root ::= " + "(" * 300_000,
+    ],
+    ids=["counts", "digits", "comment", "comments", "name", "groups"],
+)
+def test_text_that_is_no_grammar_is_read_once(text: str) -> None:
+    with pytest.raises(GrammarError), bounded_effort(50_000):
+        GrammarStateMachine(text)
+
+
+def test_long_texts_comments_and_lines() -> None:
+    """Steps do not grow with what is one token of the notation."""
+    long = "x" * 50_000
+    text = "\n" * 100_000 + f'root ::= "{long}" # {long}\n' + "#\n" * 5000 + ' | "y" | end\n'
+    with bounded_effort(COMPILE_STEPS // 4):
+        machine = GrammarStateMachine(text + 'end ::= "z"')
+    assert machine.matches(long)
+    assert machine.matches("z")
+
+
+def test_places_of_errors_in_long_grammars() -> None:
+    with pytest.raises(GrammarSyntaxError) as caught:
+        GrammarStateMachine('root ::= "a"\n' * 1 + "# é\n\n" * 1000 + "  | here")
+    assert (caught.value.line, caught.value.column) == (2002, 5)
+
+
+def test_stop_while_compiling() -> None:
+    """A checkpoint can end the work at any time; what it raises comes out."""
+
+    class StopError(Exception):
+        pass
+
+    def stop() -> None:
+        raise StopError
+
+    for name in ("rules that begin with one another", "parts", "rules", "alternatives"):
+        text = REFUSED[name]
+        with pytest.raises(StopError), bounded_effort(checkpoint=stop):
+            GrammarStateMachine(text, start="r0" if text.startswith("r0") else "root")
+
+
+def test_states_are_found_while_their_machine_goes() -> None:
+    """Nodes outlive their machine; threads that meet what it forgets are not disturbed."""
+    deadline = monotonic() + 1.0
+    failures: list[BaseException] = []
+    for _ in range(40):
+        machine = GrammarStateMachine('root ::= "[" root "," root "]" | x\nx ::= x "a" | "a"')
+        starts = [machine.start]
+
+        def work(start: object = starts[0]) -> None:
+            try:
+                for _ in range(3):
+                    assert machine_free_match(start)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        del machine
+        for thread in threads:
+            thread.join(30)
+        assert not failures
+        if monotonic() > deadline:
+            break
+
+
+def machine_free_match(start: object) -> bool:
+    """Match by the node alone."""
+    return start.matches(b"[aa,[a,aaa]]") and not start.matches(b"[aa,]")  # type: ignore[attr-defined]
+
+
+def test_matcher_keeps_its_machine_and_machine_forgets_old_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("state_machines.machine.MAX_STEPS_TAKEN", 50)
+    from_machine = GrammarStateMachine('root ::= "a" root "a" | "b" root "b" | ""')
+    vocabulary = small_vocabulary()
+    running = from_machine.matcher(vocabulary)
+    running.advance(ord("a"))
+    for number in range(30):
+        writing = from_machine.matcher(vocabulary)
+        for bit in f"{number:010b}":
+            writing.advance(ord("a") + int(bit))
+    assert from_machine.steps_taken <= 60
+    del from_machine, writing
+    for byte in b"bba":
+        running.advance(byte)
+    assert running.is_accepting

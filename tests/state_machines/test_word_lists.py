@@ -1,0 +1,133 @@
+"""Choices of many texts or of long ones: what they admit, and that nothing is made in advance."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_vocabulary import small_vocabulary
+
+from state_machines import ChoiceStateMachine, GrammarStateMachine, effort
+from state_machines.effort import bounded_effort
+from state_machines.grammar import tries, word_lists
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import literal, sequence
+from state_machines.grammar.symbols import code_points
+from state_machines.grammar.tries import literals, trie
+from state_machines.grammar.word_lists import word_list
+
+MEGABYTE = "abcdefghijklmnopqrst" * 50_000
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """Return how many steps a piece of work takes."""
+    with bounded_effort(10_000_000):
+        budget = effort._EFFORT.get()
+        assert budget is not None
+        before = budget.available
+        work()
+        return before - budget.available
+
+
+WORDS = st.lists(st.text("ab\n", max_size=9), min_size=1, max_size=12)
+ENDS = [EPSILON, literal(b"b"), literal(b"ab")]
+
+
+@pytest.fixture(autouse=True, params=["as it is", "lists", "long"])
+def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tries are made as large ones, too, and short texts as long ones."""
+    if request.param != "as it is":
+        monkeypatch.setattr(tries, "MANY_WORDS", 1)
+        monkeypatch.setattr(word_lists, "CHUNK", 2)
+    if request.param == "long":
+        monkeypatch.setattr(word_lists, "SHORT", 1)
+
+
+@pytest.mark.parametrize("over", ["bytes", "characters"])
+def test_words_are_admitted_and_no_others(over: str) -> None:
+    @given(WORDS, st.text("ab\n", max_size=9))
+    def check(words: Sequence[str], other: str) -> None:
+        if over == "bytes":
+            node = literals(word.encode() for word in words)
+        else:
+            points = trie(((map(ord, word), EPSILON) for word in words), code_points)
+            node = encoded(points, RAW)
+        for text in (*words, other):
+            assert node.matches(text.encode()) == (text in words)
+            for end in range(len(text) + 1):
+                begins = any(word.startswith(text[:end]) for word in words)
+                assert (node.after(text[:end].encode()) is not EMPTY) == begins
+        assert node.min_length == min(map(len, words))
+
+    check()
+
+
+@given(st.lists(st.tuples(st.binary(max_size=4), st.sampled_from(ENDS)), min_size=1, max_size=9))
+def test_what_follows_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> None:
+    node = trie(entries)
+    for word, then in entries:
+        for end in (b"", b"b", b"ab"):
+            text = word + end
+            expected = any(sequence(literal(w), t).matches(text) for w, t in entries)
+            assert node.matches(text) == expected
+        assert node.after(word) is not EMPTY or then is EMPTY
+
+
+@given(WORDS)
+def test_equal_lists_are_one_node(words: list[str]) -> None:
+    entries = [(word.encode(), EPSILON) for word in words]
+    node = word_list(entries, tries._ONE_BYTE)
+    assert word_list(entries[::-1], tries._ONE_BYTE) is node
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [MEGABYTE],
+        [MEGABYTE + "a", MEGABYTE + "b"],
+        [str(number) + MEGABYTE[:2000] for number in range(500)],
+        [MEGABYTE[:2000] + str(number) for number in range(500)],
+        [f"{number:x}" for number in range(30_000)],
+    ],
+    ids=["one", "common beginning", "many", "many with a common beginning", "short"],
+)
+def test_choice_costs_what_is_used_of_it(texts: list[str]) -> None:
+    """No step a byte: neither to make it, nor for its first mask, nor to go along it."""
+    machines: list[ChoiceStateMachine] = []
+    vocabulary = small_vocabulary()
+
+    def begin() -> None:
+        machines.append(ChoiceStateMachine(texts))
+        machines[0].matcher(vocabulary).allowed_tokens()
+
+    assert steps_of(begin) < 60_000
+    (machine,) = machines
+    assert steps_of(lambda: machine.matches(texts[0])) < 5000
+    assert not machine.matches(texts[0] + "x")
+    writing = machine.matcher(vocabulary)
+    forced = writing.forced_bytes()
+    assert texts[0].encode().startswith(forced)
+
+    def write() -> None:
+        for byte in texts[0][:300].encode():
+            assert writing.allowed_tokens()[byte]
+            writing.advance(byte)
+
+    assert steps_of(write) < 200 * 300
+
+
+def test_states_of_a_long_text_are_not_kept() -> None:
+    machine = GrammarStateMachine(f'root ::= "{MEGABYTE[:100_000]}" | "x"')
+    writing = machine.matcher(small_vocabulary())
+    gc.collect()
+    for byte in MEGABYTE[:3000].encode():
+        writing.advance(byte)
+    before = len(gc.get_objects())
+    for byte in MEGABYTE[3000:12_000].encode():
+        writing.advance(byte)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 9000
