@@ -161,12 +161,13 @@ def _one_of_permuted(node: Exclusion) -> Node | None:
     part comes first.
     """
     tail: Node | None = None
-    body = node.body
-    if isinstance(body, Sequence):
-        body, tail = body.head, body.tail
-    if not isinstance(body, Fan):
+    first = node.body
+    if isinstance(first, Sequence):
+        tail = first.tail
+        first = first.head
+    if not isinstance(first, Fan):
         return None
-    permuted = body.permuted()
+    permuted = first.permuted()
     if permuted is None:
         return None
     text, target = permuted

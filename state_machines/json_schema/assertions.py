@@ -23,8 +23,9 @@ from state_machines.json_schema.numbers.number_sets import (
     NumberSet,
     exact,
 )
-from state_machines.json_schema.objects.object_shape import ObjectShape
-from state_machines.json_schema.terms import FALSE, Term
+from state_machines.json_schema.objects.conditions import Absent, Clause, Present
+from state_machines.json_schema.objects.object_shape import ObjectShape, shape_of_clauses
+from state_machines.json_schema.terms import FALSE, TRUE, Term
 from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, NO_VALUE, Values, disjoin
 from state_machines.regex import compile_pattern
 
@@ -55,6 +56,9 @@ __all__ = [
     "type_",
     "unique_items",
 ]
+
+FEW_DEPENDENCIES = 3
+"""Dependencies that are taken as alternatives; more are clauses."""
 
 _TYPES: dict[str, Values] = {
     "null": Values(null=True),
@@ -248,6 +252,15 @@ def dependent_required(place: Place, value: Any, normaliser: Normaliser) -> Term
     if not isinstance(value, dict):
         raise place.error("dependentRequired is not an object", "dependentRequired")
     table = normaliser.table
+    if len(value) > FEW_DEPENDENCIES:
+        # As alternatives, they would multiply out.
+        needed = {n: required(place, names, normaliser) for n, names in value.items()}
+        pairs = [(n, other) for n, v in needed.items() for other in v.objects[0].required]
+        clauses: list[Clause] = [
+            (Absent(n), Present(other, TRUE)) for n, other in pairs if n != other
+        ]
+        listed = (name for pair in pairs for name in pair)
+        return table.given(but(shape=shape_of_clauses(listed, clauses, table)))
     return table.all_of(
         table.any_of(
             (

@@ -207,9 +207,7 @@ class TermTable:
         known = self._negations.get(part)
         if known is None:
             make = self._complements.get(part)
-            known = self._negations.setdefault(
-                part, Negation(part) if make is None else make(self)
-            )
+            known = self._negations.setdefault(part, Negation(part) if make is None else make(self))
         return known
 
     def exactly_one(self, parts: Sequence[Term], overlapping: Iterable[tuple[int, int]]) -> Term:

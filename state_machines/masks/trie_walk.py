@@ -121,8 +121,8 @@ class TrieWalk:
                 continue
             # With exceptions, not even the tokens that end with the captured text are sure.
             if kind is Captured and not node.then.has_exceptions:  # type: ignore[attr-defined]
-                end: Node = _CaptureEnd(node.then, node.text, at)  # type: ignore[attr-defined]
-                stack.append((node.rest, (end, tail), at))  # type: ignore[attr-defined]
+                behind = _CaptureEnd(node.then, node.text, at)  # type: ignore[attr-defined]
+                stack.append((node.rest, (behind, tail), at))  # type: ignore[attr-defined]
                 continue
             if kind is _CaptureEnd:
                 if at != node.vertex:  # type: ignore[attr-defined]

@@ -117,10 +117,10 @@ PLACED = [
     ),
     ({"items": {"anyOf": [MANY_PATTERNS, {"type": "null"}]}}, "steps", "anyOf", "/items/anyOf"),
     (
-        {"items": {"dependentRequired": {f"p{i}": [f"q{i}"] for i in range(1000)}}},
+        {"items": {"dependentSchemas": {f"p{i}": {"required": [f"q{i}"]} for i in range(3000)}}},
         "steps",
-        "dependentRequired",
-        "/items/dependentRequired",
+        "dependentSchemas",
+        "/items/dependentSchemas",
     ),
     (
         {"properties": {"a": {**MANY_NAMES, "unevaluatedProperties": False}}},

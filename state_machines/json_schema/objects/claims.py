@@ -55,21 +55,30 @@ class Claims:
         undecided = (self._undecided(clause) for clause in shape.clauses)
         self.clauses: tuple[Clause, ...] = tuple(c for c in undecided if c is not None)
         self.all = (1 << len(self.clauses)) - 1
-        self._lacking: dict[str, int] = {}
+        self._any_language = 0
+        self._speaking: dict[str, int] = {}
+        self.lacking: dict[str, int] = {}
+        """By name, as bits, the clauses that its lack answers."""
         self._answers: dict[str, dict[Term, int]] = {}
         self._by_language: dict[tuple[Node, Term], int] = {}
         for index, clause in enumerate(self.clauses):
             spend()
+            bit = 1 << index
             for condition in clause:
+                if isinstance(condition, Matching):
+                    self._any_language |= bit
+                else:
+                    name = condition.name
+                    self._speaking[name] = self._speaking.get(name, 0) | bit
                 match condition:
                     case Absent(name):
-                        self._lacking[name] = self._lacking.get(name, 0) | 1 << index
+                        self.lacking[name] = self.lacking.get(name, 0) | bit
                     case Present(name, term):
                         asked = self._answers.setdefault(name, {})
-                        asked[term] = asked.get(term, 0) | 1 << index
+                        asked[term] = asked.get(term, 0) | bit
                     case Matching(names, term):
                         key = names, term
-                        self._by_language[key] = self._by_language.get(key, 0) | 1 << index
+                        self._by_language[key] = self._by_language.get(key, 0) | bit
 
     def _undecided(self, clause: Clause) -> Clause | None:
         """Return a clause less what cannot hold; ``None`` if it holds anyway."""
@@ -107,9 +116,13 @@ class Claims:
         """Return the clauses that are not among the bits."""
         return [clause for k, clause in enumerate(self.clauses) if not met >> k & 1]
 
+    def doubtful_after(self, name: str) -> int:
+        """Return the clauses, as bits, that speak of a name or of languages of names."""
+        return self._speaking.get(name, 0) | self._any_language
+
     def without(self, name: str) -> int:
         """Return the clauses that the lack of a name answers."""
-        return self._lacking.get(name, 0)
+        return self.lacking.get(name, 0)
 
     def of(self, name: str, known: Term) -> MemberClaims:
         """Return what a member of that name, whose value is in ``known``, answers."""

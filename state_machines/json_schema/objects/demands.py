@@ -26,7 +26,14 @@ from state_machines.json_schema.terms import TRUE, Term, TermTable
 MANY_UNMET = 8
 """Clauses that are compared by the ways to meet them."""
 
-__all__ = ["Members", "Offer", "can_all_be_met", "members_that_meet"]
+__all__ = [
+    "Members",
+    "Offer",
+    "can_all_be_met",
+    "members_that_meet",
+    "numbers",
+    "wanting_absent",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,51 +74,80 @@ def members_that_meet(
     offer: Offer,
     table: TermTable,
     ask: Callable[[Term], bool],
-    near: Members | None = None,
+    *,
+    met: int = 0,
+    near: tuple[Members, int] | None = None,
+    lacking: Mapping[str, int] | None = None,
 ) -> Members | None:
     """Return members that meet all clauses, if there are such. A search; it spends steps.
 
-    ``near`` are members that may need few others: the search begins with them.
+    ``met`` are the clauses, as bits, that are met already. ``near`` are members that meet all
+    others but some, given as bits: the search begins with them. ``lacking`` is what
+    :func:`wanting_absent` returns for the clauses, if that is known.
     """
-    search = _Search(offer, len(clauses) + 1, table, ask)
+    search = _Search(clauses, offer, table, ask, lacking)
     if near is not None:
-        found = search.grow(clauses, near)
+        members, doubtful = near
+        found = search.grow(members, met, list(numbers(doubtful & ~met)))
         if found is not None and search.are_enough(found):
             return found
     start = Members({name: offer.listed[name] for name in offer.missing})
-    fewest = search.grow(clauses, start)
+    spend(1 + len(clauses) // 8)
+    fewest = search.grow(start, met, [k for k in range(len(clauses)) if not met >> k & 1])
     if fewest is None or search.are_enough(fewest):
         return fewest
     # Members that no clause asks for have to be added, so it matters which are absent.
-    return search.meet(clauses, start)
+    return search.meet([c for k, c in enumerate(clauses) if not met >> k & 1], start)
+
+
+def wanting_absent(clauses: Sequence[Clause]) -> dict[str, int]:
+    """Return by name, as bits, the clauses that are met if it is absent."""
+    found: dict[str, int] = {}
+    for index, clause in enumerate(clauses):
+        spend(1 + len(clause) // 8)
+        for condition in clause:
+            if isinstance(condition, Absent):
+                found[condition.name] = found.get(condition.name, 0) | 1 << index
+    return found
+
+
+def numbers(bits: int) -> Iterator[int]:
+    """Yield the numbers that a set holds as bits, ascending."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
 
 
 class _Search:
-    """``few`` is a number of words that always leaves one to take."""
+    """``_few`` is a number of words that always leaves one to take."""
 
     def __init__(
-        self, offer: Offer, few: int, table: TermTable, ask: Callable[[Term], bool]
+        self,
+        clauses: Sequence[Clause],
+        offer: Offer,
+        table: TermTable,
+        ask: Callable[[Term], bool],
+        lacking: Mapping[str, int] | None,
     ) -> None:
+        self._clauses = clauses
+        self._lacking = lacking
         self._offer = offer
-        self._few = few
+        self._few = len(clauses) + 1
         self._table = table
         self._ask = ask
 
-    def grow(self, clauses: Sequence[Clause], start: Members) -> Members | None:
+    def grow(self, start: Members, met: int, doubtful: Sequence[int]) -> Members | None:
         """Return a least set of members that meets all clauses, if there is one.
 
-        Other members are absent. Where all that a clause wants absent is present, a member has to
-        be added or its value narrowed, so only what clauses ask for is ever added. The search is
+        Clauses are given by number: those ``met`` need no member, those ``doubtful`` may not be
+        met. Other members are absent. Where all that a clause wants absent is present, a member has
+        to be added or its value narrowed, so only what clauses ask for is ever added. The search is
         depth first, over the clauses that are not met; it spends steps.
         """
-        wanting: dict[str, list[int]] = {}
-        for index, clause in enumerate(clauses):
-            for condition in clause:
-                if isinstance(condition, Absent):
-                    wanting.setdefault(condition.name, []).append(index)
-        spend(len(clauses) // 4)
-        # Members, the clauses that are met by a member, and those that may not be met.
-        stack: list[tuple[Members, int, Sequence[int]]] = [(start, 0, range(len(clauses)))]
+        clauses, first_met = self._clauses, met
+        # Members, the clauses that need no more, and those that may not be met.
+        stack: list[tuple[Members, int, Sequence[int]]] = [(start, met, doubtful)]
         while stack:
             members, met, doubtful = stack.pop()
             spend(1 + (len(doubtful) + len(members.present)) // 16)
@@ -123,23 +159,23 @@ class _Search:
                 if not met >> index & 1 and not self._holds(clauses[index], members)
             ]
             if not unmet:
-                return self._with_absent(clauses, met, members)
-            index, ways = self._fewest_ways(clauses, unmet, members)
+                return self._with_absent(first_met, members)
+            index, ways = self._fewest_ways(unmet, members)
+            if self._lacking is None:
+                self._lacking = wanting_absent(clauses)
             for more in reversed(ways):
                 added = [name for name in more.present if name not in members.present]
-                broken = [other for name in added for other in wanting.get(name, ())]
+                broken = [k for name in added for k in numbers(self._lacking.get(name, 0))]
                 stack.append((more, met | 1 << index, [*unmet, *broken]))
         return None
 
-    def _fewest_ways(
-        self, clauses: Sequence[Clause], unmet: Sequence[int], members: Members
-    ) -> tuple[int, list[Members]]:
+    def _fewest_ways(self, unmet: Sequence[int], members: Members) -> tuple[int, list[Members]]:
         """Return one of the unmet clauses that can be met in few ways, and these."""
         fewest: tuple[int, list[Members]] | None = None
         for index in unmet[:MANY_UNMET]:
             ways = [
                 more
-                for condition in clauses[index]
+                for condition in self._clauses[index]
                 if not isinstance(condition, Absent)
                 for more in self._ways(condition, members)
             ]
@@ -173,14 +209,14 @@ class _Search:
     def _is_within(self, known: Term, term: Term) -> bool:
         return term is TRUE or self._table.all_of((known, term)) is known
 
-    def _with_absent(self, clauses: Sequence[Clause], met: int, members: Members) -> Members:
+    def _with_absent(self, met: int, members: Members) -> Members:
         """Return the members with those named that must stay absent."""
         present, listed = members.present, self._offer.listed
         if self._offer.least <= len(present) + len(members.unnamed):
             return members
-        spend(len(clauses) // 8)
+        spend(len(self._clauses) // 8)
         absent: set[str] = set()
-        for index, clause in enumerate(clauses):
+        for index, clause in enumerate(self._clauses):
             if met >> index & 1:
                 continue
             free = [

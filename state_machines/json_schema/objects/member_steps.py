@@ -14,7 +14,7 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.objects.claims import Claims, MemberClaims
 from state_machines.json_schema.objects.conditions import Absent, Matching, Present
-from state_machines.json_schema.objects.demands import Members, Offer, members_that_meet
+from state_machines.json_schema.objects.demands import Members, Offer, members_that_meet, numbers
 from state_machines.json_schema.objects.names import (
     NameCell,
     a_word,
@@ -125,6 +125,7 @@ class MemberSteps:
         """Return the clauses that are met once some listed names, as bits, do not come."""
         met = state.met
         if met != self._claims.all:
+            spend(names.bit_count() // 32)
             for index in numbers(names):
                 met |= self._lacks[index]
         return met
@@ -294,10 +295,15 @@ class MemberSteps:
         state, before = self._essential(state), self._essential(before)
         if state in self._ends:
             return self._ends[state] is not None
-        near = self._known_end(before)
-        if near is not None:
+        known, near = self._known_end(before), None
+        if known is not None:
             allowed = self._allowed(state)
-            near = Members({n: t for n, t in near.present.items() if n != written and n in allowed})
+            left = {n: t for n, t in known.present.items() if n != written and n in allowed}
+            gone = [n for n in known.present if n not in left]
+            doubtful = self._claims.doubtful_after(written)
+            for name in gone:
+                doubtful |= self._claims.doubtful_after(name)
+            near = Members(left), doubtful
         end = self._end(state, near)
         if not state.unlisted:
             self._ends[state] = end
@@ -367,14 +373,14 @@ class MemberSteps:
             self._with_values = known
         return known
 
-    def _end(self, state: MemberState, near: Members | None = None) -> Members | None:
+    def _end(self, state: MemberState, near: tuple[Members, int] | None = None) -> Members | None:
         """Return members that complete an object, if there are such."""
         shape = self.shape
         most = None if shape.most is None else shape.most - state.counted
         if most is not None and state.missing.bit_count() > most:
             return None
         needed = max(0, shape.least - state.counted)
-        spend(1 + len(self._claims.clauses) // 8)
+        spend()
         offer = Offer(
             self._allowed(state),
             [self.names[index] for index in numbers(state.missing)],
@@ -383,8 +389,15 @@ class MemberSteps:
             most,
             (state.allowed & self._offered).bit_count() if needed else None,
         )
-        unmet = self._claims.unmet(state.met)
-        return members_that_meet(unmet, offer, self._table, self._is_offered, near)
+        return members_that_meet(
+            self._claims.clauses,
+            offer,
+            self._table,
+            self._is_offered,
+            met=state.met,
+            near=near,
+            lacking=self._claims.lacking,
+        )
 
     def _is_offered(self, term: Term) -> bool:
         return not self._is_barred(term)
@@ -418,11 +431,3 @@ class _Allowed(Mapping[str, Term]):
 
     def __len__(self) -> int:
         return self._bits.bit_count()
-
-
-def numbers(mask: int) -> Iterator[int]:
-    """Yield the numbers that a set holds as bits, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low

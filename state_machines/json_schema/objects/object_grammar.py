@@ -359,9 +359,7 @@ class _UnlistedValue(Lazy):
 
     __slots__ = ("cell", "example", "plan", "state")
 
-    def __init__(
-        self, plan: ObjectPlan, state: MemberState, cell: NameCell, example: str
-    ) -> None:
+    def __init__(self, plan: ObjectPlan, state: MemberState, cell: NameCell, example: str) -> None:
         super().__init__(min_length=2)
         self.plan = plan
         self.state = state
