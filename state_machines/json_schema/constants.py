@@ -24,9 +24,13 @@ __all__ = ["constant", "constants", "is_encodable", "without_scalars"]
 
 VALUES_PER_CHARGE = 64
 
+CHARACTERS_PER_STEP = 8
+"""Characters of a text for which a vertex of a trie is made in the time of a step."""
+
 
 def is_encodable(text: str) -> bool:
     """Whether UTF-8 has the text: it holds no lone surrogate. No other string is ever written."""
+    spend(len(text) // CHARACTERS_PER_STEP)
     try:
         text.encode()
     except UnicodeEncodeError:

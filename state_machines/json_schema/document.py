@@ -8,6 +8,7 @@ is ever fetched.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -30,6 +31,15 @@ MEMBERS_PER_STEP = 8
 """Members of an object or an array that are copied in the time of a step."""
 
 MEMBERS_PER_CHARGE = 512
+
+CHARACTERS_PER_STEP = 64
+"""Characters of a document that are searched for names in the time of a step."""
+
+LOOKUP_STEPS = 8
+"""Steps that finding what a reference leads to takes."""
+
+SHOWN = 200
+"""Characters of a reference that an error shows."""
 
 _KINDS: dict[type, str] = {dict: "an object", list: "an array"}
 
@@ -131,7 +141,11 @@ class SchemaDocument:
         _check_identifier(self._contents, dialect, "", ())
         resource = dialect.specification.create_resource(self._contents)
         self._dialect = dialect
-        self._resolver = known.resolver_with_root(resource)
+        uri = resource.id() or ""
+        known = known.with_resource(uri, resource)
+        if _NAMES.search(text) or text.count(f'"{dialect.identifier}": "') > 1:
+            known = _searched(known, len(text))
+        self._resolver = known.resolver(uri)
         # A reference to another document may meet a dynamic one there.
         self._is_dynamic = (
             '"$dynamicRef"' in text
@@ -213,16 +227,18 @@ class SchemaDocument:
 
     def _lookup(self, place: Place, reference: str, keyword: str) -> tuple[Any, _Resolver, str]:
         """Return the schema that a reference leads to, its resolver and its pointer."""
+        spend(LOOKUP_STEPS + len(reference) // CHARACTERS_PER_STEP)
+        shown = repr(reference if len(reference) <= SHOWN else f"{reference[:SHOWN]}…")
         try:
             resolved = place.resolver.lookup(reference)
         except (Unresolvable, ValueError, AttributeError, TypeError) as error:
             raise place.error(
-                f"the reference {reference!r} leads nowhere",
+                f"the reference {shown} leads nowhere",
                 keyword,
                 hint="Pass documents that it needs in a referencing.Registry; none are fetched",
             ) from error
         if not isinstance(resolved.contents, dict | bool):
-            raise place.error(f"the reference {reference!r} leads to no schema", keyword)
+            raise place.error(f"the reference {shown} leads to no schema", keyword)
         pointer = reference[1:] if reference.startswith("#/") else reference
         return resolved.contents, resolved.resolver, "" if pointer == "#" else pointer
 
@@ -243,6 +259,23 @@ def _no_schema(found: Any, pointer: str, keyword: str | None = None) -> InvalidS
         pointer=pointer,
         keyword=keyword,
     )
+
+
+_NAMES = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#"|#/)|"\$recursiveRef"')
+"""References by name, for which documents are searched."""
+
+
+def _searched(registry: Registry[Any], size: int) -> Registry[Any]:
+    """Return a registry with the names of all schemas in its documents.
+
+    A look-up would search them, too, each time anew. ``size`` is the length of the schema.
+    """
+    spend(size // CHARACTERS_PER_STEP)
+    try:
+        return registry.crawl()
+    except (ValueError, AttributeError, TypeError):
+        # Something malformed, which may be of no account; a look-up that needs it says so.
+        return registry
 
 
 def _check_identifier(

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Protocol, TypeVar
 
+from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
 from state_machines.json_schema.objects.names import few_words
@@ -61,7 +62,11 @@ def in_exactly_one(terms: Sequence[Term], questions: Questions) -> Term:
             for one in values
         ]
         pairs = sorted(_sharing_a_tag(tags))
-    overlapping = [(i, j) for i, j in pairs if not questions.are_disjoint(terms[i], terms[j])]
+    overlapping = []
+    for i, j in pairs:
+        spend()
+        if not questions.are_disjoint(terms[i], terms[j]):
+            overlapping.append((i, j))
     return table.exactly_one(terms, overlapping)
 
 
@@ -149,5 +154,6 @@ def _sharing_a_tag(tags: Sequence[set[_Tag] | None]) -> set[tuple[int, int]]:
     pairs = {(i, j) for i in unknown for j in range(len(tags))}
     for (kind, value), indices in holders.items():
         others = of_kind[kind] if value is _ANY else indices
+        spend(len(indices) * len(others) // 16)
         pairs.update((i, j) for i in indices for j in others)
     return {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}

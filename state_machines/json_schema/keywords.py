@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
+from state_machines.effort import spend
 from state_machines.errors import (
     GrammarBudgetError,
     PatternError,
@@ -204,6 +205,7 @@ class KeywordTable:
         for keyword, value in sorted(schema.items(), key=lambda member: member[0] in _CONDITIONAL):
             if self._is_annotation(place, keyword) or (among is not None and keyword not in among):
                 continue
+            spend()
             read = KEYWORDS[place.dialect.name].get(keyword)
             if read is None:
                 self._refuse_unknown(place, keyword)

@@ -360,3 +360,44 @@ def test_deep_nesting() -> None:
         text = f'{{"v": 1, "kids": [{text}]}}'
     assert machine.matches(text)
     assert not machine.matches(text[:-1])
+
+
+def count_checkpoints(schema: Any) -> int:
+    """Compile a schema; return how often its work was interrupted."""
+    checks = 0
+
+    def count() -> None:
+        nonlocal checks
+        checks += 1
+
+    with bounded_effort(checkpoint=count):
+        JsonSchemaStateMachine(schema)
+    return checks
+
+
+@pytest.mark.parametrize("name", ["$anchor", "$id"])
+def test_a_document_is_searched_for_names_once(name: str) -> None:
+    def schema(references: int) -> Any:
+        named = {f"d{n}": {name: f"n{n}", "title": "x" * 1_000} for n in range(500)}
+        prefix = "#" if name == "$anchor" else ""
+        return {"$defs": named, "allOf": [{"$ref": f"{prefix}n{n}"} for n in range(references)]}
+
+    searched = count_checkpoints(schema(1))
+    assert searched > 10
+    assert count_checkpoints(schema(200)) <= searched + 12
+
+
+@pytest.mark.parametrize("keyword", ["unevaluatedProperties", "unevaluatedItems"])
+def test_what_shared_definitions_evaluate_is_asked_once(keyword: str) -> None:
+    def schema(levels: int) -> Any:
+        names = {
+            f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2, "prefixItems": [{}]}
+            for n in range(levels)
+        }
+        last = {"properties": {"a": {}}}
+        return {"$defs": {**names, f"d{levels}": last}, "$ref": "#/$defs/d0", keyword: False}
+
+    assert count_checkpoints(schema(40)) <= 4 * count_checkpoints(schema(20)) + 4
+    machine = JsonSchemaStateMachine({**schema(40), "type": "object"})
+    assert machine.matches('{"a": 1}')
+    assert machine.matches('{"b": 1}') == (keyword == "unevaluatedItems")

@@ -29,6 +29,12 @@ def exact(number: int | float | Decimal) -> Fraction:
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
+INTERSECTION_STEPS = 3
+"""Steps that the intersection of two intervals takes."""
+
+POINTS_PER_STEP = 2
+"""Single numbers that are compared with the limits in the time of a step."""
+
 _NONE: frozenset[Fraction] = frozenset()
 
 
@@ -105,7 +111,7 @@ class NumberSet:
             return other
         if other == ALL_NUMBERS:
             return self
-        spend(len(self.intervals) * len(other.intervals))
+        spend(INTERSECTION_STEPS * max(1, len(self.intervals) * len(other.intervals)))
         common = NumberSet.of(
             (a & b for a in self.intervals for b in other.intervals), self.holes | other.holes
         )
@@ -172,4 +178,10 @@ PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 def points(numbers: Iterable[Fraction]) -> NumberSet:
     """Return the set of the given numbers, those left out that are infinite as doubles."""
-    return NumberSet(points=frozenset(n for n in numbers if -LARGEST <= n <= LARGEST))
+    kept = []
+    for number in numbers:
+        if not len(kept) % POINTS_PER_STEP:
+            spend()
+        if -LARGEST <= number <= LARGEST:
+            kept.append(number)
+    return NumberSet(points=frozenset(kept))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from state_machines.effort import spend
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import choice, optional, sequence, symbols
@@ -98,6 +99,7 @@ def _plain(interval: Interval, holes: _Holes) -> Node:
 
 def _written(number: Fraction, is_plain: bool) -> tuple[list[int], Node]:
     """Return how one number is written, and what may follow that."""
+    spend()
     digits, fraction = _decimal(abs(number))
     sign = "-" if number < 0 else ""
     text = f"{sign}{digits}.{fraction}" if fraction else f"{sign}{digits}"
