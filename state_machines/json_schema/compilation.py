@@ -10,6 +10,7 @@ from referencing import Registry
 
 from state_machines.effort import COMPILE_STEPS, bounded_effort
 from state_machines.errors import (
+    GrammarBudgetError,
     InvalidArgumentError,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
@@ -43,9 +44,13 @@ class Compilation:
         registry: Registry[Any] | None = None,
     ) -> None:
         self.normaliser = Normaliser(KeywordTable(strict=strict, assert_formats=assert_formats))
-        self.root = SchemaDocument(schema, registry).root
         self.table = self.normaliser.table
-        self.term = self.table.located(self.root)
+        try:
+            with bounded_effort(COMPILE_STEPS):
+                self.root = SchemaDocument(schema, registry).root
+                self.term = self.table.located(self.root)
+        except GrammarBudgetError as error:
+            raise UnsupportedSchemaError(error.what, pointer="", hint=error.hint) from error
 
     def translator(self, syntax: Syntax, property_order: PropertyOrder = "schema") -> Translator:
         """Return what writes terms in a syntax; an unknown order is an error."""

@@ -317,3 +317,9 @@ def test_answers_nested_five_thousand_deep(name: str) -> None:
     assert twin.allowed_tokens().any()
     del twin
     gc.collect()
+
+
+def test_reading_a_large_schema_is_within_the_budget() -> None:
+    for schema in ({"const": "x" * 4_000_000}, {"enum": list(range(400_000))}):
+        with pytest.raises(UnsupportedSchemaError, match="steps"):
+            JsonSchemaStateMachine(schema)
