@@ -1,4 +1,4 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems``: what a schema evaluates, each asked once."""
+"""``unevaluatedProperties`` and ``unevaluatedItems``, with results shared within a validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of one validation: what is known already, and what its work costs."""
+"""The state of one validation: shared results, and the charges for its work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIN_STEPS = 5_000
 """Steps of any validation: some 50 ms, half of it for one hostile schema."""
 
 STEPS_PER_VALUE = 16
-"""Further steps for each value, and for each 64 characters, of what is judged."""
+"""Further steps for each value in the instance, and for each 64 characters of its strings."""
 
 CHARACTERS_PER_VALUE = 64
 
@@ -36,10 +36,10 @@ class Judgement:
     """What one validation knows; a context manager that makes it that of the thread or task.
 
     Attributes:
-        known: Results by what they depend on. A key holds ``id`` s of parts of the schema and of
-            the value, which live as long as the validation.
+        known: Shared results. Their keys hold the ``id`` of a part of the schema and of a part of
+            the instance; both live as long as the validation.
         base_uri: The URI of the whole schema.
-        dynamic: How often something was decided that depends on the dynamic scope.
+        dynamic: Number of results so far that depend on the dynamic scope.
         limit: The steps of the validation.
     """
 
@@ -73,7 +73,7 @@ class Judgement:
             _CURRENT.reset(self._token)
 
     def size(self, value: Any) -> int:
-        """Return how many values a part of what is judged holds, as far as that is known."""
+        """Return the number of values in a part of the instance; 1 for a part it does not hold."""
         if isinstance(value, str):
             return 1 + len(value) // CHARACTERS_PER_VALUE
         return self._sizes.get(id(value), 1)
@@ -93,7 +93,7 @@ class Judgement:
         spend(self._searched)
 
     def _measure(self, value: Any) -> int:
-        """Count the values within each container, on a stack of its own."""
+        """Count the values in each container, without recursion."""
         sizes = self._sizes
         order: list[Any] = []
         stack = [value]
@@ -121,6 +121,6 @@ def judgement() -> Judgement:
 
 
 def charge(expected: Any, instance: Any) -> None:
-    """Charge the work of one keyword: ``expected`` is its value, ``instance`` what it judges."""
+    """Charge the work of one keyword with the value ``expected`` for an instance."""
     members = len(expected) if isinstance(expected, list | dict) else 0
     spend(1 + members // MEMBERS_PER_STEP + judgement().size(instance) // VALUES_PER_STEP)

@@ -21,7 +21,8 @@ __all__ = ["Errors", "Keyword", "finds", "prepare_lookup", "replaced"]
 
 Errors = Iterator[jsonschema.ValidationError]
 Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Any]
-"""A keyword's function: validator, the keyword's value, what is judged, the schema."""
+"""A keyword's function; its parameters are the validator, the keyword's value, the instance and
+the schema."""
 
 VALUES_PER_STEP = 8
 """Values that are made comparable in the time of a step."""
@@ -31,9 +32,9 @@ CHARACTERS_PER_STEP = 4
 
 
 def once(keyword: Keyword) -> Keyword:
-    """Decide what a reference makes of a value once, and show its first error only.
+    """Compute the result of a reference for an instance once, and keep only its first error.
 
-    A decision that depends on the dynamic scope is not shared.
+    A result that depends on the dynamic scope is not shared.
     """
 
     def judge(
@@ -59,7 +60,7 @@ def once(keyword: Keyword) -> Keyword:
 
 
 def dynamic(keyword: Keyword) -> Keyword:
-    """Note that what is decided here depends on the dynamic scope."""
+    """Mark the results of a keyword as dependent on the dynamic scope."""
 
     def judge(validator: Validator, expected: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
         judgement().dynamic += 1
@@ -69,7 +70,7 @@ def dynamic(keyword: Keyword) -> Keyword:
 
 
 def prepare_lookup(resolver: Any, reference: Any) -> None:
-    """Charge what it takes to find what a reference leads to."""
+    """Charge the resolution of a reference."""
     if not isinstance(reference, str):
         raise UndecidedError("a reference that is not a string")
     run = judgement()
@@ -248,7 +249,7 @@ def _unique_items(
 
 
 def replaced(keywords: Mapping[str, Keyword]) -> dict[str, Keyword]:
-    """Return the keywords of a draft, those that stand in this module replaced, all charged for."""
+    """Return the keywords of a draft, each charged, with those of this module in place."""
     own: dict[str, Keyword] = {
         **_BOUNDS,
         "pattern": _pattern,

@@ -36,7 +36,7 @@ CHARACTERS_PER_STEP = 64
 """Characters of a document that are searched for names in the time of a step."""
 
 LOOKUP_STEPS = 8
-"""Steps that finding what a reference leads to takes."""
+"""Steps charged for the resolution of one reference."""
 
 SHOWN = 200
 """Characters of a reference that an error shows."""

@@ -108,7 +108,7 @@ def property_set(name: str, value: str | None = None) -> CodePointSet | None:
     r"""Return the characters of ``\p{name}`` or ``\p{name=value}``; ``None``: no such property.
 
     Raises ``NotImplementedError`` for a property that exists but whose data is not at hand.
-    Names of scripts are told by their letters, so that new ones need no new table here.
+    The spelling of a script's name is checked by rule, so new scripts need no new table.
     """
     if value is None:
         if name in _CATEGORIES:

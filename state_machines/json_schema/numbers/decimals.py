@@ -311,7 +311,7 @@ def _start(grid: Grid, low: int, high: int | None, holes: list[Fraction]) -> Nod
 def _digits_between(
     grid: Grid, low: int, high: int | None, least: int, most: int, holes: list[Fraction]
 ) -> Node:
-    """Return the numbers within the bounds with so many digits before the point."""
+    """Return the numbers between the bounds that have ``least`` to ``most`` integer digits."""
     scale = grid.scale
     is_bound = low > 0 or grid.low_open
     ahead = _Ahead(

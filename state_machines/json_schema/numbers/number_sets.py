@@ -178,7 +178,7 @@ PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 def points(numbers: Iterable[Fraction]) -> NumberSet:
     """Return the set of the given numbers, those left out that are infinite as doubles."""
-    kept = []
+    kept: list[Fraction] = []
     for number in numbers:
         if not len(kept) % POINTS_PER_STEP:
             spend()
