@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Unpack, overload
 
 from .conversation.prompts import Prompt
-from .errors import BatchError, PromptError
+from .errors import BatchError, InvalidOptionError, PromptError
 from .options import OptionOverrides
 from .requests.batches import AsyncBatchStream, BatchRequest, BatchStream, Begun
 from .results import GenerationResult
+from .text_checks import listed, short_repr
 
 __all__ = ["BatchEngine"]
 
@@ -110,16 +111,29 @@ class BatchEngine(ABC):
         is told in its item. Some ``4 * batch_size`` are asked for before the first item comes out.
         A closed or forgotten stream cancels what runs.
 
-        Raises ``PromptError`` for a string, which would be a prompt a character.
+        Raises ``PromptError`` for what is no iterable of prompts: a string would be a prompt a
+        character.
         """
-        if isinstance(requests, str):
+        try:
+            is_list = iter(requests) is not None and not isinstance(requests, str | bytes | Mapping)
+        except TypeError:
+            is_list = False
+        if not is_list:
             raise PromptError(
-                "requests are several prompts, and a string is one", hint="Put it into a list."
+                f"requests are several prompts, and not a {type(requests).__name__}",
+                hint="Put a single one into a list.",
             )
         begin = self._begin
-        shared_tools = None if tools is None else list(tools)
+        # One iterator serves all requests; what is none is refused with each of them.
+        items = listed(tools)
+        shared_tools = tools if items is None else items
 
         def begin_one(request: BatchRequest) -> Begun:
+            if not isinstance(request.options, Mapping):
+                raise InvalidOptionError(
+                    f"options are a mapping by name, not {short_repr(request.options)}",
+                    option="options",
+                )
             return begin(
                 request.prompt,
                 response_format if request.response_format is None else request.response_format,

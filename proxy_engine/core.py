@@ -32,6 +32,7 @@ from .requests.request import Request
 from .requests.running import RowMaker, usable_tokens
 from .requests.scheduler import Scheduler
 from .requests.worker import Worker
+from .text_checks import short_repr
 
 __all__ = ["EngineCore"]
 
@@ -70,6 +71,20 @@ class EngineCore:
         max_compile_seconds: float | None,
     ) -> EngineCore:
         """Load what an engine was asked for; see ``InferenceEngine`` for the arguments."""
+        if not isinstance(model, str | os.PathLike | Module | None):
+            raise InvalidOptionError(
+                f"a model is a directory, a hub id or a model in memory, not {short_repr(model)}",
+                option="model",
+            )
+        kinds: tuple[tuple[str, object, type], ...] = (
+            ("options", options, GenerationOptions),
+            ("cache", cache, CacheOptions),
+        )
+        for name, given, kind in kinds:
+            if given is not None and not isinstance(given, kind):
+                raise InvalidOptionError(
+                    f"{name} must be {kind.__name__}, not {short_repr(given)}", option=name
+                )
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(
                 "a model in memory comes with its tokenizer, a named one without",
@@ -87,7 +102,12 @@ class EngineCore:
             )
         if isinstance(model, Module):
             is_wrapped = isinstance(tokenizer, TokenizerWrapper)
-            wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
+            try:
+                wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
+            except AttributeError as error:
+                raise InvalidOptionError(
+                    f"{short_repr(tokenizer)} is not a tokenizer: {error}", option="tokenizer"
+                ) from error
             name = type(model).__module__
             evaluate_weights(model, name)
             loaded = worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()

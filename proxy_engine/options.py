@@ -45,10 +45,9 @@ class ReasoningOptions:
         _set_count(self, "least", 0)
         if self.most is not None:
             _set_count(self, "most", self.least)
-        markers = (self.begin, self.end)
-        if markers == (None, None):
+        if self.begin is None and self.end is None:
             return
-        if not all(isinstance(marker, str) and marker for marker in markers):
+        if not all(isinstance(marker, str) and marker for marker in (self.begin, self.end)):
             raise InvalidOptionError(
                 "reasoning has two markers, or the model's own", option="reasoning"
             )

@@ -16,6 +16,7 @@ from .conversation.content import Content, FileContent, JsonContent, TextContent
 from .conversation.interaction import Interaction, Role
 from .conversation.messages import Prompt, to_interactions
 from .errors import InvalidOptionError, ToolArgumentsError
+from .text_checks import short_repr
 from .tools import Tool, ToolChoice, resolve_tools
 
 __all__ = ["AsyncGenerate", "Generate", "GeneratedAnswer", "ToolRun", "arun_tools", "run_tools"]
@@ -131,8 +132,13 @@ class _Run(Generic[A]):
         rounds = self.max_rounds
         if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
             raise InvalidOptionError(
-                f"max_rounds must be an integer of at least 1, not {rounds!r}",
+                f"max_rounds must be an integer of at least 1, not {short_repr(rounds)}",
                 option="max_rounds",
+            )
+        if self.on_turn is not None and not callable(self.on_turn):
+            raise InvalidOptionError(
+                f"on_turn is called with turns, and {short_repr(self.on_turn)} cannot be",
+                option="on_turn",
             )
         resolved = resolve_tools(self.given)
         # Before a tool has been run, since there may be no way back from that.

@@ -21,6 +21,7 @@ from live_server import Live, serving_engine
 from wrong_values import DEEP, deep_json, mutated, wrong_json, wrong_values
 
 from proxy_engine import (
+    BatchRequest,
     GenerationOptions,
     InferenceEngine,
     Interaction,
@@ -43,6 +44,16 @@ from state_machines import (
     RegexStateMachine,
 )
 from state_machines.errors import ProxyError
+from state_machines.root import (
+    Choice,
+    Loop,
+    Marker,
+    Optional,
+    RootStateMachine,
+    Sequence,
+    Structured,
+    Text,
+)
 
 EXAMPLES = 60
 
@@ -306,6 +317,76 @@ def test_patterns_grammars_and_choices(pattern: str, grammar: str, value: Any) -
     proper(lambda: GrammarStateMachine(grammar, start=value))
     proper(lambda: ChoiceStateMachine(value))
     proper(lambda: ChoiceStateMachine(["a", value]))
+
+
+@SOME
+@given(wrong_values)
+def test_parts(value: Any) -> None:
+    for make in (
+        lambda: Text(value),
+        lambda: Marker("a", value),
+        lambda: Structured("a", grammar=value),
+        lambda: Sequence(Marker("a", "b"), value),
+        lambda: Choice(value),
+        lambda: Optional(value),
+        lambda: Loop(Text("a"), between=value),
+        *(
+            lambda name=name: Text("a", **{name: value})
+            for name in ("begin", "end", "least", "most", "stop", "excluding")
+        ),
+        *(lambda name=name: Loop(Marker("a", "b"), **{name: value}) for name in ("least", "most")),
+    ):
+        proper(lambda make=make: RootStateMachine(make()))
+
+
+@SOME
+@given(wrong_values)
+def test_batches_and_tool_loops(brief_engine: InferenceEngine, value: Any) -> None:
+    """What is wrong with one request of several is told in its item, as an error of this kind."""
+    requests = [
+        BatchRequest(value),
+        BatchRequest("a", options=value),
+        BatchRequest("a", tools=value),
+    ]
+    for given_requests, tools in ((value, None), (requests, [value]), (requests[:1], value)):
+        options: Any = {"tools": tools, "return_exceptions": True, "max_tokens": 1}
+        answers = proper(
+            lambda given_requests=given_requests, options=options: brief_engine.generate_batch(
+                given_requests, **options
+            )
+        )
+        errors = [answer for answer in answers or () if isinstance(answer, Exception)]
+        assert all(isinstance(error, ProxyError) for error in errors), errors
+    for arguments in ((value, []), ("a", value), ("a", [value])):
+        proper(
+            lambda arguments=arguments: brief_engine.run_tools(
+                *arguments, max_rounds=1, max_tokens=1, on_turn=value
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"model": 5},
+        {"model": b"x"},
+        {"model": "x" * 5000},
+        {"model": "\ud800"},
+        {"model": "a\0b"},
+        {"tokenizer": 5},
+        {"options": 5},
+        {"cache": 5},
+        {"batch_size": 2.0},
+        {"tool_format": 5},
+        {"tool_format": "\ud800"},
+        {"tool_format": "x" * 9999},
+    ],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_engines(tiny_model: Any, tiny_tokenizer: Any, arguments: dict[str, Any]) -> None:
+    in_memory = {} if "model" in arguments else {"model": tiny_model, "tokenizer": tiny_tokenizer}
+    with pytest.raises(ProxyError):
+        InferenceEngine(**{**in_memory, **arguments})
 
 
 @SOME

@@ -15,6 +15,7 @@ from state_machines.errors import CompositionError
 from state_machines.tools import FORMATS, Delimiters, ToolFormat, format_named
 
 from ..errors import InvalidOptionError
+from ..text_checks import short_repr
 
 __all__ = ["DEFAULT_FORMAT", "format_of", "is_open", "reasoning_of"]
 
@@ -31,6 +32,11 @@ def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = N
     if isinstance(explicit, ToolFormat):
         return explicit
     if explicit is not None:
+        if not isinstance(explicit, str):
+            raise InvalidOptionError(
+                f"a tool format is a ToolFormat or its name, not {short_repr(explicit)}",
+                option="tool_format",
+            )
         try:
             return format_named(explicit)
         except CompositionError as error:

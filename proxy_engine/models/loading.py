@@ -25,6 +25,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import ModelFormatError, ModelNotFoundError
 from ..progress import Report, silent
+from ..text_checks import short_repr
 from .damaged_files import damaged_file
 from .dense import has_fast_blas, unpacked
 from .embedded import EMBEDDED_MODEL, embedded_model
@@ -94,7 +95,14 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
         path, name = os.fspath(embedded_model(report)), EMBEDDED_MODEL
     else:
         path = name = os.fspath(model)
-        _check_location(path)
+        try:
+            _check_location(path)
+        except OSError as error:
+            raise ModelNotFoundError(
+                f"{short_repr(path)} cannot be read: {error.strerror}",
+                model=name,
+                hint=_NAMING_HINT,
+            ) from error
     try:
         loaded = mlx_lm.load(path, return_config=True)
     except (RepositoryNotFoundError, HFValidationError) as error:

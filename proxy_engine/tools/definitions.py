@@ -25,9 +25,10 @@ def tool_from_openai(
 
     ``parameters`` may be missing, for a tool without any. Raises ``InvalidToolError``.
     """
-    if definition.get("type") != "function":
+    kind = definition.get("type")
+    if not isinstance(kind, str) or kind != "function":
         raise InvalidToolError(
-            f"a tool of type {short_repr(definition.get('type'))} is not known",
+            f"a tool of type {short_repr(kind)} is not known",
             tool=_name(definition),
             hint=_HINT,
         )

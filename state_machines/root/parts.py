@@ -40,7 +40,39 @@ Spell: TypeAlias = Callable[[str], bytes]
 """How the text of a marker is spelled in a vocabulary, where it may hold special tokens."""
 
 
+_LARGEST = 2**63 - 1
 _BOUNDS = "Give bounds of which none is negative, the lower one first"
+
+
+def _check_texts(part: object, identifier: object, *texts: object) -> None:
+    """Raise for what is not text, and for text that has no UTF-8 form."""
+    known = identifier if isinstance(identifier, str) else type(part).__name__
+    for text in (identifier, *texts):
+        if not isinstance(text, str):
+            raise CompositionError(
+                f"identifiers and texts are strings, not {type(text).__name__}", part=known
+            )
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise CompositionError(
+                "a text holds half a surrogate pair, which is no character", part=repr(known)
+            ) from error
+
+
+def _check_bounds(part: str, form: str, least: object, most: object) -> None:
+    """Raise for numbers that are none, or in the wrong order; ``form`` says what they count."""
+    bounds = [least] if most is None else [least, most]
+    for bound in bounds:
+        if not isinstance(bound, int) or isinstance(bound, bool) or abs(bound) > _LARGEST:
+            raise CompositionError(
+                f"bounds are integers of 64 bits, not {type(bound).__name__}",
+                part=part,
+                hint=_BOUNDS,
+            )
+    numbers = [0, *(bound for bound in bounds if isinstance(bound, int))]
+    if numbers != sorted(numbers):
+        raise CompositionError(f"{form.format(least, most)} cannot be", part=part, hint=_BOUNDS)
 
 
 class Part:
@@ -61,6 +93,7 @@ class Marker(Part):
     text: str
 
     def __post_init__(self) -> None:
+        _check_texts(self, self.identifier, self.text)
         if not self.text:
             raise CompositionError(
                 "a marker is at least one character",
@@ -104,6 +137,14 @@ class Structured(SubState):
     grammar: StateMachine
     reader: Callable[[str], Any] = str
 
+    def __post_init__(self) -> None:
+        _check_texts(self, self.identifier, self.begin, self.end)
+        if not isinstance(self.grammar, StateMachine):
+            raise CompositionError(
+                f"a grammar is a StateMachine, not {type(self.grammar).__name__}",
+                part=self.identifier,
+            )
+
     def machine(self) -> StateMachine:
         """Return the machine that was given."""
         return self.grammar
@@ -136,12 +177,16 @@ class Text(Part):
     excluding: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.least < 0 or (self.most is not None and self.most < self.least):
-            raise CompositionError(
-                f"a text of {self.least} to {self.most} characters cannot be",
-                part=self.identifier,
-                hint=_BOUNDS,
-            )
+        for texts in (self.stop, self.excluding):
+            if not isinstance(texts, tuple):
+                raise CompositionError(
+                    f"stop and excluding are tuples of texts, not {type(texts).__name__}",
+                    part=str(self.identifier),
+                )
+        texts = (self.begin, self.end, *self.stop, *self.excluding)
+        _check_texts(self, self.identifier, *texts)
+        form = "a text of {} to {} characters"
+        _check_bounds(self.identifier, form, self.least, self.most)
         if "" in (*self.stop, *self.excluding):
             raise CompositionError(
                 "a text cannot be kept from the empty string",
@@ -197,10 +242,7 @@ class Loop(Part):
     between: Part | None = None
 
     def __post_init__(self) -> None:
-        if self.least < 0 or (self.most is not None and self.most < self.least):
-            raise CompositionError(
-                f"{self.least} to {self.most} times cannot be", part="loop", hint=_BOUNDS
-            )
+        _check_bounds("loop", "{} to {} times", self.least, self.most)
 
 
 def identifiers_in(part: Part) -> Iterator[str]:

@@ -292,11 +292,19 @@ class Places:
                 pass
             case _:
                 raise CompositionError(
-                    f"{part!r} is no part of an answer",
-                    part=str(part),
+                    f"a value of type {type(part).__name__} is no part of an answer",
+                    part=_shown(part),
                     hint="Parts are Text, Structured or another SubState, Marker, Sequence, "
                     "Choice, Optional and Loop",
                 )
+
+
+def _shown(value: object) -> str:
+    try:
+        return str(value)[:80]
+    except (ValueError, RecursionError):
+        # A number of too many digits, or a list that is nested too deeply.
+        return type(value).__name__
 
 
 def part_name(part: Part | None) -> str:
