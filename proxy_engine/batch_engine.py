@@ -111,8 +111,7 @@ class BatchEngine(ABC):
         is told in its item. Some ``4 * batch_size`` are asked for before the first item comes out.
         A closed or forgotten stream cancels what runs.
 
-        Raises ``PromptError`` for what is no iterable of prompts: a string would be a prompt a
-        character.
+        Raises ``PromptError`` for a string, and for a value that is not iterable.
         """
         try:
             is_list = iter(requests) is not None and not isinstance(requests, str | bytes | Mapping)
@@ -124,7 +123,7 @@ class BatchEngine(ABC):
                 hint="Put a single one into a list.",
             )
         begin = self._begin
-        # One iterator serves all requests; what is none is refused with each of them.
+        # An iterator can be read only once. Any other value is refused with each request.
         items = listed(tools)
         shared_tools = tools if items is None else items
 

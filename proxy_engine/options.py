@@ -233,7 +233,7 @@ _SAMPLING_NAMES = tuple(field.name for field in dataclasses.fields(SamplingParam
 
 
 _MAX_COUNT = 2**63 - 1
-"""The largest count: what a 64-bit integer holds."""
+"""The largest count: the largest signed 64-bit integer."""
 
 
 def _set_count(options: object, name: str, least: int) -> None:

@@ -9,9 +9,9 @@ __all__ = ["has_surrogate", "listed", "short_repr"]
 
 
 def listed(value: object) -> list[Any] | None:
-    """Return the items of a list or another iterable; ``None`` for what is not one.
+    """Return the items of a list or another iterable; ``None`` for any other value.
 
-    Strings, bytes and mappings are iterable, too, but nobody means their parts.
+    Strings, bytes and mappings are iterable, too. They do not count as lists here.
     """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return None

@@ -79,9 +79,9 @@ def compose_answer(
     ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``least`` of one or more
     leave no room for it. ``dialect`` is the format of the model's family, whether there are calls
     or not: its markers are kept out of free text, and where it has some around answers these are
-    written. ``excluding`` are more texts that have no place in free text. ``stop`` are those that
-    end free text, and the answer with it; they have no meaning within structured output, calls and
-    reasoning, nor where ``content`` is a composition. Raises
+    written. ``excluding`` are more texts that free text must not contain. ``stop`` are texts that
+    end free text, and the answer with it. They do not apply to structured output, calls and
+    reasoning, nor to a ``content`` that is a composition. Raises
     :class:`~state_machines.errors.CompositionError`.
     """
     dialect = dialect or (calls.format if calls is not None else None)

@@ -143,7 +143,7 @@ class ResponseFormatCompiler:
             )
             schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
         except Exception as error:
-            # Types say by code of their own what pydantic makes of them.
+            # A type can run its own code when pydantic builds its schema.
             raise InvalidResponseFormatError(
                 f"{short_repr(given)} is not a response format: {error}",
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _flush_or_discard() -> None:
-    """Write what is left for standard output, where that can be written."""
+    """Flush standard output; discard the rest if that fails."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -27,7 +27,7 @@ def writing_to_standard_output() -> Iterator[None]:
 
 
 def discard_standard_output() -> None:
-    """Let what was not written go nowhere.
+    """Discard the text that is still in the buffer.
 
     The interpreter flushes standard output once more at exit, and would fail once more.
     """

@@ -41,11 +41,11 @@ __all__ = [
 ]
 
 _DATA_URL = re.compile(r"data:([^,;]*)((?:;[^,;]*)*);base64,(.*)", re.DOTALL)
-# What a message says as text. "thinking" is what the templates of some families call reasoning.
+# The fields with text. Some chat templates call reasoning "thinking".
 _TEXTS = ("tool_call_id", "name", "reasoning_content", "reasoning", "thinking", "refusal")
 _KEYS = {"role", "content", "tool_calls", *_TEXTS}
-# Fields of OpenAI's responses that say nothing to a model: clients send them back. "prefix" is
-# what some servers ask for to have a last message continued, which is done here in any case.
+# Clients send back these fields of OpenAI's responses. The model does not read them. Some servers
+# need "prefix" to continue a last message of the assistant; this library always continues it.
 _IGNORED = {"annotations", "parsed", "prefix"}
 _CALL_KEYS = {"id", "type", "index", "function"}
 _FUNCTION_KEYS = {"name", "arguments", "parsed_arguments"}
@@ -85,10 +85,11 @@ def to_openai_message(interaction: Interaction) -> dict[str, Any]:
 
 
 def checked_message(message: Any) -> dict[str, Any]:
-    """Return what an OpenAI message says: its known fields, but for those that are ``None``.
+    """Return the known fields of an OpenAI message, without those that are ``None``.
 
-    Clients send back what they were given, with ``null`` for everything that was not there. Any
-    other value of an unknown field raises ``PromptError``, and so does a value of a wrong type.
+    Clients send a response back with ``null`` for each absent field, so ``None`` is accepted for an
+    unknown field. Another value of an unknown field raises ``PromptError``, and so does a value of
+    a wrong type.
     """
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise PromptError(f"a message is a dict with a role, not {short_repr(message)}")

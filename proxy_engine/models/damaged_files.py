@@ -15,8 +15,8 @@ _JSON_FILES = ("config.json", "tokenizer_config.json")
 def damaged_file(directory: Path) -> tuple[Path, str] | None:
     """Return a file of a model's directory that cannot be read, and why; ``None`` if all can be.
 
-    To be asked once a model could not be loaded. The libraries that read these files raise
-    errors of many kinds, few of which name the file.
+    Called after a model failed to load. The libraries that read these files raise errors of many
+    kinds, and few of these errors name the file.
     """
     for name in _JSON_FILES:
         path = directory / name

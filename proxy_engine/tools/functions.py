@@ -50,7 +50,7 @@ def tool_from_function(
         signature = inspect.signature(function)
         hints = typing.get_type_hints(_hinted(inner), include_extras=True)
     except Exception as error:
-        # Annotations are programs: they fail in whatever way they like.
+        # Annotations are code, which can raise any exception.
         raise InvalidToolError(
             f"the signature cannot be read: {error}",
             tool=own_name,
@@ -136,7 +136,7 @@ def _compiled(
             tool, __config__=pydantic.ConfigDict(extra="forbid"), **fields
         )
     except Exception as error:
-        # Types say by code of their own what pydantic makes of them.
+        # A type can run its own code when pydantic builds its schema.
         raise InvalidToolError(
             f"pydantic has no schema for the parameters: {error}", tool=tool
         ) from error

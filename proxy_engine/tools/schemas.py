@@ -31,7 +31,7 @@ def generated_schema(adapter: pydantic.TypeAdapter[Any], tool: str) -> dict[str,
     try:
         schema = adapter.json_schema(schema_generator=_ToolJsonSchema)
     except Exception as error:
-        # Types say by code of their own what pydantic makes of them.
+        # A type can run its own code when pydantic builds its schema.
         raise InvalidToolError(
             f"pydantic has no schema for the parameters: {error}", tool=tool
         ) from error

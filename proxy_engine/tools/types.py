@@ -45,7 +45,7 @@ def tool_from_type(
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(given)
     except Exception as error:
-        # Types say by code of their own what pydantic makes of them.
+        # A type can run its own code when pydantic builds its schema.
         raise InvalidToolError(
             f"pydantic has no schema for the parameters: {error}", tool=own_name
         ) from error

@@ -76,8 +76,8 @@ class Notation(ABC):
         ``options`` are those of :class:`Options`. Raises
         :class:`~state_machines.errors.SchemaError` as
         :class:`~state_machines.json_schema.JsonSchemaStateMachine` does, and
-        :class:`~state_machines.errors.UnsupportedSchemaError` for what cannot be written, and
-        :class:`~state_machines.errors.CompositionError` for an option that there is not.
+        :class:`~state_machines.errors.UnsupportedSchemaError` for values that the notation cannot
+        write, and :class:`~state_machines.errors.CompositionError` for an unknown option.
         """
         self._check_options(options)
         return self._arguments(schema, Options(**options))

@@ -45,7 +45,7 @@ _BOUNDS = "Give bounds of which none is negative, the lower one first"
 
 
 def _check_texts(part: object, identifier: object, *texts: object) -> None:
-    """Raise for what is not text, and for text that has no UTF-8 form."""
+    """Raise for a value that is not a string, and for a string without a UTF-8 form."""
     known = identifier if isinstance(identifier, str) else type(part).__name__
     for text in (identifier, *texts):
         if not isinstance(text, str):
@@ -61,7 +61,7 @@ def _check_texts(part: object, identifier: object, *texts: object) -> None:
 
 
 def _check_bounds(part: str, form: str, least: object, most: object) -> None:
-    """Raise for numbers that are none, or in the wrong order; ``form`` says what they count."""
+    """Raise for bounds that are not integers or are in the wrong order; ``form`` names the unit."""
     bounds = [least] if most is None else [least, most]
     for bound in bounds:
         if not isinstance(bound, int) or isinstance(bound, bool) or abs(bound) > _LARGEST:

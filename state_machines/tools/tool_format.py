@@ -236,7 +236,7 @@ class ToolFormat:
         # Both name the same tool, so that who reads the calls need not know of this.
         schema = {} if isinstance(tool.parameters, bool) else tool.parameters
         least = schema.get("minProperties", 0)
-        # What is no number is refused when the schema is compiled.
+        # The schema compiler refuses a bound that is not a number.
         some = {"minProperties": max(least, 1) if isinstance(least, int | float) else least}
         none = {"maxProperties": 0}
         ways = []

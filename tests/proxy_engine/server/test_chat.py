@@ -345,3 +345,33 @@ def test_tells_of_every_token(client: openai.OpenAI) -> None:
     assert "".join(token["text"] for token in tokens).startswith(text)
     whole = chat(client, extra_body=asked, max_tokens=40)
     assert whole.model_extra["proxy_engine"]["timings"]["completion_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"response_format": {"type": "json_object"}},
+        {"extra_body": {"regex": "a+"}},
+        {"tools": [TOOL], "tool_choice": "required"},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_stop_is_refused_where_there_is_no_free_text(client: openai.OpenAI, more: Any) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        chat(client, stop=["a"], **more)
+    assert caught.value.param == "stop"
+    for stop in (None, []):
+        chat(client, stop=stop, max_tokens=90, **more)
+
+
+def test_answers_are_taken_back_as_messages(client: openai.OpenAI) -> None:
+    messages: Any = [{"role": "user", "content": "x"}]
+    for more in ({}, {"tools": [TOOL], "tool_choice": "required"}):
+        answer = chat(client, messages=messages, max_tokens=90, **more).choices[0].message
+        results = [
+            {"role": "tool", "tool_call_id": call.id, "content": "done"}
+            for call in answer.tool_calls or ()
+        ]
+        ask = {"role": "user", "content": "And?"}
+        conversation: Any = [*messages, answer.model_dump(), *results, ask]
+        chat(client, messages=conversation, max_tokens=90, **more)
