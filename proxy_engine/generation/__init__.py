@@ -3,8 +3,8 @@
 Reading order: ``tokens`` (what is written, and when), ``forcing`` (text that must come), ``limits``
 (how long it may take), ``steering`` (samplers and limits by sub-state), ``device_masks``, ``row``
 (one text that is written), ``prompt_reading`` (how it begins), ``joint_reading`` (several prompts
-in one pass), ``batch_layers`` (what the model remembers of many), ``batch_probe`` (whether a model
-runs in batches), ``wired_memory``, ``batch`` (the loop).
+in one pass), ``batch_layers`` (caches of several rows), ``batch_probe`` (checks that a batch gives
+the same logits), ``wired_memory``, ``batch`` (the loop).
 """
 
 from .batch import Batch, Step

@@ -1,4 +1,4 @@
-"""Whether a model computes the same in a batch as alone, tried out on two short texts.
+"""Checks that a model computes the same in a batch as alone, on two short texts.
 
 Some of mlx-lm's models fail with batch caches, and some give wrong logits: they apply one offset
 to all rows, or lay the mask over the wrong axis. Only rows of different lengths show it.
@@ -40,7 +40,7 @@ _Logits: TypeAlias = npt.NDArray[np.float32]
 
 
 class BatchProbe:
-    """What a model can do in a batch; tried when it is first asked for.
+    """Finds out what a model can do in a batch. Each property is tried when it is first read.
 
     To be used on the thread that runs the model.
     """
@@ -62,7 +62,7 @@ class BatchProbe:
 
     @property
     def can_pad(self) -> bool:
-        """Whether rows can go on by different numbers of tokens in one pass."""
+        """Whether rows can take different numbers of tokens in one pass."""
         if self._can_pad is None:
             self._can_pad = self.can_decode and self._agrees(_after_padding, "padding")
         return self._can_pad
@@ -126,8 +126,8 @@ def _difference(texts: Sequence[_Text], rows: _Logits) -> float:
 def _distance(left: _Logits, right: _Logits) -> float:
     """The least Euclidean distance of any step.
 
-    What is wrong is so at every step; a mixture of experts may now and then choose another expert
-    because of rounding.
+    A wrong model is wrong at every step. A mixture of experts may choose another expert at a single
+    step because of rounding.
     """
     return float(np.linalg.norm(left - right, axis=-1).min())
 

@@ -20,7 +20,7 @@ from ..errors import ModelFormatError
 
 __all__ = ["check_loadable", "file_problem"]
 
-# Of which a tokenizer is made, one of them suffices.
+# A tokenizer is loaded from one of these files.
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "*.tiktoken", "vocab.json", "vocab.txt")
 _MOST_HEADER_BYTES = 100 << 20
 """As many as the format safetensors allows."""

@@ -120,7 +120,7 @@ class Scheduler:
         """Queue a request.
 
         Raises ``EngineClosedError``, in forked processes ``EngineForkedError``; ``EngineError`` on
-        the worker's thread, where nobody can wait.
+        the worker's thread, which cannot wait for itself.
         """
         self._worker.guard.check()
         if self._worker.is_current:
@@ -211,7 +211,7 @@ class Scheduler:
             self._try_to_begin(job)
 
     def _may_join(self, job: _Job) -> bool:
-        """Whether a prompt that waits should be read in one pass with those that are begun.
+        """Whether a waiting prompt should be read in one pass with those that have begun.
 
         Not where it begins with text that one of them is about to read: it need not be read twice.
         """

@@ -14,6 +14,7 @@ from state_machines.errors import ProxyError
 from ..engine import InferenceEngine
 from ..errors import ModelError, ModelFormatError
 from ..models.checking import check_loadable
+from ..requests.worker import Worker
 from .errors import ApiError, shutting_down
 from .memory import available_bytes, release, total_bytes, used_bytes
 from .metrics import Metrics
@@ -137,7 +138,7 @@ class ModelHost:
         return model
 
     async def _check(self, model: KnownModel) -> None:
-        """Raise what is wrong with a model that is not in memory; reads no weights."""
+        """Raise an error for a model that cannot be loaded. No weights are read."""
         if self._has(model):
             return
         self._check_room(model, model.weights_bytes, self._freed)
@@ -279,10 +280,16 @@ def _look_at(task: asyncio.Task[Lease]) -> None:
 
 
 def _problem(model: KnownModel) -> str | None:
-    """Try whether the files of a model can be loaded, on a thread."""
+    """Return why the files of a model cannot be loaded; takes about a second."""
+    directory, name = model.directory, model.name
+    if directory is None:
+        return None
+    # Threads that have used MLX must not end with the server's.
+    worker = Worker()
     try:
-        if model.directory is not None:
-            check_loadable(model.directory, model.name)
+        worker.submit(lambda: check_loadable(directory, name)).result()
     except ModelError as error:
         return error.what
+    finally:
+        worker.close()
     return None

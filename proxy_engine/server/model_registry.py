@@ -133,7 +133,7 @@ def _facts(path: Path) -> tuple[str, int, int]:
     try:
         stat = path.stat()
     except OSError:
-        # A link of the hub's cache to what is not there yet.
+        # The hub's cache may have links to files that are not downloaded yet.
         return path.name, -1, 0
     return path.name, stat.st_size, stat.st_mtime_ns
 
