@@ -2,93 +2,118 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
-import subprocess
-import sys
-from pathlib import Path
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-
-# A child inherits a parent's threads' locks, so it is forked from a process of its own. Each check
-# runs in a child that is stopped by SIGALRM if it waits.
-PROGRAM = """
-import asyncio, os, signal, sys, threading, warnings
-
-warnings.simplefilter("ignore", DeprecationWarning)
-from conftest import make_tiny_model, make_tiny_tokenizer
 from proxy_engine import EngineForkedError, InferenceEngine
+from proxy_engine.requests.worker import Worker
 
-model, tokenizer = make_tiny_model(), make_tiny_tokenizer()
-engine = InferenceEngine(model, tokenizer)
-other = InferenceEngine(model, tokenizer)
-long = {"max_tokens": 400, "min_tokens": 400}
-engine.generate("warm", max_tokens=3)
-streams = [engine.stream("a", **long) for _ in range(2)]
-next(streams[0])
-batch = engine.iter_batch(["b", "c"], ordered=False, **long)
-first = threading.Thread(target=lambda: next(batch))
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 
-async def acall():
-    await engine("x")
+LONG: Any = {"max_tokens": 300, "min_tokens": 300}
+SECONDS = 30
 
-async def astream():
-    async for _ in await engine.astream("x"):
-        pass
 
-def refused(call):
-    try:
-        call()
-    except EngineForkedError as error:
-        assert "spawn" in str(error)
-    else:
-        raise AssertionError("nothing was raised")
-
-CHECKS = {
-    "generate": lambda: refused(lambda: engine.generate("x")),
-    "stream": lambda: refused(lambda: engine.stream("x")),
-    "begun stream": lambda: refused(lambda: [*streams[0]]),
-    "stream that was not begun": lambda: refused(lambda: next(streams[1])),
-    "batch": lambda: refused(lambda: engine.generate_batch(["x"])),
-    "batch that was not begun": lambda: refused(lambda: next(batch)),
-    "call": lambda: refused(lambda: asyncio.run(acall())),
-    "astream": lambda: refused(lambda: asyncio.run(astream())),
-    "tools": lambda: refused(lambda: engine.run_tools("x", [])),
-    "save": lambda: refused(lambda: engine.save_prompt("x.safetensors", "x")),
-    "load": lambda: refused(lambda: engine.load_prompt("x.safetensors")),
-    "new engine": lambda: refused(lambda: InferenceEngine(model, tokenizer)),
-    "close": lambda: (engine.close(), engine.close()),
-    "exit": lambda: None,
-}
-for name, check in CHECKS.items():
-    # While the model works, and locks are held now and then.
-    pid = os.fork()
+def exit_status(check: Callable[[], object]) -> int:
+    """Run ``check`` in a forked child: 0 where it returns, negative where it had to be stopped."""
+    with warnings.catch_warnings():
+        # Newer Pythons warn of forks in processes with threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
-        signal.alarm(20)
-        check()
-        if name == "exit":
-            globals().pop("other")
-            sys.exit(0)
-        os._exit(0)
-    status = os.waitpid(pid, 0)[1]
-    print(name, os.waitstatus_to_exitcode(status), flush=True)
-print("parent", len(engine.generate("x", max_tokens=4).token_ids), flush=True)
-"""
+        status = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(SECONDS)
+            check()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-def test_engine_in_forked_child_raises_and_does_not_hang() -> None:
-    paths = [ROOT, ROOT / "tests", ROOT / "tests" / "support"]
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    outcomes = dict(line.rsplit(" ", 1) for line in run.stdout.splitlines())
-    assert outcomes.pop("parent", None) == "4", run.stderr
-    assert outcomes == dict.fromkeys(outcomes, "0"), run.stderr
-    assert len(outcomes) == 14
+def is_refused(call: Callable[[], object]) -> bool:
+    """Whether a call raises ``EngineForkedError`` in a forked child, and does not hang."""
+
+    def check() -> None:
+        with pytest.raises(EngineForkedError, match="spawn"):
+            call()
+
+    return exit_status(check) == 0
+
+
+@pytest.fixture
+def busy(engine: InferenceEngine) -> Iterator[InferenceEngine]:
+    """An engine that works when the process is forked, so that its locks are held now and then."""
+    with engine.stream("busy", max_tokens=500, min_tokens=500) as stream:
+        next(stream)
+        yield engine
+
+
+def test_calls_raise_in_a_forked_child(busy: InferenceEngine) -> None:
+    async def call() -> None:
+        await busy("x")
+
+    async def astream() -> None:
+        async for _ in await busy.astream("x"):
+            pass
+
+    assert is_refused(lambda: busy.generate("x"))
+    assert is_refused(lambda: busy.stream("x"))
+    assert is_refused(lambda: busy.generate_batch(["x"]))
+    assert is_refused(lambda: asyncio.run(call()))
+    assert is_refused(lambda: asyncio.run(astream()))
+    assert is_refused(lambda: busy.run_tools("x", []))
+    assert is_refused(lambda: busy.save_prompt("x.safetensors", "x"))
+    assert is_refused(lambda: busy.load_prompt("x.safetensors"))
+
+
+def test_streams_of_the_parent_raise_in_a_forked_child(engine: InferenceEngine) -> None:
+    begun, other = engine.stream("a", **LONG), engine.stream("b", **LONG)
+    next(begun)
+    batch = engine.iter_batch(["c", "d"], ordered=False, **LONG)
+    assert is_refused(lambda: list(begun))
+    assert is_refused(lambda: next(other))
+    assert is_refused(lambda: next(batch))
+    items = engine.iter_batch(["e", "f"], max_tokens=3)
+    next(items)
+    assert is_refused(lambda: next(items))
+    begun.close()
+
+
+def test_new_engine_raises_in_a_forked_child(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    Worker().close()
+    assert is_refused(lambda: InferenceEngine(tiny_model, tiny_tokenizer))
+
+
+def test_engine_is_closed_and_collected_in_a_forked_child(
+    tiny_model: Any, tiny_tokenizer: Any
+) -> None:
+    engines = [InferenceEngine(tiny_model, tiny_tokenizer)]
+    stream = engines[0].stream("busy", **LONG)
+    next(stream)
+
+    def close() -> None:
+        engines[0].close()
+        engines[0].close()
+
+    def collect() -> None:
+        finalizer = engines[0]._finalizer
+        engines.clear()
+        gc.collect()
+        # As at the end of the process.
+        finalizer()
+        assert not finalizer.alive
+
+    assert exit_status(close) == 0
+    assert exit_status(collect) == 0
+    stream.close()
+    assert len(engines[0].generate("x", max_tokens=4, min_tokens=4).token_ids) == 4
+    engines[0].close()
