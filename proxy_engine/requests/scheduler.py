@@ -26,17 +26,15 @@ from ..generation import (
     PromptReading,
     Row,
     Step,
-    are_worth_joining,
     can_be_joined,
     model_bytes,
-    prefill_step_size,
     read_together,
     row_layers,
-    tokens_of_joint_pass,
     wired_memory,
 )
-from ..prompt_cache import PromptCaches, common_prefix, token_array
+from ..prompt_cache import PromptCaches
 from ..results import GenerationResult
+from .joining import may_join, step_size_of
 from .request import Request
 from .running import Emit, RowMaker, RunningRequest
 from .slow_rows import SlowRows
@@ -46,8 +44,8 @@ __all__ = ["Scheduler"]
 
 _log = logging.getLogger(__name__)
 
-_MOST_SHARED = 16
-"""Tokens that two prompts which are read together may both begin with, and that are not cached."""
+_SECONDS_TO_BEGIN = 0.02
+"""How long rows that write wait at most while more prompts are begun that share a pass."""
 
 _SECONDS_BETWEEN_ROUNDS = 0.01
 """How long a round waits for masks where there is nothing else to do."""
@@ -197,8 +195,12 @@ class Scheduler:
                 self._waiting.remove(job)
         for job in cancelled:
             self._try_to_begin(job)
+        started = time.perf_counter()
         for _ in range(self.batch_size):
             if len(self._reading) + len(self._batch) >= self.batch_size:
+                return
+            is_late = time.perf_counter() - started > _SECONDS_TO_BEGIN
+            if self._reading and self._batch.rows and is_late:
                 return
             with self._lock:
                 following = self._waiting[0] if self._waiting else None
@@ -211,31 +213,15 @@ class Scheduler:
             self._try_to_begin(job)
 
     def _may_join(self, job: _Job) -> bool:
-        """Whether a waiting prompt should be read in one pass with those that have begun.
-
-        Not where it begins with text that one of them is about to read: it need not be read twice.
-        """
-        ids, step_size = job.request.prompt_ids, _step_size(job.request)
-        if (
-            self._is_read
-            or not self._joins_prompts
-            or not all(
-                can_be_joined(reading) and reading.step_size == step_size
-                for _, reading in self._reading
-            )
-        ):
+        """Whether a waiting prompt should be read in one pass with those that have begun."""
+        if self._is_read or not self._joins_prompts:
             return False
-        left = len(ids) - self._caches.known(ids)
-        others = [token_array(other.request.prompt_ids) for other, _ in self._reading]
-        shared = max(common_prefix(token_array(ids), other) for other in others)
-        if shared - (len(ids) - left) > _MOST_SHARED:
-            return False
-        lengths = [left, *(reading.left for _, reading in self._reading)]
-        most = tokens_of_joint_pass(step_size, others_wait=bool(self._batch.rows))
+        readings = [reading for _, reading in self._reading]
+        known = self._caches.known(job.request.prompt_ids)
         return (
-            are_worth_joining(lengths, most)
+            may_join(job.request, known, readings, others_wait=bool(self._batch.rows))
             and self._batch.takes_padding
-            and self._batch.takes(self._reading[0][1].cache)
+            and self._batch.takes(readings[0].cache)
         )
 
     def _try_to_begin(self, job: _Job) -> None:
@@ -268,7 +254,7 @@ class Scheduler:
             running.row,
             self._maker.loaded.model,
             began.cache,
-            _step_size(request),
+            step_size_of(request),
             began.cached_tokens,
             quantize=self._quantize,
             checkpoints={
@@ -330,13 +316,12 @@ class Scheduler:
             self._joins_prompts = False
             return False
         self._reading.clear()
-        for index, (job, reading) in enumerate(zip(jobs, readings, strict=True)):
-            row = reading.row
-            self._jobs[row] = job
-            if self._caches.options.max_bytes:
-                own = row_layers(layers, index, row.fed)
-                self._caches.share(row.tokens[: row.fed], own)
-        self._batch.join_several([reading.row for reading in readings], layers)
+        rows = [reading.row for reading in readings]
+        self._jobs.update(zip(rows, jobs, strict=True))
+        if self._caches.options.max_bytes:
+            for index, row in enumerate(rows):
+                self._caches.share(row.tokens[: row.fed], row_layers(layers, index, row.fed))
+        self._batch.join_several(rows, layers)
         return True
 
     def _next_reading(self) -> None:
@@ -446,10 +431,6 @@ class Scheduler:
         self._batch = self._new_batch()
         for job in jobs:
             job.fail(error)
-
-
-def _step_size(request: Request) -> int:
-    return request.options.prefill_step_size or prefill_step_size()
 
 
 def _running(job: _Job) -> RunningRequest:

@@ -435,7 +435,8 @@ def test_forgotten_engine_gives_its_thread_back(tiny_model: Any, tiny_tokenizer:
     for _ in range(5):
         InferenceEngine(tiny_model, tiny_tokenizer).generate("x", max_tokens=1)
         gc.collect()
-    assert threading.active_count() == before
+    # Threads of other tests may have ended meanwhile.
+    assert threading.active_count() <= before
 
 
 def test_program_ends_though_a_stream_is_unfinished(tiny_model_directory: Any) -> None:

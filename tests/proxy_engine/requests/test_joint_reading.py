@@ -10,7 +10,7 @@ import pytest
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine, PromptProgress, RawPrompt
 from proxy_engine.events import Event
-from proxy_engine.requests import scheduler
+from proxy_engine.requests import joining, scheduler
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 
@@ -62,8 +62,8 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(readings))
         return read_together(readings)
 
-    monkeypatch.setattr(scheduler, "prefill_step_size", lambda: 512)
-    monkeypatch.setattr(scheduler, "tokens_of_joint_pass", lambda step, others_wait: 2048)
+    monkeypatch.setattr(joining, "prefill_step_size", lambda: 512)
+    monkeypatch.setattr(joining, "tokens_of_joint_pass", lambda step, others_wait: 2048)
     monkeypatch.setattr(scheduler, "read_together", counting)
     return sizes
 
