@@ -1,0 +1,72 @@
+"""What a request leaves behind: nothing but caches, which are bounded."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from typing import Any
+
+import mlx.core as mx
+
+from proxy_engine import BatchRequest, CacheOptions, InferenceEngine
+from proxy_engine.generation import PromptReading, Row, Steering
+from proxy_engine.generation.device_masks import MAX_MASKS
+from proxy_engine.requests.request import Request
+from proxy_engine.requests.running import RunningRequest
+from state_machines import Matcher
+from state_machines.completion import Guard
+
+KINDS = (Guard, Matcher, PromptReading, Request, Row, RunningRequest, Steering)
+MOST_BYTES = 200_000
+
+
+def requests(start: int, count: int) -> list[Any]:
+    """Requests whose constraints are all different, and some that fail or are refused."""
+    formats: list[Any] = []
+    for number in range(start, start + count):
+        name = f"n{number}"
+        formats += [
+            {"enum": [name, f"{name}b"]},
+            {
+                "type": "object",
+                "properties": {name: {"type": "integer", "maximum": number}},
+                "required": [name],
+                "additionalProperties": False,
+            },
+            {"type": "string", "pattern": f"^{name}[a-z]{{1,4}}$"},
+            None,
+            {"type": "nothing"},
+        ]
+    return [
+        BatchRequest(f"ask {start} {index}", response_format=form, options={"max_tokens": 40})
+        for index, form in enumerate(formats)
+    ]
+
+
+def living() -> Counter[str]:
+    gc.collect()
+    return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, KINDS))
+
+
+def test_requests_leave_nothing_behind(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    options = CacheOptions(max_bytes=MOST_BYTES)
+    with InferenceEngine(tiny_model, tiny_tokenizer, cache=options) as engine:
+
+        def serve(start: int) -> None:
+            outcomes = engine.generate_batch(requests(start, 4), return_exceptions=True)
+            assert 0 < sum(isinstance(one, Exception) for one in outcomes) < len(outcomes)
+            for closed in (engine.stream("a", max_tokens=300), engine.stream("b")):
+                next(closed)
+                closed.close()
+            del outcomes
+            while engine.running_requests:
+                pass
+
+        serve(0)
+        before, used = living(), mx.get_active_memory()
+        for start in (8, 16):
+            serve(start)
+            assert living() <= before
+            assert mx.get_active_memory() <= used + MOST_BYTES
+        assert engine._core.caches.nbytes <= MOST_BYTES
+        assert len(engine._core.scheduler._maker.masks._masks) <= MAX_MASKS
