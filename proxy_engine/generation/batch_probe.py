@@ -40,7 +40,7 @@ _Logits: TypeAlias = npt.NDArray[np.float32]
 
 
 class BatchProbe:
-    """Finds out what a model can do in a batch. Each property is tried when it is first read.
+    """The batches that a model computes correctly. Each property is tried when it is first read.
 
     To be used on the thread that runs the model.
     """

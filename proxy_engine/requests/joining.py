@@ -28,7 +28,7 @@ def step_size_of(request: Request) -> int:
 def may_join(
     request: Request, known: int, begun: Sequence[PromptReading], *, others_wait: bool
 ) -> bool:
-    """Whether a prompt should be read in one pass with those that have begun.
+    """Whether a prompt should be read in one pass with prompts that have begun.
 
     Not where it begins with text that one of them is about to read: once that is read, it is
     cached. ``known`` tokens of the prompt are cached already. ``others_wait``: whether other rows

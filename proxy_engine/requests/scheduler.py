@@ -213,7 +213,7 @@ class Scheduler:
             self._try_to_begin(job)
 
     def _may_join(self, job: _Job) -> bool:
-        """Whether a waiting prompt should be read in one pass with those that have begun."""
+        """Whether a waiting prompt should be read in one pass with prompts that have begun."""
         if self._is_read or not self._joins_prompts:
             return False
         readings = [reading for _, reading in self._reading]

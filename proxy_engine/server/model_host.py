@@ -141,7 +141,9 @@ class ModelHost:
         """Raise an error for a model that cannot be loaded. No weights are read."""
         if self._has(model):
             return
-        self._check_room(model, model.weights_bytes, self._freed)
+        if not self._is_loading:
+            # While a model is being loaded, what is free says nothing.
+            self._check_room(model, model.weights_bytes, self._freed)
         if model.problem is not None:
             raise ModelFormatError(
                 f"{model.name!r} cannot be loaded: {model.problem}", model=model.name

@@ -383,6 +383,37 @@ def test_a_model_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(main())
 
 
+def test_requests_for_a_model_that_is_being_loaded_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = [1000]
+    monkeypatch.setattr(model_host, "available_bytes", lambda limit: free[0])
+
+    async def main() -> None:
+        go_on = threading.Event()
+
+        def load(model: KnownModel) -> FakeEngine:
+            free[0] = 10
+            go_on.wait(10)
+            return FakeEngine(model)
+
+        host = host_of("a", size=900, load=load)
+
+        async def use() -> str:
+            async with host.lease("a") as lease:
+                return lease.model.name
+
+        first = asyncio.create_task(use())
+        while not host.is_loading or free[0] == 1000:
+            await asyncio.sleep(0.001)
+        second = asyncio.create_task(use())
+        await asyncio.sleep(0.01)
+        go_on.set()
+        assert await asyncio.wait_for(asyncio.gather(first, second), 10) == ["a", "a"]
+
+    asyncio.run(main())
+
+
 def test_serves_several_models_one_at_a_time(models: Path) -> None:
     settings = make_settings(model=str(models / "one"), model_directories=str(models))
     app = create_app(settings)
