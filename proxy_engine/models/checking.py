@@ -21,7 +21,7 @@ from ..errors import ModelFormatError
 __all__ = ["check_loadable", "file_problem"]
 
 # A tokenizer is loaded from one of these files.
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "*.tiktoken", "vocab.json", "vocab.txt")
+_TOKENIZER_FILES = ("tokenizer.json", "*.model", "*.tiktoken", "vocab.*")
 _MOST_HEADER_BYTES = 100 << 20
 """As many as the format safetensors allows."""
 
@@ -102,10 +102,8 @@ def _weights_problem(directory: Path) -> str | None:
     if not isinstance(weight_map, Mapping):
         return f"{index.name} is damaged"
     lacking = {str(name) for name in weight_map.values()} - {file.name for file in files}
-    if lacking:
-        return f"{min(lacking)} is missing"
-    missing = weight_map.keys() - found
-    return f"the weights lack {min(missing)}" if missing else None
+    # mlx-lm does not read the index, so one that is out of date does no harm.
+    return f"{min(lacking)} is missing" if lacking and weight_map.keys() - found else None
 
 
 def _tensor_names(file: Path) -> set[str] | None:

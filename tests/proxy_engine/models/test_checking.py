@@ -1,0 +1,96 @@
+"""What is said of a model's files before they are loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mlx_lm.models import llama
+
+from proxy_engine import ModelFormatError
+from proxy_engine.models.checking import check_loadable, file_problem
+
+
+@pytest.fixture
+def directory(tmp_path: Path, tiny_model_directory: Path) -> Path:
+    return shutil.copytree(tiny_model_directory, tmp_path / "model")
+
+
+def write_index(directory: Path, weight_map: object) -> None:
+    path = directory / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": weight_map}), encoding="utf-8")
+
+
+def test_whole_model_has_no_problem(directory: Path) -> None:
+    assert file_problem(directory) is None
+    check_loadable(directory, "tiny")
+    write_index(directory, {"model.norm.weight": "model.safetensors"})
+    assert file_problem(directory) is None
+    # As mlx-lm does: all files that are there are read.
+    write_index(directory, {"model.norm.weight": "model-00001-of-00002.safetensors"})
+    assert file_problem(directory) is None
+    check_loadable(directory, "tiny")
+
+
+def test_missing_part_of_the_weights_is_named(directory: Path) -> None:
+    write_index(directory, {"a": "model.safetensors", "b": "model-2.safetensors"})
+    assert file_problem(directory) == "model-2.safetensors is missing"
+    write_index(directory, "nothing")
+    assert file_problem(directory) == "model.safetensors.index.json is damaged"
+
+
+def header(text: bytes, size: int = 100) -> Callable[[bytes], bytes]:
+    return lambda whole: len(text).to_bytes(8, "little") + text + bytes(size)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda whole: b"",
+        lambda whole: whole[:7],
+        lambda whole: whole[:-1],
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: (1 << 63).to_bytes(8, "little") + whole[8:],
+        header(b"{"),
+        header(b"[]"),
+        header(b"[" * 50_000),
+        header(b'{"a": 1}'),
+        header(b'{"a": {"data_offsets": [0]}}'),
+        header(b'{"a": {"data_offsets": [0, "x"]}}'),
+        header(b'{"a": {"data_offsets": [0, 101]}}'),
+    ],
+)
+def test_damaged_weights_are_found(directory: Path, spoil: Callable[[bytes], bytes]) -> None:
+    path = directory / "model.safetensors"
+    path.write_bytes(spoil(path.read_bytes()))
+    assert file_problem(directory) == "model.safetensors is damaged or not complete"
+    with pytest.raises(ModelFormatError, match=r"model\.safetensors is damaged"):
+        check_loadable(directory, "tiny")
+
+
+@pytest.mark.parametrize("model_type", [None, 5, "", "../llama", "llama.Model", "a b", "no-such"])
+def test_unknown_architecture_is_a_problem(directory: Path, model_type: object) -> None:
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    config["model_type"] = model_type
+    (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert file_problem(directory) is not None
+
+
+def test_names_of_architectures_are_those_of_mlx_lm(directory: Path) -> None:
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    for known in ("mistral", "lfm2-vl", "kimi_k2"):
+        (directory / "config.json").write_text(json.dumps({**config, "model_type": known}))
+        assert file_problem(directory) is None
+
+
+def test_model_that_cannot_run_is_found(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise RuntimeError("[metal_kernel] No Metal back-end.")
+
+    monkeypatch.setattr(llama.Model, "__call__", failing)
+    assert file_problem(directory) is None
+    with pytest.raises(ModelFormatError, match="No Metal back-end"):
+        check_loadable(directory, "tiny")
