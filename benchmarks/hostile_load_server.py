@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from hostile_load_observed import NO_PROMPT_CACHE
 
-__all__ = ["Launch", "Pause", "Server", "descendants", "processor_seconds", "running"]
+__all__ = ["Launch", "Pause", "Server", "descendants", "last_work", "processor_seconds", "running"]
 
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -31,6 +31,8 @@ _SECONDS_TO_STOP = 20
 # Shares of a processor: below it a server that nobody uses counts as idle.
 _IDLE = 0.25
 _WINDOW = 0.04
+_SECONDS_TO_BE_SURE = 0.5
+_FULL = 2
 
 
 @dataclass(frozen=True)
@@ -112,16 +114,19 @@ class Server:
 
         Returns:
             When the last window of work ended, on the same clock; ``None`` after the deadline.
+            Full garbage collections are no work: the server saves them for when it is idle.
         """
-        last_busy = time.monotonic()
+        began = last_busy = time.monotonic()
+        busy: list[tuple[float, float]] = []
         used = self.processor_seconds()
         while (now := time.monotonic()) < deadline:
-            if now - last_busy > 0.5:
-                return last_busy
+            if now - last_busy > _SECONDS_TO_BE_SURE:
+                return last_work(busy, self.pauses, began)
             time.sleep(_WINDOW)
             before, used = used, self.processor_seconds()
             if used - before > _IDLE * _WINDOW:
                 last_busy = time.monotonic()
+                busy.append((now, last_busy))
         return None
 
 
@@ -142,6 +147,17 @@ def running(launch: Launch) -> Iterator[Server]:
         yield server
     finally:
         _stop(process)
+
+
+def last_work(busy: Sequence[tuple[float, float]], pauses: Sequence[Pause], began: float) -> float:
+    """Return the end of the last busy window without a full garbage collection in it."""
+    full = [
+        (pause.ended - pause.seconds, pause.ended) for pause in pauses if pause.generation == _FULL
+    ]
+    ends = [
+        end for start, end in busy if not any(first < end and start < last for first, last in full)
+    ]
+    return max(ends, default=began)
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

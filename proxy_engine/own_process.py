@@ -21,12 +21,12 @@ from typing import NoReturn
 
 __all__ = ["collect", "collect_if_due", "collect_when_idle", "freeze", "take_over"]
 
-_YOUNG_OBJECTS = 1_000
+_YOUNG_OBJECTS = 500
 _YOUNG_COLLECTIONS = 10
 # Python collects in full on its own only after a million containers more than at the last time, for
 # a process that is never idle. They take about 100 MB if none of them can be freed.
-_MIDDLE_COLLECTIONS = 100
-_SECONDS_BETWEEN_LOOKS = 0.2
+_MIDDLE_COLLECTIONS = 200
+_SECONDS_BETWEEN_LOOKS = 0.5
 _SWITCH_SECONDS = 0.0005
 
 _is_ours = False

@@ -15,7 +15,7 @@ import pytest
 from hostile_inputs import CONTROL, KINDS, HostileKind, HostileRequest, chat_body, kinds_named
 from hostile_load_clients import OVER, Attack, StreamProbe, outcome, probes
 from hostile_load_figures import Figures, combined, missed, rows
-from hostile_load_server import Launch, descendants, processor_seconds
+from hostile_load_server import Launch, Pause, descendants, last_work, processor_seconds
 from hostile_load_soak import MIXED, body, soak_rows
 
 from proxy_engine.server.schemas.chat import ChatRequest
@@ -199,6 +199,14 @@ def test_server_is_the_one_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> N
     assert variables["PYTHONPATH"] == "/checkout"
     assert "PROXY_ENGINE_MAX_RUNNING" not in variables
     assert launch.command()[-2:] == ["--model", "model"]
+
+
+def test_full_collections_of_an_idle_server_are_no_work() -> None:
+    busy = [(1.0, 1.1), (1.1, 1.2), (1.5, 1.6)]
+    young, full = Pause(1, 0.05, 0.05, ended=1.55), Pause(2, 0.08, 0.05, ended=1.59)
+    assert last_work(busy, [young], began=0.5) == 1.6
+    assert last_work(busy, [full], began=0.5) == 1.2
+    assert last_work([], [full], began=0.5) == 0.5
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
