@@ -234,9 +234,9 @@ class Guard:
         if found is not None and found.length >= self.left:
             found = None
         # A plan whose tokens are known may be shorter than the one that is found without it.
-        if (found is None or way.is_listed) and token_id == way.first:
-            if found is None or way.length <= found.length:
-                return way.rest
+        is_next = token_id == way.first
+        if is_next and (found is None or (way.is_listed and way.length <= found.length)):
+            return way.rest
         return found
 
     def _followed(self, token_id: int, form: bytes) -> Node | None:

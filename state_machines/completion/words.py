@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from state_machines.completion.cutter import Cutter
-from state_machines.completion.endings import Ending, joined
+from state_machines.completion.endings import NOTHING, Ending, joined
 from state_machines.effort import spend
 from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText, Spelling
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, live_bytes

@@ -417,8 +417,8 @@ def _factoring(flat: dict[Node, None]) -> _Factoring:
         factored = {tail for tail, group in heads.items() if EPSILON in group}
         flat = {n: None for n in flat if not isinstance(n, Sequence) and n not in factored}
         for tail, group in heads.items():
-            head = group[0] if len(group) == 1 else (yield group)
-            flat[_join(head or EMPTY, tail)] = None
+            front = group[0] if len(group) == 1 else (yield group)
+            flat[_join(front or EMPTY, tail)] = None
     return _any_of(flat) if len(flat) > 1 else next(iter(flat), EMPTY)
 
 

@@ -129,7 +129,8 @@ def _by_head(state: Node) -> list[Way] | None:
     while stack:
         node, rest, is_expanded = stack.pop()
         while isinstance(node, Sequence):
-            node, rest = node.head, sequence(node.tail, rest)
+            rest = sequence(node.tail, rest)
+            node = node.head
         if (node, rest, is_expanded) in seen:
             continue
         if len(seen) >= MAX_READINGS:
