@@ -164,10 +164,10 @@ class InferenceEngine(Closing, BatchEngine):
         Raises, before the model runs: ``PromptError``, ``InvalidOptionError``,
         ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,
         ``CompositionError``, ``CompileLimitError``, ``EngineClosedError``; and
-        ``BudgetTooSmallError`` where even the shortest output is longer than ``max_tokens``. What
-        is returned is always complete. After:
-        ``OutputValidationError`` where a type's own validators refuse it; and
-        ``IncompleteOutputError``, for grammars too involved to plan their end.
+        ``BudgetTooSmallError`` where even the shortest output is longer than ``max_tokens``;
+        ``GrammarBudgetError`` where no way to a complete output is found in time. What is returned
+        is always complete. After: ``OutputValidationError`` where a type's own validators refuse
+        it.
         """
         begun = self._begin(prompt, response_format, tools, tool_choice, options)
         with cancelling(begun.cancelled):

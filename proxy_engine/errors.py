@@ -17,7 +17,6 @@
         ├── CompileLimitError           compiling took too long; ``seconds``
         ├── RequestCancelledError       the request was cancelled while it was compiled
         ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
-        ├── IncompleteOutputError       structured output cut off; ``text``, ``tokens``
         ├── OutputValidationError       complete output that its own type refuses; ``text``
         ├── BatchError                  some of many requests failed; ``items``
         ├── PromptCacheFileError        a file that holds no prompt cache; ``path``
@@ -25,9 +24,8 @@
         └── EngineClosedError           a request after ``close()``
             └── EngineForkedError       the process was forked after an engine had been created
 
-All of them but ``ToolArgumentsError``, ``IncompleteOutputError``, ``OutputValidationError``,
-``BatchError``, ``EngineClosedError`` and ``EngineForkedError`` are raised before any model time is
-spent.
+All of them but ``ToolArgumentsError``, ``OutputValidationError``, ``BatchError``,
+``EngineClosedError`` and ``EngineForkedError`` are raised before any model time is spent.
 """
 
 from __future__ import annotations
@@ -43,7 +41,6 @@ __all__ = [
     "EngineClosedError",
     "EngineError",
     "EngineForkedError",
-    "IncompleteOutputError",
     "InvalidOptionError",
     "InvalidResponseFormatError",
     "InvalidToolError",
@@ -205,20 +202,6 @@ class ToolArgumentsError(EngineError):
         super().__init__(what, hint=hint)
         self.tool = tool
         self.arguments = arguments
-
-
-class IncompleteOutputError(EngineError):
-    """Structured output was cut off before it was whole.
-
-    Only for grammars so involved that no way to their end is found in time; see
-    ``state_machines.completion.Guard``. ``text`` is what was written so far, ``tokens`` how many
-    tokens that took.
-    """
-
-    def __init__(self, what: str, *, text: str, tokens: int, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.text = text
-        self.tokens = tokens
 
 
 class OutputValidationError(EngineError):

@@ -16,7 +16,7 @@ from state_machines.root import Piece, RootMatcher, Text, repeated_identifiers
 
 from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
-from ..errors import IncompleteOutputError, OutputValidationError
+from ..errors import OutputValidationError
 from ..events import Event, PromptProgress, TokenGenerated
 from ..generation import (
     Deadline,
@@ -148,7 +148,7 @@ class RunningRequest:
     def result(self) -> GenerationResult[Any]:
         """Return what has come of it; a request that is not finished is cancelled.
 
-        Raises ``OutputValidationError``, ``IncompleteOutputError``.
+        Raises ``OutputValidationError``.
         """
         reader, request = self._reader, self.request
         is_cancelled = self._finish_reason == "cancelled"
@@ -209,11 +209,9 @@ class RunningRequest:
 
     def _check_whole(self) -> None:
         if self._matcher is not None and not self._matcher.is_accepting:
-            raise IncompleteOutputError(
-                f"the output was not whole after {len(self._token_ids)} tokens",
+            raise OutputValidationError(
+                f"the output is not complete after {len(self._token_ids)} tokens",
                 text="".join(segment.text for segment in self._reader.segments),
-                tokens=len(self._token_ids),
-                hint="Raise max_tokens; the grammar is too involved to plan its end.",
             )
 
 

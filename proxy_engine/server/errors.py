@@ -21,7 +21,6 @@ from state_machines.errors import (
 from ..errors import (
     CompileLimitError,
     EngineClosedError,
-    IncompleteOutputError,
     InvalidOptionError,
     InvalidResponseFormatError,
     InvalidToolError,
@@ -144,8 +143,6 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
             return refused("invalid_value", error.option)
         case BudgetTooSmallError():
             return refused("max_tokens_too_small", "max_tokens", needed_tokens=error.needed)
-        case IncompleteOutputError():
-            return refused("incomplete_output", "max_tokens")
         case PromptTooLongError():
             return refused("context_length_exceeded", "prompt")
         case PromptError():
