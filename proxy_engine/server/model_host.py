@@ -142,7 +142,7 @@ class ModelHost:
         if self._has(model):
             return
         if not self._is_loading:
-            # While a model is being loaded, what is free says nothing.
+            # While a model is being loaded, the free memory is no measure.
             self._check_room(model, model.weights_bytes, self._freed)
         if model.problem is not None:
             raise ModelFormatError(
