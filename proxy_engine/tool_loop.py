@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_json
 
 from .conversation.content import Content, FileContent, JsonContent, TextContent, ToolCall
 from .conversation.interaction import Interaction, Role
@@ -243,4 +243,4 @@ def _content(value: Any) -> Content:
     if isinstance(value, str):
         return TextContent(value)
     # What JSON has no form for, such as NaN, is shown as Python's `str` has it.
-    return JsonContent(to_jsonable_python(value, fallback=str, inf_nan_mode="strings"))
+    return JsonContent(from_json(to_json(value, fallback=str, inf_nan_mode="strings")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from state_machines.effort import COMPILE_STEPS, bounded_effort, spend
 from state_machines.errors import (
@@ -116,11 +117,13 @@ class ChoiceStateMachine(StateMachine):
 
 
 def _listed(texts: object) -> list[object]:
-    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+    # An array of NumPy's without dimensions has ``__iter__``, and is not iterable.
+    is_iterable = isinstance(texts, Iterable) and getattr(texts, "shape", None) != ()
+    if isinstance(texts, str | bytes) or not is_iterable:
         raise InvalidArgumentError(
             f"a choice is among texts in a list, not {type(texts).__name__}", argument="texts"
         )
-    return list(texts)
+    return list(cast("Iterable[object]", texts))
 
 
 def _encoded(text: object) -> bytes:

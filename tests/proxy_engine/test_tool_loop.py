@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -62,6 +63,10 @@ def weather(city: str) -> Weather:
 
 async def add(x: int, y: int = 0) -> int:
     return x + y
+
+
+def give() -> str:
+    return "half a character: \ud800"
 
 
 def call(name: str, **arguments: Any) -> Answered:
@@ -178,6 +183,7 @@ def test_who_cancels_wants_no_tools(is_async: bool) -> None:
         (TextContent("t"), "t"),
         (b"x", '"x"'),
         (slice(1), '"slice(None, 1, None)"'),
+        ({"a": math.nan, "b": [-math.inf]}, '{"a": "NaN", "b": ["-Infinity"]}'),
     ],
 )
 def test_what_tools_return(value: Any, text: str) -> None:
@@ -186,6 +192,12 @@ def test_what_tools_return(value: Any, text: str) -> None:
 
     done = run_tools(Script([call("give"), Answered("ok")]), "?", [give])
     assert done.conversation[2].text == text
+
+
+def test_results_that_no_model_can_read_are_errors() -> None:
+    done = run_tools(Script([call("give"), Answered("ok")]), "?", [give])
+    assert done.conversation[2].metadata == {"is_error": True}
+    assert "surrogate" in done.conversation[2].text
 
 
 def test_prompts_of_all_forms() -> None:
@@ -200,6 +212,8 @@ def test_prompts_of_all_forms() -> None:
     [
         ({"max_rounds": 0}, InvalidOptionError),
         ({"max_rounds": True}, InvalidOptionError),
+        ({"on_turn": 5}, InvalidOptionError),
+        ({"tools": 5}, InvalidToolError),
         ({"tool_choice": "sub"}, InvalidOptionError),
         ({"tools": [add, add]}, InvalidToolError),
         ({"prompt": {"role": "user"}}, PromptError),
