@@ -228,7 +228,7 @@ class Cutter:
         if link.cut is None:
             link.cut = (context, found)
         else:
-            self._cuts.put((link, context), found)
+            self._cuts.put((link, context), found, 1 + len(found[2]) // 64)
 
     def _cut_text(self, text: bytes, context: Context) -> _Cut:
         head, ahead = context
@@ -261,7 +261,9 @@ class Cutter:
             base = 0
         found: Context = (letters[: self.longest], tuple(near))
         known = self._contexts.get(found)
-        return base, known or self._contexts.put(found, found), array("H", cuts)
+        if known is None:
+            known = self._contexts.put(found, found, 1 + len(near) // 32)
+        return base, known, array("H", cuts)
 
     def _token(self, text: bytes) -> int:
         vertex = self.trie.vertex(text)

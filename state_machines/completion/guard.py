@@ -234,10 +234,8 @@ class Guard:
         if found is not None and found.length >= self.left:
             found = None
         # A plan whose tokens are known may be shorter than the one that is found without it.
-        is_next = token_id == way.first
-        if is_next and (found is None or (way.is_listed and way.length <= found.length)):
-            return way.rest
-        return found
+        is_shorter = found is None or (way.is_listed and way.length <= found.length)
+        return way.rest if is_shorter and token_id == way.first else found
 
     def _followed(self, token_id: int, form: bytes) -> Node | None:
         """Return the state after a token; ``None`` if that is not found in time."""

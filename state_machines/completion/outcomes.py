@@ -79,6 +79,7 @@ class Outcomes:
 
     def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
         self._forms = vocabulary.token_bytes
+        self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
         self._trie = trie
         self._walks: RecentWeak[Node, _Walk] = RecentWeak(MAX_WALKS)
@@ -118,10 +119,10 @@ class Outcomes:
                 found = split(way)
                 if found is not None and found.rest is not None:
                     self._by_lexeme(found, found.rest, near, open_ids, result, told)
-        ids = np.flatnonzero(open_ids & ~told).tolist()
+        ids = np.flatnonzero(open_ids & ~told)
         if len(ids) > MANY:
-            ids = sorted(ids, key=lambda token_id: len(self._forms[token_id] or b""))[:MANY]
-        self._one_by_one(state, ids, near, result)
+            ids = ids[np.argsort(self._sizes[ids], kind="stable")[:MANY]]
+        self._one_by_one(state, ids.tolist(), near, result)
 
     def _one_by_one(self, state: Node, ids: list[int], near: _Near, result: Mask) -> None:
         """Enter tokens after each of which an end is near enough."""
