@@ -96,7 +96,14 @@ class Guard:
                 is_exact=False,
                 hint="Ask for less, or give more tokens.",
             )
-        way = completion.way(state)
+        try:
+            way = completion.way(state)
+        except GrammarBudgetError as error:
+            raise GrammarBudgetError(
+                f"no way to complete the output was found within {error.budget:,} steps",
+                budget=error.budget,
+                hint="Simplify what must be written, or require less",
+            ) from error
         if way.length <= max_tokens:
             return way
         # The search may take the steps that are left, and ends with the best that it has found.
