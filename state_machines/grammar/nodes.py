@@ -404,8 +404,8 @@ def _factoring(flat: dict[Node, None]) -> _Factoring:
     if any(len(group) > 1 for group in tails.values()):
         flat = {node: None for node in flat if not isinstance(node, Sequence)}
         for head, group in tails.items():
-            tail = group[0] if len(group) == 1 else (yield group)
-            flat[_join(head, tail or EMPTY)] = None
+            rest = group[0] if len(group) == 1 else (yield group)
+            flat[_join(head, rest or EMPTY)] = None
     heads: dict[Node, list[Node]] = {}
     for node in flat:
         if isinstance(node, Sequence):
@@ -417,8 +417,8 @@ def _factoring(flat: dict[Node, None]) -> _Factoring:
         factored = {tail for tail, group in heads.items() if EPSILON in group}
         flat = {n: None for n in flat if not isinstance(n, Sequence) and n not in factored}
         for tail, group in heads.items():
-            front = group[0] if len(group) == 1 else (yield group)
-            flat[_join(front or EMPTY, tail)] = None
+            united = group[0] if len(group) == 1 else (yield group)
+            flat[_join(united or EMPTY, tail)] = None
     return _any_of(flat) if len(flat) > 1 else next(iter(flat), EMPTY)
 
 
