@@ -63,7 +63,7 @@ class LeftRecursion:
                     found.append(sequence(head, then))
             self._beginnings[name] = choice(found)
         self._below: dict[str, list[tuple[str, bool]]] = {name: [] for name in members}
-        """By rule: those that it can begin with, and whether it can be the same text."""
+        """By rule: the rules it can begin with, and whether the two can be the same text."""
         for name, steps in self._steps.items():
             for then, above in steps:
                 self._below[above].append((name, then.nullable))

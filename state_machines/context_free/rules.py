@@ -43,7 +43,7 @@ class RuleBook:
     def forget(self) -> list[Node]:
         """Forget all, and return it: the nodes and the book hold on to one another.
 
-        To be called once, by the machine that goes: whoever fills the book then finds it filled.
+        The machine calls this once, in its finalizer. A later :meth:`expansion` fills the book again.
         """
         found, self._expansions = self._expansions, {}
         return list(found.values())

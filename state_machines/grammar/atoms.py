@@ -18,7 +18,7 @@ from state_machines.grammar.node import (
 __all__ = ["MAX_LITERAL", "Branch", "Literal", "SymbolNode", "branch", "literal", "symbols"]
 
 MAX_LITERAL = 1024
-"""Bytes of one node: what is left of it is a text of its own."""
+"""The most bytes of one literal node. A derivative copies the rest of the node's text."""
 
 SHORT_LITERAL = 256
 """Bytes up to which a literal keeps its steps."""

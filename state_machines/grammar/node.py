@@ -44,7 +44,7 @@ Row: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
 # A plain dict of weak references: several times as quick as a WeakValueDictionary.
 _TABLE: dict[Hashable, ref[Node]] = {}
 _TABLE_LOCK = threading.RLock()
-"""Held to change an entry of the table: nobody removes what another thread has just put there."""
+"""Held to change an entry, so that no thread removes an entry that another has just added."""
 
 _DEAD_KEYS: deque[Hashable] = deque()
 """Keys of nodes that died while another thread had the lock; the next to have it removes them."""

@@ -256,7 +256,7 @@ def _any_of(flat: dict[Node, None]) -> Node:
 
 
 def _simplified(members: Iterable[Node]) -> dict[Node, None]:
-    """Return the members of a choice, without those that others hold."""
+    """Flatten the members of a choice and drop the subsumed ones."""
     flat: dict[Node, None] = {}
     for member in members:
         if isinstance(member, Choice):
@@ -315,7 +315,7 @@ def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
 
 
 def _tails_within(member: Sequence, flat: dict[Node, None]) -> Iterator[Node]:
-    """Yield the members that are what is left of a sequence whose first parts are left out."""
+    """Yield the members that equal a sequence without its first, nullable parts."""
     node: Node = member
     length = 0
     while type(node) is Sequence and node.head.nullable:

@@ -1,8 +1,8 @@
 """Choices among many literals, as one trie.
 
 Small tries are built bottom-up out of hash-consed branches, so common suffixes are shared as well.
-Large ones are sorted lists (:mod:`state_machines.grammar.word_lists`). Those that grow word by word
-share all vertices that a word does not pass through.
+Large ones are sorted lists (:mod:`state_machines.grammar.word_lists`). A growing trie copies the
+vertices on the path of a new word and shares the others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Choices among many words, or long ones, as a sorted list of which a state is a stretch.
+"""Choices among many words or long words, as a sorted list. A state is a stretch of the list.
 
-They cost what is used of them: no vertex is made for a symbol before it is met, and no text is
-copied. What leads to the only continuation of a long text is not kept either.
+Vertices are made on first use, and texts are not copied. States within a long text are not kept.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Text: TypeAlias = "bytes | str"
 """A word: ``bytes`` over bytes, ``str`` over code points; one kind in one list."""
 
 SHORT = 256
-"""Symbols up to which what is left of a word is known by its text, wherever it comes from."""
+"""Up to this length the rest of a word is interned by its text, so equal suffixes are shared."""
 
 CHUNK = 2048
 """Texts that are sorted by one call."""

@@ -15,7 +15,7 @@ _V = TypeVar("_V")
 
 
 class Recent(Generic[_K, _V]):
-    """A mapping that forgets what was not used for longest. Safe to use from several threads.
+    """An LRU cache. Safe to use from several threads.
 
     ``most`` bounds the sum of the entries' weights; an entry weighs 1 if nothing else is said.
     The lock is held for a few dictionary operations only, never while a value is made or freed. It

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MANY_WAYS = 64
-"""Ways of a state up to which they are taken one by one."""
+"""Up to this number the ways of a state are walked one by one."""
 
 MAX_READINGS = 2048
 """Parts of a state that are looked at in order to take those together that begin alike."""
@@ -106,8 +106,8 @@ def alternatives(node: Node, tail: Tail = None, room: int = SHORT) -> Iterator[W
 def ways_of(state: Node) -> list[Way] | None:
     """Return ways that are together a state, as :func:`alternatives` does.
 
-    Where there are many, those that begin with the same node are one. ``None``: even these are too
-    many to be found.
+    Where there are many, ways with the same first node are merged. Returns ``None`` where to find
+    them takes more than :data:`MAX_READINGS` steps.
     """
     found: list[Way] = []
     for way in alternatives(state):
