@@ -38,7 +38,11 @@ MANY_NAMES = 64
 """Names of a kind, from which on taking one leaves enough."""
 
 MAX_REMEMBERED = 4096
-"""Names of which it is remembered whether they play a part."""
+"""Names of which it is remembered whether they play a part; states whose end is remembered."""
+
+
+NOT_ASKED = Members({})
+"""Stands for an end that was not looked for."""
 
 
 class MemberState(NamedTuple):
@@ -293,8 +297,9 @@ class MemberSteps:
         often still can.
         """
         state, before = self._essential(state), self._essential(before)
-        if state in self._ends:
-            return self._ends[state] is not None
+        end = self._ends.get(state, NOT_ASKED)
+        if end is not NOT_ASKED:
+            return end is not None
         known, near = self._known_end(before), None
         if known is not None:
             allowed = self._allowed(state)
@@ -306,8 +311,13 @@ class MemberSteps:
             near = Members(left), doubtful
         end = self._end(state, near)
         if not state.unlisted:
-            self._ends[state] = end
+            self._keep_end(state, end)
         return end is not None
+
+    def _keep_end(self, state: MemberState, end: Members | None) -> None:
+        if len(self._ends) >= MAX_REMEMBERED:
+            self._ends.clear()
+        self._ends[state] = end
 
     def _essential(self, state: MemberState) -> MemberState:
         """Return a state without the names that are taken and play no part in what may follow."""
@@ -352,9 +362,14 @@ class MemberSteps:
         return True
 
     def _known_end(self, state: MemberState) -> Members | None:
-        if state not in self._ends and not state.unlisted:
-            self._ends[state] = self._end(state)
-        return self._ends.get(state)
+        known = self._ends.get(state, NOT_ASKED)
+        if known is not NOT_ASKED:
+            return known
+        if state.unlisted:
+            return None
+        known = self._end(state)
+        self._keep_end(state, known)
+        return known
 
     def _allowed(self, state: MemberState) -> Mapping[str, Term]:
         """Return the listed names that may still come, with the terms of their values."""

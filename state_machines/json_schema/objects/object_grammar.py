@@ -7,8 +7,11 @@ captured so that it is not written twice (:class:`Unlisted`), or the end.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from threading import Lock
+from weakref import ref
 
 from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.lazy import Fan, Lazy
@@ -38,6 +41,9 @@ FEW_WAYS = 8
 MANY_WAYS = 64
 """The same, where it depends on which are written."""
 
+MAX_UNFOLDED = 256
+"""States of an object in any order whose ways on are kept."""
+
 
 class ObjectPlan:
     """One object shape, prepared: its listed names, the others, and how its states go on.
@@ -65,6 +71,8 @@ class ObjectPlan:
             shape, table=table, any_order=any_order, is_empty=is_empty, is_barred=is_barred
         )
         self._value_node = value_node
+        self._unfolded: OrderedDict[int, ref[Members]] = OrderedDict()
+        self._lock = Lock()
         allowed = self.steps.start.allowed
         listed = enumerate(self.steps.names)
         self.names = name_trie(
@@ -78,6 +86,22 @@ class ObjectPlan:
     def members(self, state: MemberState) -> Node:
         """Return the node of everything after the members written so far."""
         return intern_node((Members, id(self), state), lambda: Members(self, state))
+
+    def unfolded(self, node: Members) -> None:
+        """Note that a state was unfolded; in any order the one longest ago is folded again.
+
+        There are as many states as sets of names, and each holds on to those after it.
+        """
+        if not self.steps.any_order:
+            return
+        with self._lock:
+            self._unfolded[id(node)] = ref(node)
+            if len(self._unfolded) <= MAX_UNFOLDED:
+                return
+            _, oldest = self._unfolded.popitem(last=False)
+        left = oldest()
+        if left is not None and left is not node:
+            left.release()
 
     def listed_value(self, state: MemberState, index: int) -> Node:
         """Return what follows a listed name: colon, value and the other members."""
@@ -124,6 +148,7 @@ class Members(Lazy):
     def expand(self) -> Node:
         """Return the choice of the next member and the end."""
         plan, state = self.plan, self.state
+        plan.unfolded(self)
         syntax, depth = plan.syntax, plan.depth + 1
         ways = []
         if plan.steps.may_end(state):

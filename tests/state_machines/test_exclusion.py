@@ -1,0 +1,108 @@
+"""Languages less words that were written before, and arrays of objects in which none may repeat."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_vocabulary import small_vocabulary
+
+from state_machines import JsonSchemaStateMachine
+from state_machines.effort import bounded_effort
+from state_machines.grammar.exclusion import Exclusion, exclusion
+from state_machines.grammar.node import EMPTY
+from state_machines.grammar.nodes import repetition, symbols
+from state_machines.grammar.symbols import byte_set
+from state_machines.grammar.tries import literals
+
+WORDS = st.lists(st.text("ab", max_size=4).map(str.encode), max_size=8)
+
+
+@given(WORDS, WORDS)
+def test_exclusion_holds_the_words_that_are_left(words: list[bytes], taken: list[bytes]) -> None:
+    node = exclusion(literals(words), [literals([word]) for word in taken])
+    left = set(words) - set(taken)
+    assert node.is_empty == (not left)
+    assert all(node.matches(word) == (word in left) for word in {*words, *taken})
+    first = node.first_bytes
+    for byte in b"ab":
+        begins = any(word[:1] == bytes((byte,)) for word in left)
+        assert (node.derivative(byte) is not EMPTY) == begins == bool(first >> byte & 1)
+    assert {byte for bits, _ in node.row for byte in range(256) if bits >> byte & 1} == {
+        word[0] for word in left if word
+    }
+
+
+@given(WORDS)
+def test_exclusion_from_an_infinite_language_is_never_empty(taken: list[bytes]) -> None:
+    every = repetition(symbols(byte_set(b"ab")), 0, None)
+    node = exclusion(every, (literals([word]) for word in taken))
+    assert not node.is_empty
+    assert isinstance(node, Exclusion) == bool(taken)
+
+
+def names(count: int) -> list[str]:
+    return [f"m{index}" for index in range(count)]
+
+
+def test_members_in_any_order_do_not_multiply_out() -> None:
+    constants = {name: {"const": name} for name in names(14)}
+    item = {
+        "properties": {**constants, "n": {"enum": [1, 2]}},
+        "required": [*constants, "n"],
+        "additionalProperties": False,
+        "type": "object",
+    }
+    machine = JsonSchemaStateMachine(
+        {"type": "array", "uniqueItems": True, "items": item}, property_order="any"
+    )
+    one = {**{name: name for name in constants}, "n": 1}
+    other = dict(reversed({**one, "n": 2}.items()))
+    with bounded_effort(20_000):
+        assert machine.matches(json.dumps([one, other]))
+        assert not machine.matches(json.dumps([one, dict(reversed(one.items()))]))
+        assert not machine.matches(json.dumps([one, other, one])[:-1])
+        after_two = machine.start.after(json.dumps([one, other])[:-1].encode())
+        assert after_two.after(b"]").nullable
+
+
+ITEMS: dict[str, Any] = {
+    "patternProperties": {
+        "properties": {"name": {"type": "string"}, "b": {"type": "boolean"}},
+        "required": ["name"],
+        "patternProperties": {"^x-": {"type": "number"}, "_id$": {"type": "string"}},
+    },
+    "propertyNames": {
+        "propertyNames": {"pattern": "^[a-z_-]{1,8}$"},
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    },
+    "oneOf": {
+        "oneOf": [
+            {
+                "properties": {"name": {"const": kind}, "b": {"type": "boolean"}},
+                "required": ["name"],
+            }
+            for kind in ("n", "na", "m")
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("keyword", ITEMS)
+def test_masks_of_items_in_any_order_stay_within_few_steps(keyword: str) -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object", **ITEMS[keyword]}}
+    machine = JsonSchemaStateMachine(schema, property_order="any")
+    values = [{"name": "n", "b": True}, {"b": False, "name": "n"}, {"name": "na", "x-a": 1}]
+    values += [{"x-a": 2, "name": "na", "b": True}, {"a_id": "z", "name": "m", "b": True}]
+    matcher = machine.matcher(small_vocabulary())
+    for byte in json.dumps(values).encode():
+        with bounded_effort(20_000):
+            assert matcher.allowed_tokens()[byte]
+        matcher.advance(byte)
+    assert matcher.is_accepting
+    for order in permutations(values[3].items()):
+        assert not machine.matches(json.dumps([*values, dict(order)]))
