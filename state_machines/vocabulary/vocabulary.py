@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
 from types import MappingProxyType
 
@@ -68,6 +69,10 @@ class Vocabulary:
         special_tokens: Mapping[str, int] | None = None,
         strips_first_space: bool = False,
     ) -> None:
+        if isinstance(token_bytes, str | bytes) or not isinstance(token_bytes, Iterable):
+            raise VocabularyError(
+                f"the bytes of tokens are a list, not {type(token_bytes).__name__}"
+            )
         forms = list(token_bytes)
         _check_forms(forms)
         ends = _checked_ids(end_token_ids, forms, "end token")
@@ -75,7 +80,14 @@ class Vocabulary:
             raise VocabularyError(
                 "the vocabulary has no end token", hint="Name them with end_token_ids=[...]"
             )
+        if not isinstance(special_tokens, Mapping | None):
+            raise VocabularyError(
+                f"special tokens are a mapping, not {type(special_tokens).__name__}"
+            )
         names = dict(special_tokens or {})
+        for name in names:
+            if not isinstance(name, str) or not _is_encodable(name):
+                raise VocabularyError(f"the name of a special token is text, not {name!r}")
         _checked_ids(names.values(), forms, "special token")
         named = set(names.values())
         for token_id in sorted(ends - named):
@@ -219,6 +231,14 @@ class Vocabulary:
         return f"<Vocabulary of {self.size} tokens, end tokens {ends}>"
 
 
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_forms(forms: Sequence[object]) -> None:
     for token_id, form in enumerate(forms):
         if form is not None and (not isinstance(form, bytes) or not form):
@@ -229,7 +249,10 @@ def _check_forms(forms: Sequence[object]) -> None:
 
 
 def _checked_ids(ids: Iterable[int], forms: Sequence[bytes | None], role: str) -> frozenset[int]:
-    checked = frozenset(int(token_id) for token_id in ids)
+    try:
+        checked = frozenset(map(index, ids))
+    except TypeError as error:
+        raise VocabularyError(f"ids of {role}s are integers: {error}") from error
     for token_id in sorted(checked):
         if not 0 <= token_id < len(forms):
             raise _out_of_range(role, token_id, len(forms))

@@ -234,3 +234,30 @@ def test_errors_name_the_keyword(schema: Any, pointer: str) -> None:
 )
 def test_an_identifier_is_one_in_a_schema_only(schema: Any) -> None:
     assert JsonSchemaStateMachine(schema).start is not EMPTY
+
+
+ODD_REFERENCES: list[Any] = [
+    *("%", "#/%zz", "//[", "http://a:b:c/", "a b", "\x00", "#\n", "http://[::1", "mailto:x"),
+    *("#/allOf/x", "#/allOf/9", "#/allOf/-1", "#/title", "#/title/0", "#/enum/0/a", "#/$defs"),
+    *("#/$defs/%25", "#/$defs/~2", "#/$defs/~", "#a", "#5", "urn:x:y#a", "http://x/#a", "?", "./"),
+    *("#", "#/$ref", "#/allOf/0", "#/", "/", "\ud800#\ud800", "#" + "/a" * 5_000),
+]
+
+
+@pytest.mark.parametrize("draft", URIS)
+def test_references_of_any_spelling_are_resolved_or_refused(draft: str) -> None:
+    for reference in ODD_REFERENCES:
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            schema = {
+                "$schema": URIS[draft],
+                "$defs": {"%": {}, "a": {"$anchor": 5, "$dynamicAnchor": [], "$id": "http://x/a"}},
+                "allOf": [{keyword: reference}],
+                "title": "x",
+                "enum": [1],
+            }
+            for identified in (schema, {**schema, "$id": "urn:x:y"}, {**schema, "id": "http://x/"}):
+                try:
+                    JsonSchemaStateMachine(identified)
+                except SchemaError as error:
+                    assert error.is_located
+                    assert len(str(error)) < 600

@@ -13,6 +13,7 @@ from state_machines import (
     JsonSchemaStateMachine,
     ProxyError,
     RegexStateMachine,
+    Vocabulary,
 )
 
 ODD: list[Any] = [None, True, 5, 1.5, b"", b"a", [], {}, object(), {"a"}, ("a",), "\ud800"]
@@ -30,6 +31,13 @@ def test_any_argument_is_taken_or_refused(value: Any) -> None:
         lambda: JsonSchemaStateMachine(True, whitespace=value),
         lambda: JsonSchemaStateMachine(True, property_order=value),
         lambda: JsonSchemaStateMachine({"$ref": "http://a/"}, registry=value),
+        lambda: Vocabulary(value, end_token_ids=[0]),
+        lambda: Vocabulary([value], end_token_ids=[0]),
+        lambda: Vocabulary([b"a"], end_token_ids=value),
+        lambda: Vocabulary([b"a"], end_token_ids=[value]),
+        lambda: Vocabulary([b"a"], end_token_ids=[0], special_tokens=value),
+        lambda: Vocabulary([b"a"], end_token_ids=[0], special_tokens={"a": value}),
+        lambda: Vocabulary.from_tokenizer(value),
     ):
         try:
             make()
