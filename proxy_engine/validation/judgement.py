@@ -11,7 +11,7 @@ from state_machines.effort import spend
 __all__ = ["Judgement", "UndecidedError", "charge", "judgement"]
 
 MIN_STEPS = 5_000
-"""Steps of any validation: some 50 ms, half of it for one hostile schema."""
+"""Steps that every validation may take: some 25 ms."""
 
 STEPS_PER_VALUE = 16
 """Further steps for each value in the instance, and for each 64 characters of its strings."""

@@ -273,7 +273,7 @@ def far_bounds(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(far_bounds(), st.randoms(use_true_random=False))
-@examples(60)
+@examples(30)
 def test_numbers_far_from_zero_and_near_to_it_are_written(schema: Any, random: Random) -> None:
     try:
         node = JsonSchemaStateMachine(schema).start
