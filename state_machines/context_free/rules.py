@@ -43,7 +43,8 @@ class RuleBook:
     def forget(self) -> list[Node]:
         """Forget all, and return it: the nodes and the book hold on to one another.
 
-        The machine calls this once, in its finalizer. A later :meth:`expansion` fills the book again.
+        The machine calls this once, in its finalizer. A later :meth:`expansion` fills the book
+        again.
         """
         found, self._expansions = self._expansions, {}
         return list(found.values())

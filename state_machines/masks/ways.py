@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MANY_WAYS = 64
-"""Up to this number the ways of a state are walked one by one."""
+"""Up to this number of ways, each is walked by itself."""
 
 MAX_READINGS = 2048
 """Parts of a state that are looked at in order to take those together that begin alike."""
