@@ -195,7 +195,7 @@ class VertexWalk(LexemeWalk):
             for byte in leading:
                 mark = bytes((byte,))
                 for vertex in self._led[byte].tolist():
-                    spend(1 + self._trie.count_from(vertex) // 2)
+                    spend(1 + self._trie.count_from(vertex) // 8)
                     found.append((mark, self._trie.tokens_at(vertex)))
                     below = self._trie.tokens_below(vertex)
                     found.extend((mark + text, ids) for text, ids in below)
