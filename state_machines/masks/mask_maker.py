@@ -354,7 +354,7 @@ class MaskMaker:
         return np.flatnonzero(allowed).astype(np.int32)
 
     def _less_excluded(self, wider: Node, excluding: Exclusion) -> Ids:
-        """Return the tokens of a state without exclusions, less those that end in an exclusion."""
+        """Return the tokens of the wider state except those that complete an excluded word."""
         allowed = np.flatnonzero(self.mask(wider)[1]).astype(np.int32)
         parting = [self.trie.tokens_from(vertex) for vertex in self._trie_walk.parting(excluding)]
         return _without(allowed, joined(parting))

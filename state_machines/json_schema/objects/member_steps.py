@@ -265,7 +265,7 @@ class MemberSteps:
         yield from self._after_member(state, target, example, claims, cell.term)
 
     def _claims_of(self, name: str, cell: NameCell) -> MemberClaims:
-        """Return what a member of an unlisted name answers; the same for names of a kind."""
+        """Return the clauses that a member of an unlisted name answers."""
         own = name if name in self._named else None
         kind = (cell, own, *(word_in(language, name) for language in self._languages))
         known = self._unlisted_claims.get(kind)

@@ -320,7 +320,7 @@ class NameChoice(Fan):
         return self._spelled(index), _listed_value(self.plan, self.state, index)
 
     def _spelled(self, index: int) -> bytes:
-        """Return what is left of a name's spelling."""
+        """Return the rest of a name's spelling, from the vertex on."""
         vertex = self.vertex
         while vertex.only is None:
             children = vertex.children.values()

@@ -32,7 +32,7 @@ __all__ = [
 
 
 MANY_REQUIRED = 16
-"""Required names that are looked through one by one."""
+"""Number of required names from which a set is built to look names up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class ObjectShape:
     def _apart(
         self, part: ObjectShape, joined: ObjectShape
     ) -> tuple[Sequence[Clause], Sequence[Clause]]:
-        """Tell a part's clauses apart: those of which nothing new is known here, and the others.
+        """Split a part's clauses: those that mention no changed property, and the others.
 
         ``joined`` is the other part. Clauses speak of listed names alone.
         """
