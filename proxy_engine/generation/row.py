@@ -98,6 +98,7 @@ class Row:
         self._forced = forced if options.logprobs is None else None
         self._deadline = deadline
         self._mask_steps = MASK_STEPS
+        self._planned: npt.NDArray[np.bool_] | None = None
 
     @property
     def written(self) -> int:
@@ -150,13 +151,20 @@ class Row:
     def compute_mask(self) -> None:
         """Compute the mask that was too slow for the model thread, within the masks' own bound.
 
-        On any thread, while nothing else is asked of the row. ``choose`` then finds it.
+        On any thread, while nothing else is asked of the row. ``choose`` then finds it. Where the
+        mask takes more work than a mask may, the next token is that of the plan, which is allowed.
 
         Raises:
-            GrammarBudgetError: The mask takes more than a mask may at all.
+            GrammarBudgetError: The same, where there is no plan.
         """
-        if self._matcher is not None:
+        if self._matcher is None:
+            return
+        try:
             self._matcher.allowed_tokens()
+        except GrammarBudgetError:
+            if self.guard is None:
+                raise
+            self._planned = self.guard.planned()
 
     def accepts(self, token_id: int) -> bool:
         """Whether a token that was chosen can be taken; else it has to be chosen exactly.
@@ -237,6 +245,9 @@ class Row:
         return allowed
 
     def _mask_in_time(self, matcher: Matcher) -> npt.NDArray[np.bool_]:
+        planned, self._planned = self._planned, None
+        if planned is not None:
+            return planned
         try:
             with bounded_effort(self._mask_steps):
                 allowed = matcher.allowed_tokens()

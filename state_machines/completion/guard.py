@@ -190,6 +190,16 @@ class Guard:
             return ends
         return self._within(allowed, self.left - 1)
 
+    def planned(self) -> Mask:
+        """Return the mask of the plan's next token, or of the end tokens if the text is complete.
+
+        Each is allowed; the mask leaves out what else is. Bool, shape (vocabulary size,).
+        """
+        vocabulary = self.matcher.vocabulary
+        mask = np.zeros(vocabulary.size, np.bool_)
+        mask[[self.plan[0]] if self.needed else list(vocabulary.end_token_ids)] = True
+        return mask
+
     def forced(self) -> int | None:
         """Return the token that must come now; ``None`` if several may.
 

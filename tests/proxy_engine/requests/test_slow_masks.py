@@ -107,14 +107,33 @@ def test_row_that_sits_out_can_be_cancelled(
     held.go_on.set()
 
 
-def test_mask_beyond_its_own_bound_fails_its_request_alone(
+def test_answer_whose_masks_take_too_much_work_follows_the_plan(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed_tokens = Matcher.allowed_tokens
+    begun = False
+
+    def beyond(matcher: Matcher) -> Any:
+        # The first mask is made when the request is prepared.
+        nonlocal begun
+        if not begun:
+            begun = True
+            return allowed_tokens(matcher)
+        raise GrammarBudgetError("too much", budget=1)
+
+    monkeypatch.setattr(Matcher, "allowed_tokens", beyond)
+    result = engine.generate("x", response_format=SCHEMAS[0], max_tokens=60)
+    assert 3 <= len(result.parsed) <= 4
+
+
+def test_error_of_a_slow_mask_fails_its_request_alone(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    held.error = GrammarBudgetError("too much", budget=1)
+    held.error = LookupError("broken")
     slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
     held.began.wait(10)
     held.go_on.set()
-    with pytest.raises(GrammarBudgetError):
+    with pytest.raises(LookupError):
         slow.future.result(10)
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
