@@ -80,7 +80,7 @@ class AnswerCompiler:
         open_reasoning: Delimiters | None,
         job: CompileJob | None = None,
     ) -> Answer:
-        """Return what may be answered, compiled as part of ``job``.
+        """Compile the answer as part of ``job``.
 
         ``has_tools``: the prompt names tools, whether they may be called or not.
         ``open_reasoning``: the prompt ends within reasoning between these.

@@ -1,4 +1,4 @@
-"""Compiled machines by what they were compiled from: an LRU cache with one compilation a key."""
+"""An LRU cache of compiled machines, with one compilation per key."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Fair sharing of one processor among threads that compile.
 
-Python runs one thread at a time, so several compilations at once only slow one another down, and
-the model's thread with them. Here one works at a time. At its checkpoints it lets another go on
-that has used less processor time: *least attained service first* (Kleinrock, "Queueing Systems",
-vol. 2, 1976), under which short jobs wait for long ones no longer than one checkpoint.
+Python runs one thread at a time, so concurrent compilations slow down one another and the model's
+thread. Therefore one compilation works at a time. At a checkpoint it hands the turn to the waiting
+compilation that has used the least processor time: *least attained service first* (Kleinrock,
+"Queueing Systems", vol. 2, 1976). A short job waits for a long one at most until its next
+checkpoint.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Turns:
     def take(self, used: float, check: Callable[[], None]) -> None:
         """Wait for the turn.
 
-        ``check`` is called at intervals; what it raises ends the waiting, without the turn.
+        ``check`` is called at intervals. An exception of ``check`` ends the waiting without the turn.
         """
         with self._lock:
             if not self._is_taken:

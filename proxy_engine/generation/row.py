@@ -32,7 +32,7 @@ SLOW_MASK_STEPS = 500
 """The same after a slow mask: the next one is mostly slow, too."""
 
 TAKE_STEPS = 20_000
-"""Steps in which a token is taken: advancing, and planning what is left. Some 0.1 s."""
+"""Steps for advancing by one token and planning the rest, some 0.1 s."""
 
 
 class SlowMaskError(Exception):

@@ -336,7 +336,7 @@ class Scheduler:
                 self._finish(job)
 
     def _bring_back(self) -> None:
-        """Let rows whose masks are there go on."""
+        """Join the rows whose masks are computed to the batch."""
         for row, layers, error in self._slow.finished():
             if error is not None:
                 self._slow.remove(row)

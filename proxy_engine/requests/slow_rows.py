@@ -1,4 +1,4 @@
-"""Rows that sit out: their masks are computed on other threads while the batch goes on."""
+"""Rows outside the batch whose masks are computed on other threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["SlowRows"]
 class SlowRows:
     """Rows outside the batch, with their caches. To be used by one thread.
 
-    ``threads`` compute the masks, in ``turns`` with what is being compiled: a row that has used
+    ``threads`` compute the masks. They share ``turns`` with the compilations, so a row that has used
     more processor time than others waits for them.
     """
 
@@ -43,7 +43,7 @@ class SlowRows:
         self._rows[row] = layers, self._threads.submit(job.run, row.compute_mask)
 
     def finished(self) -> list[tuple[Row, list[Any], BaseException | None]]:
-        """Return the rows whose masks are there, or what was raised instead."""
+        """Return the rows whose masks are computed, each with its caches and the error, if any."""
         return [
             (row, layers, mask.exception())
             for row, (layers, mask) in self._rows.items()
