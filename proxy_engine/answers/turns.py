@@ -34,7 +34,7 @@ class Turns:
     def take(self, used: float, check: Callable[[], None]) -> None:
         """Wait for the turn.
 
-        ``check`` is called at intervals. An exception of ``check`` ends the waiting without the turn.
+        ``check`` is called at intervals. An exception of it ends the waiting without the turn.
         """
         with self._lock:
             if not self._is_taken:

@@ -18,8 +18,8 @@ __all__ = ["SlowRows"]
 class SlowRows:
     """Rows outside the batch, with their caches. To be used by one thread.
 
-    ``threads`` compute the masks. They share ``turns`` with the compilations, so a row that has used
-    more processor time than others waits for them.
+    ``threads`` compute the masks. They share ``turns`` with the compilations, so a row that has
+    used more processor time than others waits for them.
     """
 
     def __init__(self, turns: Turns, threads: ThreadPoolExecutor) -> None:
