@@ -24,7 +24,7 @@ __all__ = [
     "too_deep",
 ]
 
-COMPILE_STEPS = 300_000
+COMPILE_STEPS = 400_000
 """Steps that compiling one schema may take; 99% of real ones take less than 3,000."""
 
 MASK_STEPS = 300_000

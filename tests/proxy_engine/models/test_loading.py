@@ -169,7 +169,7 @@ def test_damaged_tokenizer_raises_model_error(tiny_model_directory: Path, tmp_pa
     directory = tmp_path / "model"
     shutil.copytree(tiny_model_directory, directory)
     (directory / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
-    with pytest.raises(ModelFormatError, match="cannot be loaded"):
+    with pytest.raises(ModelFormatError, match="cannot be read"):
         load_model(directory)
 
 
