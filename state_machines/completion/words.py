@@ -18,7 +18,8 @@ from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, Encod
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, live_bytes
 from state_machines.grammar.nodes import Choice, Repetition, Sequence, SymbolNode
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
-from state_machines.masks.recent import RecentWeak
+from state_machines.grammar.word_lists import Word
+from state_machines.masks.recent import Recent, RecentWeak
 
 __all__ = ["LONG", "Words"]
 
@@ -34,6 +35,9 @@ MAX_LETTERS = 4096
 
 LONG = 256
 """Characters of a text, beyond which its word is put together from parts that are shared."""
+
+WORD_PIECE = 512
+"""Symbols of a listed word that are taken at a time, counted from its end."""
 
 SEGMENT = 64
 """Bytes of neighbouring characters that make up one part."""
@@ -69,6 +73,8 @@ class Words:
         self._bytes = [*self._letters, *rest]
         self._texts: RecentWeak[Node, str] = RecentWeak(MAX_TEXTS)
         self._ropes: RecentWeak[Node, tuple[Spelling | None, Ending]] = RecentWeak(MAX_TEXTS)
+        # Nobody else holds the states within a listed word.
+        self._word_ropes: Recent[Node, tuple[Spelling | None, Ending]] = Recent(MAX_TEXTS)
 
     def encoded(self, node: EncodedText) -> Ending | None:
         """Return a short word of an encoded text; ``None`` where none is found this way."""
@@ -94,7 +100,7 @@ class Words:
         spine: list[tuple[Node, bytes | Ending]] = []
         while True:
             spend(len(spine) % 2)
-            known = self._ropes.get(text)
+            known = self._ropes_of(text).get(text)
             if known is not None and known[0] is spelling:
                 rope = known[1]
                 break
@@ -118,11 +124,14 @@ class Words:
                 rope = joined(self._segment(b"".join(reversed(segment))), rope)
                 segment.clear()
                 size = 0
-                self._ropes.put(node, (spelling, rope))
+                self._ropes_of(node).put(node, (spelling, rope))
             if isinstance(piece, Ending):
                 rope = joined(piece, rope)
-                self._ropes.put(node, (spelling, rope))
+                self._ropes_of(node).put(node, (spelling, rope))
         return rope
+
+    def _ropes_of(self, node: Node) -> Recent[Node, tuple[Spelling | None, Ending]]:
+        return self._word_ropes if type(node) is Word else self._ropes
 
     def _segment(self, text: bytes) -> Ending:
         """Return a part of a long text, whose weight is estimated if it can be written."""
@@ -140,6 +149,13 @@ class Words:
             spend()
             part = None if spelling is None else self._part(text.head, spelling, barred)
             return None if part is None else (part, text.tail)
+        if isinstance(text, Word):
+            letters, target = text.divided(WORD_PIECE)
+            spend(1 + len(letters) // 64)
+            if spelling is None:
+                return (letters, target) if isinstance(letters, bytes) else None
+            spelled = self._spelling_of(str(letters), spelling, barred)
+            return None if spelled is None else (spelled, target)
         row = text.row
         spend(len(row) // 4)
         nearest = min(row, key=_nearness, default=None)

@@ -267,6 +267,15 @@ class Word(Node):
     def leading_text(self) -> bytes:
         return self.text[self.start :] if isinstance(self.text, bytes) else b""
 
+    def divided(self, size: int) -> tuple[Text, Node]:
+        """Return the first symbols, ``size`` or fewer, and the node after them.
+
+        The number of symbols after them is a multiple of ``size``.
+        """
+        length = (len(self.text) - self.start) % size or size
+        stop = self.start + length
+        return self.text[self.start : stop], _word(self.text, stop, self.end, self.singleton)
+
     def _make_row(self) -> Row:
         rest = _word(self.text, self.start + 1, self.end, self.singleton)
         return collect(((self.singleton(_symbol(self.text, self.start)), rest),))

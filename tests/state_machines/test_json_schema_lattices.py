@@ -233,13 +233,13 @@ def test_multiples_that_are_integers_of_draft_4_have_no_fraction() -> None:
     assert_texts(schema | {"enum": [4, 4.5]}, ["4"], ["4.0", "4.5"], judged=False)
 
 
-def test_a_hundred_thousand_constants() -> None:
-    numbers = list(range(100_000))
+def test_fifty_thousand_constants() -> None:
+    numbers = list(range(50_000))
     texts = [f"w{number:x}" for number in numbers]
     both = {"enum": [*numbers, *texts, None, [1], 0.5]}
     assert_texts(
-        both, ["0", "99999", "99999.0", '"w0"', '"w1869f"', "null", "[1]", "0.50"],
-        ["100000", "-1", '"w"', '"w186a0"', "1.5"], judged=False,
+        both, ["0", "49999", "49999.0", '"w0"', '"wc34f"', "null", "[1]", "0.50"],
+        ["50000", "-1", '"w"', '"wc350"', "1.5"], judged=False,
     )  # fmt: skip
     left = {"type": "integer", "enum": numbers, "not": {"enum": numbers[1000:]}}
-    assert_texts(left, ["0", "999"], ["1000", "99999"], judged=False)
+    assert_texts(left, ["0", "999"], ["1000", "49999"], judged=False)
