@@ -385,6 +385,14 @@ class InferenceEngine(Closing, BatchEngine):
             on_turn=on_turn,
         )
 
+    def warm_up(self) -> None:
+        """Check now how requests can share passes of the model.
+
+        The check takes about a second. Without this call the first requests that run together wait
+        for it. Servers call it once.
+        """
+        self._core.worker.submit(self._core.scheduler.probe_batches).result()
+
     def close(self) -> None:
         """Stop the running requests, refuse all others, and free the thread. Idempotent.
 

@@ -114,6 +114,11 @@ class Scheduler:
         """How many requests have been begun, and are not finished."""
         return len(self._jobs) + len(self._reading)
 
+    def probe_batches(self) -> None:
+        """Find out which batches the model computes correctly. On the worker's thread."""
+        if self.batch_size > 1:
+            _ = self._probe.can_pad
+
     def submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
         """Queue a request.
 

@@ -38,12 +38,14 @@ _CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "bod
 
 def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
     """Load a model. Raises ``ModelError``, ``VocabularyError``."""
-    return InferenceEngine(
+    engine = InferenceEngine(
         model.source,
         report=_logger.info,
         batch_size=settings.max_running,
         max_compile_seconds=settings.max_compile_seconds,
     )
+    engine.warm_up()
+    return engine
 
 
 def create_app(

@@ -7,9 +7,12 @@ All is said of characters; :mod:`state_machines.grammar.encoding` spells them in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from state_machines.effort import spend
 from state_machines.grammar.encoding import EncodedText, encoded
 from state_machines.grammar.node import (
     EMPTY,
@@ -32,6 +35,14 @@ MAX_STEPS = 1024
 
 _STEPS = FleetingSteps(MAX_STEPS)
 
+STATES_A_STEP = 16
+"""States of a finder that are built or passed in a step of work."""
+
+MAX_KNOWN = 1 << 14
+"""Steps that a finder keeps."""
+
+MAX_ROWS = 1 << 12
+
 
 class Finder:
     """An automaton that finds the first of several strings in a text, which begins in ``start``.
@@ -39,71 +50,137 @@ class Finder:
     Those of ``first`` are only looked for at the very beginning. ``depth[s]`` is how many of the
     last characters may be the beginning of a string; ``found[s]`` is the longest string that ends
     with the last character, or ``None``; one of ``first`` comes after all others.
+
+    Built in time and memory linear in the length of the strings.
     """
 
     def __init__(self, strings: tuple[str, ...], first: tuple[str, ...] = ()) -> None:
         self.strings = strings
         self.first = first
         self.longest = max(map(len, strings), default=0)
-        self.depth = [0]
-        self.found: list[str | None] = [None]
-        self._prefixes = {"": 0}
-        self._by_state = [""]
-        for string in strings:
-            for length in range(1, len(string) + 1):
-                prefix = string[:length]
-                if prefix not in self._prefixes:
-                    self._prefixes[prefix] = len(self.depth)
-                    self._by_state.append(prefix)
-                    self.depth.append(length)
-                    self.found.append(None)
-        for prefix, state in self._prefixes.items():
-            ends = (s for s in strings if prefix.endswith(s))
-            self.found[state] = max(ends, key=len, default=None)
-        self._whole: dict[str, int] = {}
-        """States in which all that was written is the beginning of one of ``first``."""
-        for prefix in dict.fromkeys(s[:n] for s in first for n in range(len(s) + 1)):
-            found = self._after_any(prefix)
-            self._whole[prefix] = len(self.depth)
-            self._by_state.append(prefix)
-            self.depth.append(self.depth[found])
-            self.found.append(self.found[found] or (prefix if prefix in first else None))
-        self.start = self._whole.get("", 0)
+        self.depth = array("i")
+        self.found: list[str | None] = []
+        # A state's first child is the next state; ``_letters_on`` has the letter that leads there.
+        self._letters_on: list[str] = []
+        self._branches: dict[tuple[int, str], int] = {}
+        # The state of the longest proper suffix; of a text that may be one of ``first``, its state
+        # among the other strings.
+        self._links = array("i")
         self._letters = sorted({letter for string in strings + first for letter in string})
-        self._rows: list[tuple[tuple[CodePointSet, int], ...] | None] = [None] * len(self.depth)
         self._known = frozenset(self._letters)
         self._steps: dict[tuple[int, str], int] = {}
+        self._rows: dict[int, tuple[tuple[CodePointSet, int], ...]] = {}
+        self._others = ANY_CODE_POINT & ~CodePointSet.of("".join(self._letters))
+        self._add_state()
+        for string in strings:
+            self.found[self._add(0, string)] = string
+        self._link()
+        self.start = 0
+        if first:
+            self._add_first(first)
+
+    def _add_state(self) -> int:
+        self.depth.append(0)
+        self.found.append(None)
+        self._letters_on.append("")
+        self._links.append(0)
+        return len(self._links) - 1
+
+    def _add(self, state: int, string: str) -> int:
+        """Add the states of a string, and return the last one."""
+        spend(1 + len(string) // STATES_A_STEP)
+        for letter in string:
+            child = self._child(state, letter)
+            if child is None:
+                child = self._add_state()
+                if child == state + 1 and not self._letters_on[state]:
+                    self._letters_on[state] = letter
+                else:
+                    self._branches[state, letter] = child
+            state = child
+        return state
+
+    def _child(self, state: int, letter: str) -> int | None:
+        if self._letters_on[state] == letter:
+            return state + 1
+        return self._branches.get((state, letter))
+
+    def _children(self, state: int) -> Iterator[tuple[str, int]]:
+        if self._letters_on[state]:
+            yield self._letters_on[state], state + 1
+        for letter in self._branching.get(state, ()):
+            yield letter, self._branches[state, letter]
+
+    def _link(self) -> None:
+        """Set links, depths and found strings in the order of depth."""
+        self._branching: dict[int, list[str]] = {}
+        for state, letter in self._branches:
+            self._branching.setdefault(state, []).append(letter)
+        queue = deque([0])
+        while queue:
+            state = queue.popleft()
+            for letter, child in self._children(state):
+                link = self._after(self._links[state], letter) if state else 0
+                self._links[child] = link
+                self.depth[child] = self.depth[state] + 1
+                self.found[child] = self.found[child] or self.found[link]
+                queue.append(child)
+            spend(state % STATES_A_STEP == 0)
+
+    def _add_first(self, first: tuple[str, ...]) -> None:
+        self.start = self._add_state()
+        for string in first:
+            state = self.start
+            for letter in string:
+                before, state = state, self._add(state, letter)
+                link = self._links[state] = self._after(self._links[before], letter)
+                self.depth[state] = self.depth[link]
+                self.found[state] = self.found[state] or self.found[link]
+            self.found[state] = self.found[state] or string
+
+    def _after(self, state: int, letter: str) -> int:
+        while True:
+            child = self._child(state, letter)
+            if child is not None:
+                return child
+            if not state:
+                return 0
+            state = self._links[state]
 
     def step(self, state: int, letter: str) -> int:
         """Return the state after one more character."""
         if letter not in self._known:
             return 0
-        target = self._steps.get((state, letter))
-        if target is None:
-            written = self._by_state[state] + letter
-            is_whole = state >= self.start and written in self._whole
-            target = self._whole[written] if is_whole else self._after_any(written)
-            self._steps[state, letter] = target
+        steps = self._steps
+        path = []
+        target = steps.get((state, letter))
+        while target is None:
+            target = self._child(state, letter)
+            if target is None:
+                path.append((state, letter))
+                state = self._links[state]
+                target = steps.get((state, letter)) if path[-1][0] else 0
+        if path:
+            spend(len(path) // STATES_A_STEP)
+            if len(steps) > MAX_KNOWN:
+                steps.clear()
+            steps.update(dict.fromkeys(path, target))
         return target
-
-    def _after_any(self, written: str) -> int:
-        for start in range(len(written) + 1):
-            found = self._prefixes.get(written[start:])
-            if found is not None:
-                return found
-        raise AssertionError("the empty string is a prefix")
 
     def row(self, state: int) -> tuple[tuple[CodePointSet, int], ...]:
         """Return disjoint sets of characters, each with the state it leads to."""
-        row = self._rows[state]
+        row = self._rows.get(state)
         if row is None:
             by_target: dict[int, list[str]] = {}
             for letter in self._letters:
                 by_target.setdefault(self.step(state, letter), []).append(letter)
-            others = ANY_CODE_POINT & ~CodePointSet.of("".join(self._letters))
+            spend(1 + len(self._letters) // 8)
             sets = {target: CodePointSet.of("".join(c)) for target, c in by_target.items()}
-            sets[0] = sets[0] | others if 0 in sets else others
-            row = self._rows[state] = tuple((letters, target) for target, letters in sets.items())
+            sets[0] = sets[0] | self._others if 0 in sets else self._others
+            row = tuple((letters, target) for target, letters in sets.items())
+            if len(self._rows) > MAX_ROWS:
+                self._rows.clear()
+            self._rows[state] = row
         return row
 
     def finds(self, string: str) -> bool:
@@ -116,7 +193,7 @@ class Finder:
         return self.found[self.step(state, string[-1])] == string
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def finder(strings: frozenset[str], first: frozenset[str] = frozenset()) -> Finder:
     """Return the automaton of sets of strings, none of them empty."""
     return Finder(tuple(sorted(strings)), tuple(sorted(first)))

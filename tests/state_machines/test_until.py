@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state_machines.effort import bounded_effort
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.until import UntilText, text_until, text_without
+from state_machines.grammar.until import Finder, UntilText, text_until, text_without
 
 LETTERS = "ab"
 LONGEST = 7
@@ -189,3 +190,31 @@ def test_characters_beyond_ascii() -> None:
 def test_texts_without_the_trigger(text: str) -> None:
     assert encoded(text_without(["<tool_call>"]), RAW).matches(text.encode())
     assert encoded(text_until("<tool_call>"), RAW).matches(text.encode() + b"<tool_call>")
+
+
+def test_finder_of_long_overlapping_strings_costs_linear_work() -> None:
+    strings = tuple("ab" * (440 + i) + f"-{i}" for i in range(64))
+    with bounded_effort(sum(map(len, strings)) // 4):
+        found = Finder(strings)
+        state = 0
+        for letter in "ab" * 2000:
+            state = found.step(state, letter)
+            found.row(state)
+    assert found.depth[state] == 2 * 503
+
+
+@given(
+    st.lists(st.text("abc", min_size=1, max_size=5), max_size=5),
+    st.lists(st.text("abc", min_size=1, max_size=5), max_size=3),
+    st.text("abcd", max_size=14),
+)
+def test_finder_finds_the_longest_string_that_ends_a_text(
+    strings: list[str], first: list[str], text: str
+) -> None:
+    found = Finder(tuple(dict.fromkeys(strings)), tuple(dict.fromkeys(first)))
+    state = found.start
+    for end in range(1, len(text) + 1):
+        state = found.step(state, text[end - 1])
+        written = text[:end]
+        longest = max((s for s in strings if written.endswith(s)), key=len, default=None)
+        assert found.found[state] == (longest or (written if written in first else None))

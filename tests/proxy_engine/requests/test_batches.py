@@ -477,3 +477,12 @@ def test_the_time_of_a_batch_runs_from_when_each_is_begun(
     (batched,) = engine.generate_batch(["x"], **options)
     assert batched.usage.completion_tokens == 30
     assert engine.generate("x", **options).usage.completion_tokens == 1
+
+
+def test_warm_up_checks_batches_before_the_first_requests(
+    engine: InferenceEngine,
+) -> None:
+    probe = engine._core.scheduler._probe
+    assert probe._can_pad is None
+    engine.warm_up()
+    assert probe._can_pad is not None
