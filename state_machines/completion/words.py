@@ -297,10 +297,13 @@ class Words:
         order = count()
         queue = [(start.min_length, 0, next(order), start)]
         nearest: int | None = None
-        while queue and len(found) < MAX_WAYS:
+        left = MAX_DETOUR_STATES
+        while queue and left and len(found) < MAX_WAYS:
             hope, _, _, state = heappop(queue)
-            if nearest is not None and hope > nearest + MAX_DETOUR:
-                break
+            if nearest is not None:
+                left -= 1
+                if hope > nearest + MAX_DETOUR:
+                    break
             if state.nullable or isinstance(state, kinds):
                 found.append((_path(state, came_from), EPSILON if state.nullable else state))
                 nearest = hope if nearest is None else nearest
@@ -345,6 +348,9 @@ class Words:
 MAX_WAYS = 12
 MAX_DETOUR = 4
 """Bytes by which a way may be longer than the shortest."""
+
+MAX_DETOUR_STATES = 1024
+"""States that are visited after the shortest way was found."""
 
 MAX_VISITS = 128
 

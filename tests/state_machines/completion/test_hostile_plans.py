@@ -291,3 +291,10 @@ def test_threads_that_plan_at_once_agree() -> None:
     for thread in threads:
         thread.join()
     assert found == [alone] * 4
+
+
+def test_choices_of_many_texts_with_one_end_are_planned() -> None:
+    machine = ChoiceStateMachine([f"text number {number} of many" for number in range(20_000)])
+    with bounded_effort(PLAN_STEPS // 4):
+        plan = Completion(BYTEWISE).plan(machine.start)
+    assert bytes(plan) == b"text number 0 of many"
