@@ -480,9 +480,10 @@ def test_the_time_of_a_batch_runs_from_when_each_is_begun(
 
 
 def test_warm_up_checks_batches_before_the_first_requests(
-    engine: InferenceEngine,
+    tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
-    probe = engine._core.scheduler._probe
-    assert probe._can_pad is None
-    engine.warm_up()
-    assert probe._can_pad is not None
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        probe = engine._core.scheduler._probe
+        assert probe._can_pad is None
+        engine.warm_up()
+        assert probe._can_pad is not None
