@@ -273,7 +273,7 @@ def test_what_is_finished_is_told_though_the_model_fails(
         feed(self)
 
     monkeypatch.setattr(Batch, "feed", fails_after_one_left)
-    lengths = [9, 90]
+    lengths = [90, 180]
     outcomes = engine.generate_batch(
         [BatchRequest("x", options={"max_tokens": n, "min_tokens": n}) for n in lengths],
         return_exceptions=True,
