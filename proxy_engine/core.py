@@ -95,9 +95,14 @@ class EngineCore:
                 f"batch_size must be an integer of at least 1, not {batch_size!r}",
                 option="batch_size",
             )
-        if max_compile_seconds is not None and not max_compile_seconds > 0:
+        if max_compile_seconds is not None and not (
+            isinstance(max_compile_seconds, int | float)
+            and not isinstance(max_compile_seconds, bool)
+            and max_compile_seconds > 0
+        ):
             raise InvalidOptionError(
-                f"max_compile_seconds must be above 0, not {max_compile_seconds!r}",
+                "max_compile_seconds must be a number above 0, not "
+                f"{short_repr(max_compile_seconds)}",
                 option="max_compile_seconds",
             )
         if isinstance(model, Module):

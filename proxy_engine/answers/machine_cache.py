@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Generic, TypeVar
 
 from ..errors import CompileLimitError, RequestCancelledError
@@ -70,13 +70,9 @@ class MachineCache(Generic[V]):
         return value
 
     def _await(self, making: Future[V], job: CompileJob) -> V:
-        while True:
-            try:
-                return making.result(_SECONDS_BETWEEN_CHECKS)
-            except TimeoutError:
-                if making.done():
-                    raise
-                job.check()
+        while not wait([making], _SECONDS_BETWEEN_CHECKS).done:
+            job.check()
+        return making.result()
 
 
 _ANOTHER_JOB = (CompileLimitError, RequestCancelledError)

@@ -81,7 +81,7 @@ class _UnsettledError(Exception):
 
 
 class _Work(local):
-    """What a thread is asking: open questions about emptiness, and terms read for their strings."""
+    """The open questions of one thread about emptiness, and the terms read for their strings."""
 
     def __init__(self) -> None:
         self.questions = 0

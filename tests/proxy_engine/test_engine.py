@@ -492,3 +492,11 @@ def test_a_model_in_memory_needs_its_tokenizer(tiny_model: Any, tiny_tokenizer: 
         InferenceEngine(tiny_model)
     with pytest.raises(InvalidOptionError):
         InferenceEngine("name", tiny_tokenizer)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "1", True, float("nan")])
+def test_limit_on_compiling_is_a_number_above_zero(
+    tiny_model: Any, tiny_tokenizer: Any, seconds: Any
+) -> None:
+    with pytest.raises(InvalidOptionError, match="max_compile_seconds"):
+        InferenceEngine(tiny_model, tiny_tokenizer, max_compile_seconds=seconds)

@@ -146,7 +146,7 @@ class _Search:
         depth first, over the clauses that are not met; it spends steps.
         """
         clauses, first_met = self._clauses, met
-        # Members, the clauses that need no more, and those that may not be met.
+        # Members, satisfied clauses, and clauses that may be unsatisfied.
         stack: list[tuple[Members, int, Sequence[int]]] = [(start, met, doubtful)]
         while stack:
             members, met, doubtful = stack.pop()

@@ -313,3 +313,19 @@ def test_a_key_is_needed_wherever_the_application_is_mounted(roomy_engine: Infer
         assert http.get("/inner/v1/models").status_code == 401
         key = {"Authorization": "Bearer k"}
         assert http.get("/inner/v1/models", headers=key).status_code == 200
+
+
+def test_compiling_is_limited_in_time(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    schema = {"type": "object", "properties": {f"p{n}": {"pattern": f"a{n}"} for n in range(400)}}
+    body = {**HELLO, "guided_json": schema}
+    with (
+        InferenceEngine(tiny_model, tiny_tokenizer, max_compile_seconds=0.001) as engine,
+        serving_engine(engine) as live,
+        live.http() as http,
+    ):
+        reply = http.post(CHAT, json=body)
+        assert reply.status_code == 400
+        error = reply.json()["error"]
+        assert (error["code"], error["param"]) == ("constraint_too_complex", "guided_json")
+        assert error["seconds"] == 0.001
+        assert http.post(CHAT, json=HELLO).status_code == 200
