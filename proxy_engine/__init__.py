@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from .requests.batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream
     from .requests.streams import AsyncEventStream, EventStream
     from .results import GenerationResult, Logprob, Segment, Span, TokenLogprobs, Usage
-    from .tool_loop import ToolRun
     from .tools import Tool, ToolChoice
+    from .tools.tool_loop import ToolRun
 
 _MODULES = {
     "requests.batches": ("AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream"),
@@ -123,7 +123,7 @@ _MODULES = {
     "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
     "results": ("GenerationResult", "Logprob", "Segment", "Span", "TokenLogprobs", "Usage"),
     "requests.streams": ("AsyncEventStream", "EventStream"),
-    "tool_loop": ("ToolRun",),
+    "tools.tool_loop": ("ToolRun",),
     "tools": ("Tool", "ToolChoice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -28,8 +28,8 @@ from .requests.request import Request
 from .requests.streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
 from .requests.worker import Worker
 from .results import GenerationResult
-from .tool_loop import ToolRun, arun_tools, run_tools
 from .tools import resolve_tools
+from .tools.tool_loop import ToolRun, arun_tools, run_tools
 
 __all__ = ["InferenceEngine"]
 
@@ -337,7 +337,7 @@ class InferenceEngine(Closing, BatchEngine):
 
         What a tool returns, or the error that it raises, is given to the model as its result;
         after ``max_rounds`` answers with calls the model answers without. ``on_turn`` is told of
-        every new turn. See ``proxy_engine.tool_loop.run_tools``; raises what :meth:`generate` does.
+        every new turn. See ``tools.tool_loop.run_tools``; raises what :meth:`generate` does.
         """
         known_tools = resolve_tools(tools)
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from state_machines import SchemaError, StateMachine, Vocabulary
-from state_machines.answer import TEXT, Calls, Reasoning, compose_answer
 from state_machines.root import Part, RootStateMachine, Structured, Text
 from state_machines.tools import Delimiters, ToolFormat, ToolSignature
 from state_machines.tools.tool_format import NO_DELIMITERS
@@ -16,6 +15,7 @@ from state_machines.tools.tool_format import NO_DELIMITERS
 from ..options import GenerationOptions, ReasoningOptions
 from ..tools import ToolChoice, tool_schema_errors
 from .compile_job import CompileJob
+from .composition import TEXT, Calls, Reasoning, compose_answer
 from .machine_cache import MachineCache
 from .response_format import ResponseFormat
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.answer import REASONING
 from state_machines.notations import JSON
 from state_machines.root import Marker, Part, Piece, SubState, Text
 from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, CallText
@@ -26,6 +25,7 @@ from ..events import (
     ToolCallStarted,
 )
 from ..results import Segment
+from .composition import REASONING
 from .partial_json import PartialJson
 
 __all__ = ["AnswerReader"]

@@ -8,9 +8,9 @@ from typing import Any
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import PromptError
-from ..tools.plain_text import PLAIN_TOOL_TEXT, ToolText
 from .chat_template import template_traits
 from .messages import Message, Prompt, to_messages
+from .tool_text import PLAIN_TOOL_TEXT, ToolText
 
 __all__ = ["Message", "Prompt", "encode_prompt", "to_messages"]
 

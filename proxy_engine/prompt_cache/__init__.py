@@ -1,12 +1,10 @@
 """What was read before is not read again: the prompts of earlier requests, kept for later ones.
 
 ``options`` says what may be kept and how, ``layers`` what the caches of mlx-lm's models can do,
-``store`` which of them to use and which to give up, ``caches`` brings them to a request.
-``boundaries`` finds where messages meet in a prompt; ``files`` and ``identity`` put a cache on
-disk and tell whether it is of the same model.
+``store`` which of them to use and which to give up, ``caches`` brings them to a request;
+``files`` and ``identity`` put a cache on disk and tell whether it is of the same model.
 """
 
-from .boundaries import message_boundaries
 from .caches import PromptCaches, Started
 from .identity import ModelIdentity
 from .options import CacheOptions
@@ -18,6 +16,5 @@ __all__ = [
     "PromptCaches",
     "Started",
     "common_prefix",
-    "message_boundaries",
     "token_array",
 ]

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from state_machines import Vocabulary
-from state_machines.answer import REASONING, TEXT
 from state_machines.completion import Guard
 from state_machines.root import Text, identifiers_in
 from state_machines.tools import ToolFormat
@@ -16,17 +15,19 @@ from state_machines.tools.call import CALL
 
 from ..answers.compile_job import CompileJob
 from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler
+from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
-from ..answers.tool_formats import format_of, is_open, reasoning_of
 from ..answers.turns import Turns
+from ..conversation.message_boundaries import message_boundaries
 from ..conversation.prompts import Prompt, encode_prompt, to_messages
 from ..conversation.raw_prompt import RawPrompt
+from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
+from ..conversation.tool_text import tool_text_of
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
 from ..models.loading import LoadedModel
 from ..options import GenerationOptions, OptionOverrides
-from ..prompt_cache import PromptCaches, message_boundaries
+from ..prompt_cache import PromptCaches
 from ..tools import ToolChoice, resolve_tools
-from ..tools.format_text import tool_text_of
 from .request import Request
 
 __all__ = ["Preparation"]

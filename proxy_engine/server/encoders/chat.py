@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from state_machines import Vocabulary
-from state_machines.answer import REASONING
 from state_machines.tools.call import CALL
 
+from ...answers.composition import REASONING
 from ...events import (
     Finished,
     ReasoningDelta,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from state_machines import Vocabulary
-from state_machines.answer import REASONING
 from state_machines.tools.call import CALL
 
+from ...answers.composition import REASONING
 from ...events import (
     Finished,
     ReasoningDelta,

@@ -32,6 +32,7 @@ from proxy_engine import (
     ToolSchemaError,
 )
 from proxy_engine.answers.compiler import AnswerCompiler
+from proxy_engine.answers.composition import Calls, compose_answer
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from samplers import SamplingParameters
 from state_machines import (
@@ -43,7 +44,6 @@ from state_machines import (
     SchemaError,
     StateMachine,
 )
-from state_machines.answer import Calls, compose_answer
 from state_machines.root import (
     Choice,
     Loop,

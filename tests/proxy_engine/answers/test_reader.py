@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 from call_walks import a_word
 
+from proxy_engine.answers.composition import Calls, Reasoning, compose_answer
 from proxy_engine.answers.reader import AnswerReader
 from proxy_engine.errors import OutputValidationError
 from proxy_engine.events import (
@@ -22,7 +23,6 @@ from proxy_engine.events import (
     ToolCallStarted,
 )
 from state_machines import JsonSchemaStateMachine, Vocabulary
-from state_machines.answer import Calls, Reasoning, compose_answer
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Piece, RootStateMachine, Structured

@@ -11,8 +11,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from proxy_engine import PromptError
 from proxy_engine.conversation.chat_template import CallForm, TemplateTraits, template_traits
 from proxy_engine.conversation.prompts import encode_prompt
+from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
 from proxy_engine.tools import Tool
-from proxy_engine.tools.plain_text import PLAIN_TOOL_TEXT, ToolText
 
 HEAD = "{% if tools %}[tools {{ tools | tojson }}]{% endif %}"
 TURN = (

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, tool_text_of
 from proxy_engine.tools import Tool
-from proxy_engine.tools.format_text import tool_text_of
-from proxy_engine.tools.plain_text import PLAIN_TOOL_TEXT
 from state_machines.notations import JSON, PYTHONIC, PYTHONIC_JSON, QWEN_CODER
 from state_machines.tools import FORMATS, ToolFormat, format_named
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import PromptError
-from .store import common_prefix, token_array
+from ..prompt_cache import common_prefix, token_array
 
 __all__ = ["message_boundaries"]
 

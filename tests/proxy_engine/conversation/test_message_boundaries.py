@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import PromptError
+from proxy_engine.conversation.message_boundaries import message_boundaries
 from proxy_engine.conversation.prompts import encode_prompt
-from proxy_engine.prompt_cache import message_boundaries
 
 Messages = Sequence[Mapping[str, Any]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from family_tokenizers import family_tokenizer
 
-from proxy_engine.answers.tool_formats import format_of, is_open, reasoning_of
+from proxy_engine.conversation.tool_format_detection import format_of, is_open, reasoning_of
 from proxy_engine.errors import InvalidOptionError
 from state_machines.tools import FORMATS, Delimiters
 

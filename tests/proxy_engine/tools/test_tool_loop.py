@@ -24,7 +24,7 @@ from proxy_engine import (
     ToolChoice,
 )
 from proxy_engine.conversation.prompts import to_messages
-from proxy_engine.tool_loop import ToolRun, arun_tools, run_tools
+from proxy_engine.tools.tool_loop import ToolRun, arun_tools, run_tools
 
 
 @dataclass

@@ -12,12 +12,14 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from .conversation.content import Content, FileContent, JsonContent, TextContent, ToolCall
-from .conversation.interaction import Interaction, Role
-from .conversation.messages import Prompt, to_interactions
-from .errors import InvalidOptionError, ToolArgumentsError
-from .text_checks import short_repr
-from .tools import Tool, ToolChoice, resolve_tools
+from ..conversation.content import Content, FileContent, JsonContent, TextContent, ToolCall
+from ..conversation.interaction import Interaction, Role
+from ..conversation.messages import Prompt, to_interactions
+from ..errors import InvalidOptionError, ToolArgumentsError
+from ..text_checks import short_repr
+from .choice import ToolChoice
+from .resolve import resolve_tools
+from .tool import Tool
 
 __all__ = ["AsyncGenerate", "Generate", "GeneratedAnswer", "ToolRun", "arun_tools", "run_tools"]
 

@@ -1,0 +1,107 @@
+"""Tools, calls and results as plain text, for chat templates that cannot write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from state_machines.notations import JSON, PYTHONIC, PYTHONIC_JSON
+from state_machines.tools import FORMATS, ToolFormat
+
+__all__ = ["PLAIN_TOOL_TEXT", "ToolText", "tool_text_of"]
+
+# The texts around a result, for the families that do not use `<tool_response>`.
+_RESULT_DELIMITERS = {
+    "gemma3": ("```tool_output\n", "\n```"),
+    "deepseek_r1": (
+        "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>",
+        "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """Writes tools, calls and results as plain text.
+
+    Attributes:
+        describe: Converts OpenAI-style definitions to the text of a system message.
+        write_calls: Converts the (name, arguments) pairs of one turn to the assistant's text.
+        write_result: Converts the tool's name and the text of its result to the user's text.
+    """
+
+    describe: Callable[[Sequence[Mapping[str, Any]]], str]
+    write_calls: Callable[[Sequence[tuple[str, Mapping[str, Any]]]], str]
+    write_result: Callable[[str | None, str], str]
+
+
+def tool_text_of(tool_format: ToolFormat) -> ToolText:
+    """Return the plain text of a family of models.
+
+    Families whose arguments are neither JSON nor Python literals have chat templates that write
+    tools themselves. They get ``PLAIN_TOOL_TEXT``.
+    """
+    write_arguments: Callable[[Mapping[str, Any]], str]
+    if tool_format.notation is JSON:
+        form, write_arguments = "<a JSON object>", _json
+    elif tool_format.notation in (PYTHONIC, PYTHONIC_JSON):
+        form, write_arguments = "<name>=<value>, …", _keyword_arguments
+    else:
+        return PLAIN_TOOL_TEXT
+
+    def describe(tools: Sequence[Mapping[str, Any]]) -> str:
+        definitions = "\n".join(_json(tool.get("function", tool)) for tool in tools)
+        return (
+            "You can call these tools, each given with a JSON Schema of its parameters:\n"
+            f"{definitions}\n\nTo call one, write\n{_calls(tool_format, [('<its name>', form)])}\n"
+            "You will be given its result."
+        )
+
+    def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        return _calls(tool_format, [(name, write_arguments(values)) for name, values in calls])
+
+    before, after = _RESULT_DELIMITERS.get(
+        tool_format.name, ("<tool_response>\n", "\n</tool_response>")
+    )
+    return ToolText(describe, write_calls, lambda name, text: f"{before}{text}{after}")
+
+
+def _calls(tool_format: ToolFormat, calls: Sequence[tuple[str, str]]) -> str:
+    f = tool_format
+    written = []
+    for index, (name, arguments) in enumerate(calls):
+        head = _filled(f.head, name, index)
+        written.append(f"{head}{arguments}{_filled(f.foot[0], name, index)}")
+    if f.wraps == "each":
+        return f.between[0].join(f"{f.start}{call}{f.end}" for call in written)
+    return f"{f.start}{f.opening[0]}{f.between[0].join(written)}{f.closing}{f.end}"
+
+
+def _filled(text: str, name: str, index: int) -> str:
+    """Fill in ``{name}`` and the first ``{id}``."""
+    first, has_id, rest = text.partition("{id}")
+    id = str(index) if has_id else ""
+    return f"{first.replace('{name}', name)}{id}{rest.replace('{name}', name)}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _keyword_arguments(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_python(value)}" for name, value in arguments.items())
+
+
+def _python(value: Any) -> str:
+    """Return the Python literal of a JSON value, with double-quoted strings."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_python(k)}: {_python(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_python, value))}]"
+    return _json(value) if isinstance(value, str) else repr(value)
+
+
+PLAIN_TOOL_TEXT = tool_text_of(FORMATS["hermes"])
+"""JSON between ``<tool_call>`` tags, which most open models have seen in training."""
