@@ -29,7 +29,7 @@ from .progress import Report
 from .prompt_cache import CacheOptions, PromptCaches
 from .requests.preparation import Preparation
 from .requests.request import Request
-from .requests.running import RowMaker, usable_tokens
+from .requests.running import SequenceFactory, usable_tokens
 from .requests.scheduler import Scheduler
 from .requests.worker import Worker
 from .text_checks import short_repr
@@ -123,7 +123,9 @@ class EngineCore:
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
         forced = ForcedTokens(text_encoder(loaded.tokenizer, lock), vocabulary)
-        maker = RowMaker(loaded, vocabulary, forced, DeviceMasks(), usable_tokens(vocabulary))
+        maker = SequenceFactory(
+            loaded, vocabulary, forced, DeviceMasks(), usable_tokens(vocabulary)
+        )
         turns = Turns()
         preparation = Preparation(
             loaded,

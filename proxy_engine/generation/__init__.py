@@ -1,52 +1,52 @@
-"""Tokens from a model: rows that are written, one by one or many together, each under its masks.
+"""Tokens from a model: sequences that are generated alone or in a batch, each under its own masks.
 
-Reading order: ``tokens`` (what is written, and when), ``forcing`` (text that must come), ``limits``
-(how long it may take), ``steering`` (samplers and limits by sub-state), ``device_masks``, ``row``
-(one text that is written), ``prompt_reading`` (how it begins), ``joint_reading`` (several prompts
-in one pass), ``batch_layers`` (caches of several rows), ``batch_probe`` (checks that a batch gives
-the same logits), ``wired_memory``, ``batch`` (the loop).
+Reading order: ``tokens`` (a generated token), ``sampled_token``, ``forcing`` (fast-forward tokens),
+``limits`` (deadlines), ``sampler_schedule`` (samplers and limits by part), ``device_masks``,
+``sequence_state``, ``prefill``, ``joint_prefill`` (several prompts in one pass), ``cache_layers``
+(KV caches of a batch), ``batch_probe`` (whether a model computes batches correctly),
+``wired_memory``, ``batch`` (the loop).
 """
 
 from .batch import Batch, Step
 from .batch_probe import BatchProbe
-from .choice import Choice
 from .device_masks import DeviceMasks
 from .forcing import ForcedTokens, text_encoder
-from .joint_reading import (
-    are_worth_joining,
-    can_be_joined,
-    read_together,
-    row_layers,
-    tokens_of_joint_pass,
+from .joint_prefill import (
+    can_join_prefill,
+    extract_row,
+    is_joint_prefill_worthwhile,
+    joint_prefill_tokens,
+    prefill_together,
 )
 from .limits import Deadline
-from .prompt_reading import PromptReading, prefill_step_size
-from .row import Row, RowOptions
-from .steering import Steering
+from .prefill import Prefill, prefill_step_size
+from .sampled_token import SampledToken
+from .sampler_schedule import SamplerSchedule
+from .sequence_state import SequenceOptions, SequenceState
 from .tokens import Timings, Token
 from .wired_memory import model_bytes, wired_memory
 
 __all__ = [
     "Batch",
     "BatchProbe",
-    "Choice",
     "Deadline",
     "DeviceMasks",
     "ForcedTokens",
-    "PromptReading",
-    "Row",
-    "RowOptions",
-    "Steering",
+    "Prefill",
+    "SampledToken",
+    "SamplerSchedule",
+    "SequenceOptions",
+    "SequenceState",
     "Step",
     "Timings",
     "Token",
-    "are_worth_joining",
-    "can_be_joined",
+    "can_join_prefill",
+    "extract_row",
+    "is_joint_prefill_worthwhile",
+    "joint_prefill_tokens",
     "model_bytes",
     "prefill_step_size",
-    "read_together",
-    "row_layers",
+    "prefill_together",
     "text_encoder",
-    "tokens_of_joint_pass",
     "wired_memory",
 ]

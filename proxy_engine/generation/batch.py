@@ -25,7 +25,8 @@ from typing import Any, cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from .batch_layers import (
+from .batch_probe import BatchProbe
+from .cache_layers import (
     can_be_merged,
     can_be_spread,
     can_forget,
@@ -37,9 +38,8 @@ from .batch_layers import (
     spread,
     without_padding,
 )
-from .batch_probe import BatchProbe
-from .choice import Choice
-from .row import Row, SlowMaskError
+from .sampled_token import SampledToken
+from .sequence_state import SequenceState, SlowMaskError
 from .tokens import Token
 
 __all__ = ["Batch", "Step"]
@@ -54,10 +54,10 @@ class Step:
     """What one step has come to for one row: its new tokens, or what went wrong with it alone.
 
     ``is_slow``: the row's mask was not there in time. It has to :meth:`~Batch.leave`, until
-    :meth:`Row.compute_mask` has returned.
+    :meth:`SequenceState.compute_mask` has returned.
     """
 
-    row: Row
+    row: SequenceState
     tokens: list[Token]
     error: Exception | None = None
     is_slow: bool = False
@@ -90,7 +90,7 @@ class Batch:
         self._spreads = spreads
         self._quantize = quantize
         self._layers: list[Any] = []
-        self._rows: list[Row] = []
+        self._rows: list[SequenceState] = []
         # One row is held in caches of its own kind; several, and what is left of them, in others.
         self._is_merged = False
         self._steps = 0
@@ -99,7 +99,7 @@ class Batch:
         return len(self._rows)
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[SequenceState]:
         """The rows, in the order in which they came."""
         return tuple(self._rows)
 
@@ -116,7 +116,7 @@ class Batch:
         """Whether the model can read several prompts in one pass."""
         return self._quantize is None and self._probe.can_pad
 
-    def join(self, row: Row, layers: list[Any]) -> None:
+    def join(self, row: SequenceState, layers: list[Any]) -> None:
         """Take a row whose prompt has been read: it has ``logits``. The caches are the batch's."""
         if not self._rows:
             self._layers = layers
@@ -128,7 +128,7 @@ class Batch:
             self._is_merged = True
         self._rows.append(row)
 
-    def join_several(self, rows: Sequence[Row], layers: list[Any]) -> None:
+    def join_several(self, rows: Sequence[SequenceState], layers: list[Any]) -> None:
         """Take rows whose prompts have been read together, with their batch caches."""
         if not self._rows:
             self._layers = layers
@@ -139,7 +139,7 @@ class Batch:
         self._is_merged = True
         self._rows += rows
 
-    def leave(self, row: Row, *, wants_layers: bool = True) -> list[Any] | None:
+    def leave(self, row: SequenceState, *, wants_layers: bool = True) -> list[Any] | None:
         """Let a row go, and return its caches, if they are wanted.
 
         They have read ``row.fed`` tokens, or one more.
@@ -235,12 +235,12 @@ class Batch:
             return True
         return self._spreads and can_be_spread(self._layers) and self._probe.can_pad
 
-    def _choices(self) -> tuple[dict[Row, Choice], list[Step]]:
+    def _choices(self) -> tuple[dict[SequenceState, SampledToken], list[Step]]:
         """Describe a choice for each row that has logits, unless that fails or takes too long.
 
         A row where it fails is finished.
         """
-        choices: dict[Row, Choice] = {}
+        choices: dict[SequenceState, SampledToken] = {}
         others = []
         for row in self._rows:
             if row.pending:
@@ -253,7 +253,9 @@ class Batch:
                 others.append(_failed(row, error))
         return choices, others
 
-    def _take(self, row: Row, choice: Choice, token_id: int, *, was_fed: bool) -> Step:
+    def _take(
+        self, row: SequenceState, choice: SampledToken, token_id: int, *, was_fed: bool
+    ) -> Step:
         try:
             with row.timings.during("advance"):
                 tokens = [row.take(choice, token_id)]
@@ -269,7 +271,7 @@ class Batch:
             return False
         return can_forget(self._layers, 1) or not any(row.may_be_refused for row in rows)
 
-    def _read(self, choices: Mapping[Row, Choice]) -> dict[Row, int]:
+    def _read(self, choices: Mapping[SequenceState, SampledToken]) -> dict[SequenceState, int]:
         """Wait for tokens."""
         started = time.perf_counter()
         found = {row: cast(int, choice.token.item()) for row, choice in choices.items()}
@@ -304,7 +306,7 @@ class Batch:
             mx.clear_cache()
 
 
-def _failed(row: Row, error: Exception) -> Step:
+def _failed(row: SequenceState, error: Exception) -> Step:
     row.finished = True
     return Step(row, [], error)
 

@@ -17,7 +17,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
 from ..prompt_cache.layers import copied
-from .batch_layers import merged, spread
+from .cache_layers import merged, spread
 
 __all__ = ["BatchProbe"]
 

@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass
 
-__all__ = ["Deadline", "leaning"]
+__all__ = ["Deadline", "end_boost"]
 
 _MOST_LEANING = 20.0
 """Added to logits of tokens that bring the end nearer, when the last token is written: ``e^20``
@@ -44,7 +44,7 @@ class Deadline:
         return max(0, math.floor((self.end - now) / each)) if each > 0 else None
 
 
-def leaning(written: int, soft: int, most: int) -> float:
+def end_boost(written: int, soft: int, most: int) -> float:
     """What to add to the logits of tokens that bring the end nearer: 0 up to the soft limit.
 
     It grows with every token beyond ``soft``, in proportion to what is used of the tokens from

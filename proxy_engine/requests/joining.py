@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..generation import (
-    PromptReading,
-    are_worth_joining,
-    can_be_joined,
+    Prefill,
+    can_join_prefill,
+    is_joint_prefill_worthwhile,
+    joint_prefill_tokens,
     prefill_step_size,
-    tokens_of_joint_pass,
 )
 from ..prompt_cache import common_prefix, token_array
 from .request import Request
@@ -25,9 +25,7 @@ def step_size_of(request: Request) -> int:
     return request.options.prefill_step_size or prefill_step_size()
 
 
-def may_join(
-    request: Request, known: int, begun: Sequence[PromptReading], *, others_wait: bool
-) -> bool:
+def may_join(request: Request, known: int, begun: Sequence[Prefill], *, others_wait: bool) -> bool:
     """Whether a prompt should be read in one pass with prompts that have begun.
 
     Not where it begins with text that one of them is about to read: once that is read, it is
@@ -35,10 +33,12 @@ def may_join(
     wait for the pass.
     """
     step_size = step_size_of(request)
-    if not all(can_be_joined(one) and one.step_size == step_size for one in begun):
+    if not all(can_join_prefill(one) and one.step_size == step_size for one in begun):
         return False
     lengths = [len(request.prompt_ids) - known, *(one.left for one in begun)]
-    if not are_worth_joining(lengths, tokens_of_joint_pass(step_size, others_wait=others_wait)):
+    if not is_joint_prefill_worthwhile(
+        lengths, joint_prefill_tokens(step_size, others_wait=others_wait)
+    ):
         return False
     ids = token_array(request.prompt_ids)
     shared = max(common_prefix(ids, token_array(one.row.tokens)) for one in begun)

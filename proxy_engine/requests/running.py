@@ -22,9 +22,9 @@ from ..generation import (
     Deadline,
     DeviceMasks,
     ForcedTokens,
-    Row,
-    RowOptions,
-    Steering,
+    SamplerSchedule,
+    SequenceOptions,
+    SequenceState,
     Timings,
     Token,
 )
@@ -34,7 +34,7 @@ from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
 
-__all__ = ["Emit", "RowMaker", "RunningRequest", "usable_tokens"]
+__all__ = ["Emit", "RunningRequest", "SequenceFactory", "usable_tokens"]
 
 Emit: TypeAlias = Callable[[Event], None]
 """Told of each event while a request runs, on the thread that runs it."""
@@ -44,7 +44,7 @@ _SPECIAL_MARK = b"\xff"
 
 
 @dataclass(frozen=True, slots=True)
-class RowMaker:
+class SequenceFactory:
     """What rows of one model have in common.
 
     ``forced`` cuts text that must come into tokens. ``usable`` are the tokens of free text, see
@@ -57,7 +57,7 @@ class RowMaker:
     masks: DeviceMasks
     usable: npt.NDArray[np.bool_] | None
 
-    def row(self, request: Request) -> Row:
+    def row(self, request: Request) -> SequenceState:
         """Return the row that writes the answer to a request, as its guard allows it."""
         options = request.options
         guard = request.guard
@@ -65,10 +65,10 @@ class RowMaker:
         seconds = options.max_seconds
         begun = request.made if request.counts_waiting else time.perf_counter()
         deadline = None if seconds is None else Deadline(begun + seconds)
-        steering = Steering(options, matcher, request.answer.part, guard, deadline)
-        return Row(
+        sampler_schedule = SamplerSchedule(options, matcher, request.answer.part, guard, deadline)
+        return SequenceState(
             request.prompt_ids,
-            RowOptions(
+            SequenceOptions(
                 end_token_ids=_ends(self.loaded, self.vocabulary),
                 max_tokens=request.max_tokens,
                 min_tokens=options.min_tokens,
@@ -77,7 +77,7 @@ class RowMaker:
                 usable_tokens=self.usable if matcher is None else None,
             ),
             matcher=matcher,
-            next_sampler=steering.next_sampler,
+            next_sampler=sampler_schedule.next_sampler,
             masks=self.masks,
             guard=guard,
             forced=self.forced if options.forced_tokens else None,
@@ -92,7 +92,7 @@ class RunningRequest:
     To be used on the thread that owns the model. ``emit`` is told of events.
     """
 
-    def __init__(self, request: Request, maker: RowMaker, emit: Emit) -> None:
+    def __init__(self, request: Request, maker: SequenceFactory, emit: Emit) -> None:
         answer = request.answer
         self.request = request
         self._matcher = None if request.guard is None else request.guard.matcher

@@ -23,21 +23,21 @@ from ..errors import EngineClosedError, EngineError
 from ..generation import (
     Batch,
     BatchProbe,
-    PromptReading,
-    Row,
+    Prefill,
+    SequenceState,
     Step,
-    can_be_joined,
+    can_join_prefill,
+    extract_row,
     model_bytes,
-    read_together,
-    row_layers,
+    prefill_together,
     wired_memory,
 )
 from ..prompt_cache import PromptCaches
 from ..results import GenerationResult
 from .joining import may_join, step_size_of
 from .request import Request
-from .running import Emit, RowMaker, RunningRequest
-from .slow_rows import SlowRows
+from .running import Emit, RunningRequest, SequenceFactory
+from .slow_masks import SlowMasks
 from .worker import Worker
 
 __all__ = ["Scheduler"]
@@ -77,7 +77,7 @@ class Scheduler:
     def __init__(
         self,
         worker: Worker,
-        maker: RowMaker,
+        maker: SequenceFactory,
         caches: PromptCaches,
         turns: Turns,
         threads: ThreadPoolExecutor,
@@ -95,14 +95,14 @@ class Scheduler:
         self._probe = BatchProbe(maker.loaded.model)
         self._batch = self._new_batch()
         # All that were in the batch, until they have been told how they ended.
-        self._jobs: dict[Row, _Job] = {}
+        self._jobs: dict[SequenceState, _Job] = {}
         # Whose prompts are being read, together or one after the other. The first may also be read
         # already, and not be able to join yet.
-        self._reading: list[tuple[_Job, PromptReading]] = []
+        self._reading: list[tuple[_Job, Prefill]] = []
         self._is_read = False
         self._joins_prompts = True
         self._model_bytes = model_bytes(maker.loaded.model)
-        self._slow = SlowRows(turns, threads)
+        self._slow = SlowMasks(turns, threads)
 
     @property
     def waiting(self) -> int:
@@ -255,7 +255,7 @@ class Scheduler:
         lengths = self._caches.checkpoints(
             request.prompt_ids, request.boundaries, max_tokens=request.max_tokens
         )
-        reading = PromptReading(
+        reading = Prefill(
             running.row,
             self._maker.loaded.model,
             began.cache,
@@ -311,10 +311,10 @@ class Scheduler:
         jobs, readings = zip(*self._reading, strict=True)
         if jobs[0].request.cancelled.is_set() or not self._joins_prompts:
             return False
-        if not all(map(can_be_joined, readings)):
+        if not all(map(can_join_prefill, readings)):
             return False
         try:
-            layers = read_together(readings)
+            layers = prefill_together(readings)
         except Exception as error:
             # Memory may suffice for one after the other.
             _log.warning("prompts are not read together any more: %s", error)
@@ -325,7 +325,7 @@ class Scheduler:
         self._jobs.update(zip(rows, jobs, strict=True))
         if self._caches.options.max_bytes:
             for index, row in enumerate(rows):
-                self._caches.share(row.tokens[: row.fed], row_layers(layers, index, row.fed))
+                self._caches.share(row.tokens[: row.fed], extract_row(layers, index, row.fed))
         self._batch.join_several(rows, layers)
         return True
 
@@ -387,7 +387,7 @@ class Scheduler:
             if step.row.finished:
                 self._finish(job)
 
-    def _leave(self, row: Row, *, keeps: bool = True) -> None:
+    def _leave(self, row: SequenceState, *, keeps: bool = True) -> None:
         wants_layers = keeps and self._caches.options.max_bytes > 0
         layers: list[Any] | None
         if row in self._slow:

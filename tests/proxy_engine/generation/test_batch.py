@@ -14,8 +14,8 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models import gpt_bigcode
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.generation import Batch, Choice, PromptReading, Timings, Token
-from proxy_engine.generation.batch_layers import can_be_merged
+from proxy_engine.generation import Batch, Prefill, SampledToken, Timings, Token
+from proxy_engine.generation.cache_layers import can_be_merged
 
 TOGETHER = [kind for kind in KINDS if kind != "chunked"]
 
@@ -50,18 +50,18 @@ class ScriptedRow:
     def is_at_limit(self) -> bool:
         return len(self._stretches) == 1
 
-    def choose(self, logits: mx.array, *, exact: bool = False) -> Choice:
+    def choose(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
         assert logits.shape == (1, VOCABULARY)
         self.expects_forced = self._chosen % 3 == 0
         token = self._stretches[0][0]
         if self._chosen in self._refused and not exact:
             token = (token + 1) % VOCABULARY
-        return Choice(mx.array([token]))
+        return SampledToken(mx.array([token]))
 
     def accepts(self, token_id: int) -> bool:
         return token_id == self._stretches[0][0]
 
-    def take(self, choice: Choice, token_id: int) -> Token:
+    def take(self, choice: SampledToken, token_id: int) -> Token:
         self._chosen += 1
         return self._write(self._stretches[0].pop(0))
 
@@ -88,7 +88,7 @@ def row_of(draw: random.Random, *, refuses: bool) -> ScriptedRow:
 
 
 def joined(batch: Batch, row: Any, model: Module, step_size: int = 7) -> None:
-    reading = PromptReading(row, model, make_prompt_cache(model), step_size)
+    reading = Prefill(row, model, make_prompt_cache(model), step_size)
     while not reading.next_pass():
         pass
     assert batch.takes(reading.cache)
@@ -189,7 +189,7 @@ def test_prompts_are_read_in_any_passes(kind: str, prompt: int, opening: int) ->
         forced = [draw.randrange(VOCABULARY) for _ in range(opening)]
         row.tokens += forced
         row.pending += forced
-        reading = PromptReading(row, model, make_prompt_cache(model), step_size)
+        reading = Prefill(row, model, make_prompt_cache(model), step_size)
         while not reading.next_pass():
             pass
         assert not row.pending

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.generation import Deadline, limits
-from proxy_engine.generation.limits import leaning
+from proxy_engine.generation.limits import end_boost
 
 
 class Clock:
@@ -52,7 +52,7 @@ def test_a_time_that_has_come_before_the_first_token(clock: Clock) -> None:
 
 @given(soft=st.integers(1, 50), most=st.integers(1, 100), written=st.integers(0, 100))
 def test_leaning_grows_from_nothing(soft: int, most: int, written: int) -> None:
-    now, later = leaning(written, soft, most), leaning(written + 1, soft, most)
+    now, later = end_boost(written, soft, most), end_boost(written + 1, soft, most)
     assert (now == 0) == (written < soft)
     assert 0 <= now <= later <= 20
     if written >= most > soft:

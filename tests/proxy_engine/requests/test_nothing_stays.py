@@ -10,14 +10,14 @@ from typing import Any
 import mlx.core as mx
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine
-from proxy_engine.generation import PromptReading, Row, Steering
+from proxy_engine.generation import Prefill, SamplerSchedule, SequenceState
 from proxy_engine.generation.device_masks import MAX_MASKS
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.running import RunningRequest
 from state_machines import Matcher
 from state_machines.completion import Guard
 
-KINDS = (Guard, Matcher, PromptReading, Request, Row, RunningRequest, Steering)
+KINDS = (Guard, Matcher, Prefill, Request, SequenceState, RunningRequest, SamplerSchedule)
 MOST_BYTES = 200_000
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy_engine import InferenceEngine
-from proxy_engine.generation import row as rows
+from proxy_engine.generation import sequence_state
 from state_machines import GrammarBudgetError
 from state_machines.matcher import Matcher
 
@@ -44,16 +44,16 @@ def test_rows_with_slow_masks_write_the_same(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = []
-    compute = rows.Row.compute_mask
+    compute = sequence_state.SequenceState.compute_mask
 
-    def counted(row: rows.Row) -> None:
+    def counted(row: sequence_state.SequenceState) -> None:
         computed.append(threading.current_thread())
         compute(row)
 
     with monkeypatch.context() as patched:
-        patched.setattr(rows, "MASK_STEPS", 0)
-        patched.setattr(rows, "SLOW_MASK_STEPS", 0)
-        patched.setattr(rows.Row, "compute_mask", counted)
+        patched.setattr(sequence_state, "MASK_STEPS", 0)
+        patched.setattr(sequence_state, "SLOW_MASK_STEPS", 0)
+        patched.setattr(sequence_state.SequenceState, "compute_mask", counted)
         slow = answers(engine)
     assert len(computed) > 3
     assert not any(thread.name == "proxy-engine" for thread in computed)
@@ -69,19 +69,19 @@ class Held:
         self.go_on = threading.Event()
         self.error: Exception | None = None
 
-        def compute(row: rows.Row) -> None:
+        def compute(row: sequence_state.SequenceState) -> None:
             self.began.set()
             self.go_on.wait(10)
             if self.error is not None:
                 raise self.error
 
-        def slow(row: rows.Row, matcher: Matcher) -> Any:
+        def slow(row: sequence_state.SequenceState, matcher: Matcher) -> Any:
             if self.go_on.is_set():
                 return matcher.allowed_tokens()
-            raise rows.SlowMaskError
+            raise sequence_state.SlowMaskError
 
-        monkeypatch.setattr(rows.Row, "compute_mask", compute)
-        monkeypatch.setattr(rows.Row, "_mask_in_time", slow)
+        monkeypatch.setattr(sequence_state.SequenceState, "compute_mask", compute)
+        monkeypatch.setattr(sequence_state.SequenceState, "_mask_in_time", slow)
 
 
 def test_other_rows_go_on_while_a_mask_is_computed(

@@ -17,13 +17,13 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
-from .choice import Choice
 from .device_masks import MANY_TOKENS, DeviceMasks
 from .forcing import ForcedTokens
-from .limits import Deadline, leaning
+from .limits import Deadline, end_boost
+from .sampled_token import SampledToken
 from .tokens import Timings, Token
 
-__all__ = ["Row", "RowOptions", "SlowMaskError"]
+__all__ = ["SequenceOptions", "SequenceState", "SlowMaskError"]
 
 MASK_STEPS = 5_000
 """Steps of one mask on the model thread, some 25 ms."""
@@ -36,11 +36,11 @@ TAKE_STEPS = 20_000
 
 
 class SlowMaskError(Exception):
-    """The next mask takes longer than the model thread waits; see :meth:`Row.compute_mask`."""
+    """The next mask is too slow for the model thread; see :meth:`SequenceState.compute_mask`."""
 
 
 @dataclass(frozen=True, slots=True)
-class RowOptions:
+class SequenceOptions:
     """How one text is to be written.
 
     The first of ``end_token_ids`` is written where the end must come, and none of them before
@@ -58,7 +58,7 @@ class RowOptions:
     usable_tokens: npt.NDArray[np.bool_] | None = None
 
 
-class Row:
+class SequenceState:
     """A text, as far as it is written. It knows no model: logits come in, tokens go out.
 
     ``next_sampler`` is asked before each mask for what chooses the token, given how many were
@@ -69,7 +69,7 @@ class Row:
     def __init__(
         self,
         prompt_ids: Sequence[int],
-        options: RowOptions,
+        options: SequenceOptions,
         *,
         matcher: Matcher | None,
         next_sampler: Callable[[int], Sampler],
@@ -120,7 +120,7 @@ class Row:
         """Whether the next token is the last one in any case."""
         return self.written + 1 >= self._options.max_tokens
 
-    def choose(self, logits: mx.array, *, exact: bool = False) -> Choice:
+    def choose(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
         """Describe the choice of the next token from its logits, shape (1, vocabulary).
 
         ``exact``: under a mask of those alone after which the text can be completed in time. Raises
@@ -145,8 +145,8 @@ class Row:
                 masked = apply_mask(logits, placed.mask) if wants_all else logits
             chosen = chosen.reshape(1)
             if self._options.logprobs is None:
-                return Choice(chosen)
-            return Choice.with_logprobs(chosen, logits, masked, self._options.logprobs)
+                return SampledToken(chosen)
+            return SampledToken.with_logprobs(chosen, logits, masked, self._options.logprobs)
 
     def compute_mask(self) -> None:
         """Compute the mask that was too slow for the model thread, within the masks' own bound.
@@ -173,7 +173,7 @@ class Row:
         """
         return self.guard is None or self.guard.accepts(token_id)
 
-    def take(self, choice: Choice, token_id: int) -> Token:
+    def take(self, choice: SampledToken, token_id: int) -> Token:
         """Take a token that was sampled; the model is yet to be given it.
 
         Raises:
@@ -199,7 +199,7 @@ class Row:
             taken.append(self._take(self._options.end_token_ids[0], is_forced=True))
         return taken
 
-    def _take(self, token_id: int, *, is_forced: bool, choice: Choice | None = None) -> Token:
+    def _take(self, token_id: int, *, is_forced: bool, choice: SampledToken | None = None) -> Token:
         part = self._part()
         self.tokens.append(token_id)
         self.pending.append(token_id)
@@ -276,7 +276,7 @@ class Row:
             nearer = self.guard.closeness(allowed)
         if not len(nearer):
             return None
-        lean = leaning(self.written, soft, self._options.max_tokens)
+        lean = end_boost(self.written, soft, self._options.max_tokens)
         return mx.array(nearer.astype(np.int32)), lean
 
     def _may_force(self, allowed: npt.NDArray[np.bool_]) -> bool:

@@ -13,18 +13,20 @@ from samplers import TopLogprobs, top_logprobs
 
 from ..results import Logprob, TokenLogprobs
 
-__all__ = ["Choice"]
+__all__ = ["SampledToken"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SampledToken:
     """The next token: ``token``, an array of shape (1,), described but not evaluated."""
 
     token: mx.array
     _numbers: _Numbers | None = None
 
     @classmethod
-    def with_logprobs(cls, token: mx.array, before: mx.array, after: mx.array, top: int) -> Choice:
+    def with_logprobs(
+        cls, token: mx.array, before: mx.array, after: mx.array, top: int
+    ) -> SampledToken:
         """Describe probabilities, too: by logits before and after the mask, of ``top`` tokens."""
         return cls(token, _Numbers.of(token, before, after, top))
 

@@ -12,17 +12,17 @@ from cached_models import VOCABULARY, is_close, model_of, read
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.generation import PromptReading, Timings, joint_reading
-from proxy_engine.generation.joint_reading import (
-    are_worth_joining,
-    can_be_joined,
-    read_together,
-    row_layers,
-    tokens_of_joint_pass,
+from proxy_engine.generation import Prefill, Timings, joint_prefill
+from proxy_engine.generation.joint_prefill import (
+    can_join_prefill,
+    extract_row,
+    is_joint_prefill_worthwhile,
+    joint_prefill_tokens,
+    prefill_together,
 )
 
 
-class Row:
+class SequenceState:
     def __init__(self, tokens: list[int]) -> None:
         self.tokens = tokens
         self.prompt_tokens = len(tokens)
@@ -31,13 +31,13 @@ class Row:
         self.timings = Timings()
 
 
-def reading_of(model: Module, tokens: list[int], known: int, **more: Any) -> PromptReading:
+def reading_of(model: Module, tokens: list[int], known: int, **more: Any) -> Prefill:
     """A prompt of which so many tokens have been read before."""
     cache = make_prompt_cache(model)
     if known:
         read(model, tokens[:known], cache)
-    row: Any = Row(tokens)
-    return PromptReading(row, model, cache, 128, known, **more)
+    row: Any = SequenceState(tokens)
+    return Prefill(row, model, cache, 128, known, **more)
 
 
 @pytest.mark.parametrize("longest", [20, 120])
@@ -52,8 +52,8 @@ def test_logits_and_caches_are_those_alone(kind: str, longest: int) -> None:
         ]
         known = [draw.choice((0, draw.randint(0, len(text) - 1))) for text in texts]
         readings = [reading_of(model, *pair) for pair in zip(texts, known, strict=True)]
-        assert all(map(can_be_joined, readings))
-        layers = read_together(readings)
+        assert all(map(can_join_prefill, readings))
+        layers = prefill_together(readings)
         for index, (text, reading) in enumerate(zip(texts, readings, strict=True)):
             cache = make_prompt_cache(model)
             expected = read(model, text, cache)
@@ -61,34 +61,34 @@ def test_logits_and_caches_are_those_alone(kind: str, longest: int) -> None:
             assert is_close(np.array(row.logits[0].astype(mx.float32)), expected)
             assert not row.pending
             assert reading.left == 0
-            own = row_layers(layers, index, len(text))
+            own = extract_row(layers, index, len(text))
             after = [draw.randrange(VOCABULARY)]
             assert is_close(read(model, after, own), read(model, after, cache))
 
 
 def test_only_prompts_of_one_pass_and_plain_caches_are_joined() -> None:
     model = model_of("plain")
-    assert can_be_joined(reading_of(model, [1] * 128, 0))
-    assert not can_be_joined(reading_of(model, [1] * 129, 0))
-    assert can_be_joined(reading_of(model, [1] * 129, 1))
-    assert not can_be_joined(reading_of(model, [1, 2], 0, quantize=lambda cache: None))
-    assert not can_be_joined(reading_of(model, [1, 2, 3], 0, checkpoints={2: lambda: None}))
+    assert can_join_prefill(reading_of(model, [1] * 128, 0))
+    assert not can_join_prefill(reading_of(model, [1] * 129, 0))
+    assert can_join_prefill(reading_of(model, [1] * 129, 1))
+    assert not can_join_prefill(reading_of(model, [1, 2], 0, quantize=lambda cache: None))
+    assert not can_join_prefill(reading_of(model, [1, 2, 3], 0, checkpoints={2: lambda: None}))
     for kind in ("sliding", "recurrent", "mixed", "chunked"):
-        assert not can_be_joined(reading_of(model_of(kind), [1], 0))
+        assert not can_join_prefill(reading_of(model_of(kind), [1], 0))
 
 
 def test_padding_is_bounded() -> None:
-    assert are_worth_joining([10, 10], 20)
-    assert not are_worth_joining([10, 10], 19)
-    assert are_worth_joining([10, 5], 1000)
-    assert not are_worth_joining([10, 1], 1000)
+    assert is_joint_prefill_worthwhile([10, 10], 20)
+    assert not is_joint_prefill_worthwhile([10, 10], 19)
+    assert is_joint_prefill_worthwhile([10, 5], 1000)
+    assert not is_joint_prefill_worthwhile([10, 1], 1000)
 
 
 def test_tokens_of_a_pass_depend_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_reading, "has_fast_blas", lambda: False)
-    assert tokens_of_joint_pass(16, others_wait=False) == 0
-    monkeypatch.setattr(joint_reading, "has_fast_blas", lambda: True)
-    assert tokens_of_joint_pass(128, others_wait=False) == 128
+    monkeypatch.setattr(joint_prefill, "has_fast_blas", lambda: False)
+    assert joint_prefill_tokens(16, others_wait=False) == 0
+    monkeypatch.setattr(joint_prefill, "has_fast_blas", lambda: True)
+    assert joint_prefill_tokens(128, others_wait=False) == 128
     monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.DeviceType.gpu, 0))
-    assert tokens_of_joint_pass(512, others_wait=False) == 2048
-    assert tokens_of_joint_pass(512, others_wait=True) == 512
+    assert joint_prefill_tokens(512, others_wait=False) == 2048
+    assert joint_prefill_tokens(512, others_wait=True) == 512

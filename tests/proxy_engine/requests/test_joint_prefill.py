@@ -56,15 +56,15 @@ def answered(engine: InferenceEngine, requests: Sequence[Any], **options: Any) -
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many prompts each joint pass reads, on any device."""
     sizes: list[int] = []
-    read_together = scheduler.read_together
+    prefill_together = scheduler.prefill_together
 
     def counting(readings: Sequence[Any]) -> list[Any]:
         sizes.append(len(readings))
-        return read_together(readings)
+        return prefill_together(readings)
 
     monkeypatch.setattr(joining, "prefill_step_size", lambda: 512)
-    monkeypatch.setattr(joining, "tokens_of_joint_pass", lambda step, others_wait: 2048)
-    monkeypatch.setattr(scheduler, "read_together", counting)
+    monkeypatch.setattr(joining, "joint_prefill_tokens", lambda step, others_wait: 2048)
+    monkeypatch.setattr(scheduler, "prefill_together", counting)
     return sizes
 
 
@@ -130,7 +130,7 @@ def test_where_a_joint_pass_fails_prompts_are_read_one_by_one(
         groups.append(len(readings))
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(scheduler, "read_together", failing)
+    monkeypatch.setattr(scheduler, "prefill_together", failing)
     raw = [RawPrompt(f"{letter} asks") for letter in "abcdefgh"]
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
         results = answered(engine, raw, **OPTIONS)

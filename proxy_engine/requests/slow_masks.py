@@ -10,12 +10,12 @@ from weakref import WeakKeyDictionary
 
 from ..answers.compile_job import CompileJob
 from ..answers.turns import Turns
-from ..generation import Row
+from ..generation import SequenceState
 
-__all__ = ["SlowRows"]
+__all__ = ["SlowMasks"]
 
 
-class SlowRows:
+class SlowMasks:
     """Rows outside the batch, with their caches. To be used by one thread.
 
     ``threads`` compute the masks. They share ``turns`` with the compilations, so a row that has
@@ -25,24 +25,24 @@ class SlowRows:
     def __init__(self, turns: Turns, threads: ThreadPoolExecutor) -> None:
         self._turns = turns
         self._threads = threads
-        self._rows: dict[Row, tuple[list[Any], Future[None]]] = {}
-        self._jobs: WeakKeyDictionary[Row, CompileJob] = WeakKeyDictionary()
+        self._rows: dict[SequenceState, tuple[list[Any], Future[None]]] = {}
+        self._jobs: WeakKeyDictionary[SequenceState, CompileJob] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[SequenceState]:
         return iter(list(self._rows))
 
-    def __contains__(self, row: Row) -> bool:
+    def __contains__(self, row: SequenceState) -> bool:
         return row in self._rows
 
-    def add(self, row: Row, layers: list[Any], cancelled: threading.Event) -> None:
+    def add(self, row: SequenceState, layers: list[Any], cancelled: threading.Event) -> None:
         """Take a row with its caches, and have its mask computed unless ``cancelled`` is set."""
         job = self._jobs.setdefault(row, CompileJob(self._turns, cancelled))
         self._rows[row] = layers, self._threads.submit(job.run, row.compute_mask)
 
-    def finished(self) -> list[tuple[Row, list[Any], BaseException | None]]:
+    def finished(self) -> list[tuple[SequenceState, list[Any], BaseException | None]]:
         """Return the rows whose masks are computed, each with its caches and the error, if any."""
         return [
             (row, layers, mask.exception())
@@ -50,7 +50,7 @@ class SlowRows:
             if mask.done()
         ]
 
-    def remove(self, row: Row) -> list[Any]:
+    def remove(self, row: SequenceState) -> list[Any]:
         """Let a row go, and return its caches."""
         return self._rows.pop(row)[0]
 

@@ -14,15 +14,15 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
 from ..models.dense import has_fast_blas
-from .batch_layers import merged, spread, without_padding
-from .prompt_reading import MOST_WITH_LOGITS, PromptReading
+from .cache_layers import merged, spread, without_padding
+from .prefill import MOST_WITH_LOGITS, Prefill
 
 __all__ = [
-    "are_worth_joining",
-    "can_be_joined",
-    "read_together",
-    "row_layers",
-    "tokens_of_joint_pass",
+    "can_join_prefill",
+    "extract_row",
+    "is_joint_prefill_worthwhile",
+    "joint_prefill_tokens",
+    "prefill_together",
 ]
 
 _STEPS_ON_GPU = 4
@@ -31,7 +31,7 @@ _MOST_WASTE = 1.5
 """How many times as many tokens as there are may be computed because of padding."""
 
 
-def can_be_joined(reading: PromptReading) -> bool:
+def can_join_prefill(reading: Prefill) -> bool:
     """Whether a prompt can be read with others: in one pass, its cache takes padding."""
     return (
         reading.left <= reading.step_size
@@ -41,13 +41,13 @@ def can_be_joined(reading: PromptReading) -> bool:
     )
 
 
-def are_worth_joining(lengths: Sequence[int], most: int) -> bool:
+def is_joint_prefill_worthwhile(lengths: Sequence[int], most: int) -> bool:
     """Whether texts of such lengths should be read in one pass, of ``most`` tokens with padding."""
     padded = len(lengths) * max(lengths)
     return padded <= most and padded <= _MOST_WASTE * sum(lengths)
 
 
-def tokens_of_joint_pass(step_size: int, *, others_wait: bool) -> int:
+def joint_prefill_tokens(step_size: int, *, others_wait: bool) -> int:
     """How many tokens a pass over several prompts may have, with padding.
 
     On a GPU more than one prompt's step, unless other rows wait for the pass. None with MLX's own
@@ -58,7 +58,7 @@ def tokens_of_joint_pass(step_size: int, *, others_wait: bool) -> int:
     return step_size if has_fast_blas() else 0
 
 
-def read_together(readings: Sequence[PromptReading]) -> list[Any]:
+def prefill_together(readings: Sequence[Prefill]) -> list[Any]:
     """Read the rest of several prompts, and return the batch caches that have read them.
 
     Leaves the ``logits`` of every row, which are only begun. Rows and caches are unchanged where it
@@ -88,7 +88,7 @@ def read_together(readings: Sequence[PromptReading]) -> list[Any]:
     return layers
 
 
-def row_layers(layers: Sequence[Any], index: int, length: int) -> list[Any]:
+def extract_row(layers: Sequence[Any], index: int, length: int) -> list[Any]:
     """Return one row's caches, of ``length`` tokens, as it would have them alone.
 
     As mlx-lm's ``extract``, which would wait for the device to learn the length.

@@ -10,13 +10,13 @@ from state_machines.root import Part, RootMatcher, Text
 from ..options import GenerationOptions, StateOptions
 from .limits import Deadline
 
-__all__ = ["Steering"]
+__all__ = ["SamplerSchedule"]
 
 
 _NO_OPTIONS = StateOptions()
 
 
-class Steering:
+class SamplerSchedule:
     """The samplers of one request, by sub-state. To be asked before each mask.
 
     Where the next token may belong to several sub-states, the options of the preferred one hold.

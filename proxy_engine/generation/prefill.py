@@ -11,9 +11,9 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from ..models.dense import has_fast_blas
-from .row import Row
+from .sequence_state import SequenceState
 
-__all__ = ["MOST_WITH_LOGITS", "PromptReading", "prefill_step_size"]
+__all__ = ["MOST_WITH_LOGITS", "Prefill", "prefill_step_size"]
 
 # A forward pass cannot be interrupted, so its length is how long a cancelled request lingers.
 _STEP_ON_GPU = 512
@@ -26,7 +26,7 @@ that takes longer than a pass of its own for the last token."""
 
 
 @dataclass(slots=True)
-class PromptReading:
+class Prefill:
     """The passes over one row's prompt, and over what must come first behind it.
 
     ``cache`` is the model's, the row's own, and is filled; it has read ``read`` tokens of the
@@ -34,7 +34,7 @@ class PromptReading:
     when so many tokens of the prompt have been read.
     """
 
-    row: Row
+    row: SequenceState
     model: Module
     cache: list[Any]
     step_size: int
