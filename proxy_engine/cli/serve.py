@@ -61,7 +61,7 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     missing = [
         name
-        for name in ("fastapi", "pydantic_settings", "uvicorn")
+        for name in ("fastapi", "prometheus_client", "pydantic_settings", "uvicorn")
         if importlib.util.find_spec(name) is None
     ]
     if missing:

@@ -114,8 +114,8 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
     queue = Queue(
         settings.max_running,
         settings.max_queue,
-        lambda: metrics.duration.mean or 1.0,
-        metrics.refused.add,
+        lambda: metrics.mean_answer_seconds or 1.0,
+        metrics.refused.inc,
     )
     services = Services(
         settings, registry, host, queue, metrics, ResponseStore(settings.stored_responses)

@@ -1,174 +1,100 @@
-"""What a server counts, in the text format that Prometheus reads.
-
-https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
-"""
+"""The server's Prometheus metrics."""
 
 from __future__ import annotations
 
-import threading
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
 
 from ..results import Usage
 
-__all__ = ["Counter", "Gauge", "Histogram", "Metrics"]
+__all__ = ["Metrics"]
 
-_PREFIX = "proxy_engine_"
+_PREFIX = "proxy_engine"
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-
-
-class Counter:
-    """Numbers that only grow, one for each combination of labels. Safe from any thread."""
-
-    kind = "counter"
-
-    def __init__(self, name: str, about: str) -> None:
-        self.name = _PREFIX + name
-        self.about = about
-        self._lock = threading.Lock()
-        self._values: dict[tuple[tuple[str, str], ...], float] = {}
-
-    def add(self, amount: float = 1, **labels: str) -> None:
-        """Count ``amount`` more."""
-        key = tuple(sorted(labels.items()))
-        with self._lock:
-            self._values[key] = self._values.get(key, 0) + amount
-
-    def value(self, **labels: str) -> float:
-        """Return the sum over everything with these labels."""
-        wanted = set(labels.items())
-        with self._lock:
-            return sum(value for key, value in self._values.items() if wanted <= set(key))
-
-    def lines(self) -> Iterator[str]:
-        """Return the samples."""
-        with self._lock:
-            values = dict(self._values)
-        for key, value in sorted(values.items()):
-            yield _sample(self.name, dict(key), value)
-
-
-class Gauge:
-    """A number that is looked up when somebody asks."""
-
-    kind = "gauge"
-
-    def __init__(self, name: str, about: str, read: Callable[[], float]) -> None:
-        self.name = _PREFIX + name
-        self.about = about
-        self._read = read
-
-    def lines(self) -> Iterator[str]:
-        """Return the sample."""
-        yield _sample(self.name, {}, self._read())
-
-
-class Histogram:
-    """How long something took, in seconds. Safe from any thread."""
-
-    kind = "histogram"
-
-    def __init__(self, name: str, about: str, bounds: Sequence[float] = _SECONDS) -> None:
-        self.name = _PREFIX + name
-        self.about = about
-        self._bounds = tuple(bounds)
-        self._lock = threading.Lock()
-        self._counts = [0] * (len(self._bounds) + 1)
-        self._sum = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Take in one more."""
-        with self._lock:
-            self._counts[bisect_left(self._bounds, seconds)] += 1
-            self._sum += seconds
-
-    @property
-    def mean(self) -> float:
-        """The mean of all; 0 where there is none."""
-        with self._lock:
-            count = sum(self._counts)
-            return self._sum / count if count else 0.0
-
-    def lines(self) -> Iterator[str]:
-        """Return the samples."""
-        with self._lock:
-            counts, total = list(self._counts), self._sum
-        so_far = 0
-        for bound, count in zip((*map(str, self._bounds), "+Inf"), counts, strict=True):
-            so_far += count
-            yield _sample(f"{self.name}_bucket", {"le": bound}, so_far)
-        yield _sample(f"{self.name}_sum", {}, total)
-        yield _sample(f"{self.name}_count", {}, so_far)
+_TOKENS = {
+    "prompt": "prompt_tokens",
+    "cached": "cached_tokens",
+    "completion": "completion_tokens",
+    "forced": "forced_tokens",
+}
+_PHASES = ("queue", "prompt", "completion", "mask", "sample", "forward")
 
 
 class Metrics:
-    """All of a server's numbers.
+    """All metrics of one application, in a registry of their own. Safe from any thread.
 
-    ``answers`` are single outputs: a request asks for one or several. ``started`` of them were
-    given to the engine; each is counted once in ``answers``, by how it ended.
+    An answer is a single output; a request may ask for several. Each is counted in ``started`` when
+    it is given to the engine and in ``answers`` when it ends, by its outcome.
     """
 
     def __init__(self) -> None:
-        self.requests = Counter("requests_total", "HTTP requests by path and status.")
-        self.started = Counter("answers_started_total", "Answers that were begun.")
-        self.answers = Counter("answers_total", "Answers that ended, by how they did.")
-        self.refused = Counter("queue_refused_total", "Answers refused because the queue is full.")
-        self.tokens = Counter(
-            "tokens_total", "Tokens by kind: prompt and, of these, cached; completion and forced."
+        self.registry = CollectorRegistry()
+        self.requests = self._counter("requests", "HTTP requests.", "path", "status")
+        self.started = self._counter("answers_started", "Answers given to the engine.")
+        self.answers = self._counter("answers", "Answers that ended.", "outcome")
+        self.refused = self._counter("queue_refused", "Answers refused because the queue is full.")
+        self.tokens = self._counter(
+            "tokens",
+            "Tokens: prompt (including cached), completion (including forced).",
+            "kind",
         )
-        self.seconds = Counter(
-            "engine_seconds_total",
-            "Engine time by phase: queue, prompt, completion and, of that, mask, sample, forward.",
+        self.seconds = self._counter(
+            "engine_seconds",
+            "Engine time: queue, prompt, completion (including mask, sample and forward).",
+            "phase",
         )
-        self.cache_hits = Counter(
-            "prompt_cache_hits_total", "Answers whose prompt was in part read already."
+        self.cache_hits = self._counter(
+            "prompt_cache_hits", "Answers whose prompt was at least partly cached."
         )
-        self.model_loads = Counter("model_loads_total", "Models loaded, by result.")
-        self.first_token = Histogram(
+        self.model_loads = self._counter("model_loads", "Model loads.", "result")
+        self.first_token = self._histogram(
             "time_to_first_token_seconds", "Time from a request to its first token."
         )
-        self.duration = Histogram("answer_seconds", "Time from a request to its answer's end.")
-        self._gauges: list[Gauge] = []
+        self.duration = self._histogram(
+            "answer_seconds", "Time from a request to its answer's end."
+        )
 
     def watch(self, name: str, about: str, read: Callable[[], float]) -> None:
-        """Show a number that ``read`` returns."""
-        self._gauges.append(Gauge(name, about, read))
+        """Add a gauge whose value is what ``read`` returns at the time of a scrape."""
+        Gauge(name, about, namespace=_PREFIX, registry=self.registry).set_function(read)
+
+    def value(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples that have these labels; 0 if there are none."""
+        return sum(
+            sample.value
+            for metric in self.registry.collect()
+            for sample in metric.samples
+            if sample.name == f"{_PREFIX}_{name}" and labels.items() <= sample.labels.items()
+        )
+
+    @property
+    def mean_answer_seconds(self) -> float | None:
+        """The mean of ``answer_seconds``; ``None`` before the first answer."""
+        count = self.value("answer_seconds_count")
+        return self.value("answer_seconds_sum") / count if count else None
 
     def count_usage(self, usage: Usage) -> None:
-        """Take in what an answer has cost."""
-        for kind, tokens in (
-            ("prompt", usage.prompt_tokens),
-            ("cached", usage.cached_tokens),
-            ("completion", usage.completion_tokens),
-            ("forced", usage.forced_tokens),
-        ):
-            self.tokens.add(tokens, kind=kind)
-        for phase, seconds in (
-            ("queue", usage.queue_seconds),
-            ("prompt", usage.prompt_seconds),
-            ("completion", usage.completion_seconds),
-            ("mask", usage.mask_seconds),
-            ("sample", usage.sample_seconds),
-            ("forward", usage.forward_seconds),
-        ):
-            self.seconds.add(seconds, phase=phase)
+        """Add the tokens and seconds of a finished answer."""
+        for kind, name in _TOKENS.items():
+            self.tokens.labels(kind).inc(getattr(usage, name))
+        for phase in _PHASES:
+            self.seconds.labels(phase).inc(getattr(usage, f"{phase}_seconds"))
         if usage.cached_tokens:
-            self.cache_hits.add()
+            self.cache_hits.inc()
 
-    def render(self) -> str:
-        """Return all of it as text."""
-        lines: list[str] = []
-        own = (value for value in vars(self).values() if isinstance(value, Counter | Histogram))
-        for metric in (*own, *self._gauges):
-            lines += [f"# HELP {metric.name} {metric.about}", f"# TYPE {metric.name} {metric.kind}"]
-            lines += metric.lines()
-        return "\n".join(lines) + "\n"
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus' text format, version 0.0.4."""
+        return generate_latest(self.registry)
 
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, namespace=_PREFIX, registry=self.registry)
 
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{inner}}} {value:.15g}" if inner else f"{name} {value:.15g}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    def _histogram(self, name: str, about: str) -> Histogram:
+        return Histogram(name, about, namespace=_PREFIX, buckets=_SECONDS, registry=self.registry)

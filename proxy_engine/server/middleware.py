@@ -68,7 +68,7 @@ class RequestMiddleware:
             # Unknown paths are one label: whoever guesses at them must not fill the memory.
             path = _pattern(scope)
             shown = status or _CLIENT_CLOSED_REQUEST
-            self._metrics.requests.add(path=path, status=str(shown))
+            self._metrics.requests.labels(path, str(shown)).inc()
             fields = {
                 "request_id": request_id,
                 "method": scope["method"],

@@ -228,7 +228,7 @@ class ModelHost:
         try:
             engine = await asyncio.to_thread(self._load, model)
         except Exception as error:
-            self._metrics.model_loads.add(result="failed")
+            self._metrics.model_loads.labels("failed").inc()
             await asyncio.to_thread(release)
             if isinstance(error, ModelError):
                 raise
@@ -240,7 +240,7 @@ class ModelHost:
                 code="model_unavailable",
                 param="model",
             ) from error
-        self._metrics.model_loads.add(result="ok")
+        self._metrics.model_loads.labels("ok").inc()
         self._current = Lease(model, engine)
         fields = {
             "model": model.name,

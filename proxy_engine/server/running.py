@@ -63,7 +63,7 @@ class Running:
         self._progress = [_Progress() for _ in streams]
         self._results: list[GenerationResult[Any]] = []
         self._events: asyncio.Queue[tuple[int, StreamEvent[Any] | Exception]] = asyncio.Queue()
-        metrics.started.add(len(streams))
+        metrics.started.inc(len(streams))
         self._tasks = [
             asyncio.create_task(self._pump(index, stream)) for index, stream in enumerate(streams)
         ]
@@ -115,8 +115,8 @@ class Running:
                 await task
         for index, progress in enumerate(self._progress):
             if not progress.is_counted:
-                self._metrics.tokens.add(progress.prompt_tokens, kind="prompt")
-                self._metrics.tokens.add(progress.tokens, kind="completion")
+                self._metrics.tokens.labels("prompt").inc(progress.prompt_tokens)
+                self._metrics.tokens.labels("completion").inc(progress.tokens)
             self._count(index, "cancelled")
         await self._held.aclose()
 
@@ -134,13 +134,13 @@ class Running:
         progress.tokens += isinstance(event, TokenGenerated)
         if not progress.has_begun:
             progress.has_begun = True
-            self._metrics.first_token.add(time.perf_counter() - self._started)
+            self._metrics.first_token.observe(time.perf_counter() - self._started)
 
     def _count(self, index: int, outcome: str) -> None:
         if not self._progress[index].is_counted:
             self._progress[index].is_counted = True
-            self._metrics.answers.add(outcome=outcome)
-            self._metrics.duration.add(time.perf_counter() - self._started)
+            self._metrics.answers.labels(outcome).inc()
+            self._metrics.duration.observe(time.perf_counter() - self._started)
 
 
 async def begin(

@@ -190,7 +190,8 @@ def test_what_goes_wrong_later_ends_a_stream_with_an_error(
         assert refused.value.status_code == status
         assert "secret" not in str(refused.value)
         metrics = live.services.metrics
-        assert metrics.answers.value(outcome="failed") == metrics.started.value() == 3
+        assert metrics.value("answers_total", outcome="failed") == 3
+        assert metrics.value("answers_started_total") == 3
         assert not live.services.running
         body = {"prompt": "a", "stream": True}
         text = live.http().post("/v1/completions", json=body).text

@@ -39,7 +39,7 @@ def is_idle(live: Live) -> bool:
     return (
         services.queue.running == services.queue.waiting == 0
         and not services.running
-        and metrics.started.value() == metrics.answers.value()
+        and metrics.value("answers_started_total") == metrics.value("answers_total")
     )
 
 
@@ -89,9 +89,9 @@ def test_fifty_clients_stream_at_the_same_time(own: Live) -> None:
     assert all(text in ("yes", "no", "perhaps") for _, text in answers[1::3])
     wait_for(lambda: is_idle(own))
     metrics = own.services.metrics
-    assert metrics.answers.value() == 50
-    assert metrics.answers.value(outcome="cancelled") == 0
-    assert metrics.tokens.value(kind="completion") == sum(tokens for tokens, _ in answers)
+    assert metrics.value("answers_total") == 50
+    assert metrics.value("answers_total", outcome="cancelled") == 0
+    assert metrics.value("tokens_total", kind="completion") == sum(tokens for tokens, _ in answers)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -117,7 +117,7 @@ def test_clients_that_go_away_stop_their_answers(own: Live, stream: bool) -> Non
     wait_for(lambda: is_idle(own))
     # To the end it would take many times as long.
     assert time.monotonic() - started < 10
-    assert own.services.metrics.answers.value(outcome="cancelled") == 9
+    assert own.services.metrics.value("answers_total", outcome="cancelled") == 9
     with own.http() as http:
         reply = http.post(CHAT, json={**LONG, "max_tokens": 3})
         assert reply.json()["usage"]["completion_tokens"] == 3
@@ -136,7 +136,7 @@ def test_a_full_queue_says_when_to_come_back(roomy_engine: InferenceEngine) -> N
             assert http.post(CHAT, json={**LONG, "n": 3}).status_code == 400
         wait_for(lambda: is_idle(live))
         assert http.post(CHAT, json={**LONG, "max_tokens": 2}).status_code == 200
-        assert live.services.metrics.refused.value() == 1
+        assert live.services.metrics.value("queue_refused_total") == 1
 
 
 def test_streams_end_with_an_error_when_the_server_stops(own: Live) -> None:

@@ -357,7 +357,7 @@ def test_model_that_cannot_be_loaded_leaves_the_old_one(
         assert received[-1].choices[0].finish_reason == "stop"
         assert chat(first, max_tokens=3).model == first
         loads = [line for line in http.get("/metrics").text.splitlines() if "model_loads" in line]
-        assert 'proxy_engine_model_loads_total{result="ok"} 1' in loads
+        assert 'proxy_engine_model_loads_total{result="ok"} 1.0' in loads
         assert not any("failed" in line for line in loads)
         assert chat("good", max_tokens=3).model == "good"
 
@@ -441,7 +441,7 @@ def test_serves_several_models_one_at_a_time(models: Path) -> None:
         assert chat("one").model == "one"
         loads = [line for line in http.get("/metrics").text.splitlines() if "model_loads" in line]
         # The one that is broken was not tried.
-        assert 'proxy_engine_model_loads_total{result="ok"} 3' in loads
+        assert 'proxy_engine_model_loads_total{result="ok"} 3.0' in loads
         http.close()
 
 
