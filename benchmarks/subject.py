@@ -23,7 +23,6 @@ from stacks.ours import OurStack
 
 from proxy_engine.models.embedded import embedded_model
 from proxy_engine.models.loading import load_model
-from proxy_engine.progress import silent
 from state_machines import Vocabulary
 
 __all__ = ["LeftScriptError", "Subject", "embedded_subject", "random_subject"]
@@ -150,10 +149,7 @@ def embedded_subject(stacks: Sequence[str]) -> Subject:
 
 def random_subject(size: Size, tokenizer: NamedTokenizer | None, stacks: Sequence[str]) -> Subject:
     """Return a model of random weights. Without a ``tokenizer`` it has the embedded model's."""
-    if tokenizer is None:
-        wrapper = tokenizer_utils.load(embedded_model(silent))
-    else:
-        wrapper = _wrapper(tokenizer)
+    wrapper = tokenizer_utils.load(embedded_model()) if tokenizer is None else _wrapper(tokenizer)
     width = Vocabulary.from_tokenizer(wrapper).size
     # To whole blocks, as real models are padded.
     model = make_random_model(size, -(-width // 64) * 64)

@@ -59,11 +59,11 @@ if TYPE_CHECKING:
         ToolCallFinished,
         ToolCallStarted,
     )
-    from .options import GenerationOptions, ReasoningOptions, StateOptions
+    from .options import GenerationOptions, PartOptions, ReasoningOptions
     from .prompt_cache import CacheOptions
     from .requests.batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream
     from .requests.streams import AsyncEventStream, EventStream
-    from .results import GenerationResult, Logprob, Segment, Span, TokenLogprobs, Usage
+    from .results import AnswerPart, GenerationResult, Logprob, Span, TokenLogprobs, Usage
     from .tools import Tool, ToolChoice
     from .tools.tool_loop import ToolRun
 
@@ -120,8 +120,8 @@ _MODULES = {
     "prompt_cache": ("CacheOptions",),
     "conversation.openai_messages": ("from_openai_message", "to_openai_message"),
     "conversation.raw_prompt": ("RawPrompt",),
-    "options": ("GenerationOptions", "ReasoningOptions", "StateOptions"),
-    "results": ("GenerationResult", "Logprob", "Segment", "Span", "TokenLogprobs", "Usage"),
+    "options": ("GenerationOptions", "ReasoningOptions", "PartOptions"),
+    "results": ("GenerationResult", "Logprob", "AnswerPart", "Span", "TokenLogprobs", "Usage"),
     "requests.streams": ("AsyncEventStream", "EventStream"),
     "tools.tool_loop": ("ToolRun",),
     "tools": ("Tool", "ToolChoice"),
@@ -129,6 +129,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AnswerPart",
     "AsyncBatchStream",
     "AsyncEventStream",
     "AudioContent",
@@ -161,6 +162,7 @@ __all__ = [
     "ModelFormatError",
     "ModelNotFoundError",
     "OutputValidationError",
+    "PartOptions",
     "PartialValue",
     "PromptCacheFileError",
     "PromptCacheMismatchError",
@@ -172,9 +174,7 @@ __all__ = [
     "ReasoningOptions",
     "RequestCancelledError",
     "Role",
-    "Segment",
     "Span",
-    "StateOptions",
     "StreamEvent",
     "TextContent",
     "TextDelta",

@@ -25,7 +25,7 @@ from .generation import DeviceMasks, ForcedTokens, text_encoder
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
-from .progress import Report
+from .progress import OnProgress
 from .prompt_cache import CacheOptions, PromptCaches
 from .requests.preparation import Preparation
 from .requests.request import Request
@@ -63,7 +63,7 @@ class EngineCore:
         tokenizer: Any,
         *,
         options: GenerationOptions | None,
-        report: Report,
+        on_progress: OnProgress | None,
         cache_vocabulary: bool,
         tool_format: str | ToolFormat | None,
         cache: CacheOptions | None,
@@ -117,7 +117,7 @@ class EngineCore:
             evaluate_weights(model, name)
             loaded = worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
         else:
-            loaded = worker.submit(lambda: load_model(model, report)).result()
+            loaded = worker.submit(lambda: load_model(model, on_progress)).result()
         vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
         caches = worker.submit(lambda: PromptCaches(loaded.model, cache)).result()
         # Tokenizers are not safe to call from several threads at once.
@@ -171,15 +171,15 @@ class EngineCore:
             cancelled.set()
             raise
 
-    def save_prompt(self, path: str | os.PathLike[str], request: Request) -> int:
+    def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
         """Read a request's prompt, and save the model's cache of it; see ``InferenceEngine``."""
         # Where all of an answer is forced, the prompt would not be read.
-        options = replace(request.options, forced_tokens=False)
+        options = replace(request.options, fast_forward=False)
         request = replace(request, options=options)
         self.scheduler.submit(request, _until_read(request)).result()
         return self.worker.submit(lambda: self.caches.save(path, request.prompt_ids)).result()
 
-    def load_prompt(self, path: str | os.PathLike[str]) -> int:
+    def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
         """Load what was saved; see ``InferenceEngine``."""
         return self.worker.submit(lambda: self.caches.load(path)).result()
 

@@ -20,7 +20,7 @@ from .conversation.interaction import Interaction
 from .conversation.prompts import Prompt
 from .core import EngineCore
 from .options import GenerationOptions, OptionOverrides
-from .progress import Report, to_stderr
+from .progress import OnProgress, to_stderr
 from .prompt_cache import CacheOptions
 from .requests.batches import Begun
 from .requests.closing import Closing
@@ -41,7 +41,8 @@ class InferenceEngine(Closing, BatchEngine):
 
     ``model`` is a directory, a hub id, or ``None`` for the embedded model; or a model in memory,
     with its ``tokenizer``, as ``mlx_lm.load`` returns them. ``options`` are what requests use
-    unless they say otherwise. ``report`` is told of downloads and conversions, one line each.
+    unless they say otherwise. ``on_progress`` is called with a line at each step of downloads and
+    conversions; these lines are logged, too.
     ``cache_vocabulary`` keeps the tokenizer's vocabulary in the user's cache directory, so that
     the next engine with the same one is ready sooner; the last few are kept. ``tool_format`` is the
     way in which the model writes tool calls, or names it, where its tokenizer does not tell (see
@@ -70,7 +71,7 @@ class InferenceEngine(Closing, BatchEngine):
         tokenizer: Any = None,
         *,
         options: GenerationOptions | None = None,
-        report: Report = to_stderr,
+        on_progress: OnProgress | None = to_stderr,
         cache_vocabulary: bool = True,
         tool_format: str | ToolFormat | None = None,
         cache: CacheOptions | None = None,
@@ -86,7 +87,7 @@ class InferenceEngine(Closing, BatchEngine):
                 model,
                 tokenizer,
                 options=options,
-                report=report,
+                on_progress=on_progress,
                 cache_vocabulary=cache_vocabulary,
                 tool_format=tool_format,
                 cache=cache,
@@ -277,7 +278,7 @@ class InferenceEngine(Closing, BatchEngine):
         request = await self._core.prepare(prompt, response_format, tools, tool_choice, options)
         return AsyncEventStream(self._submitter(request), request.cancelled)
 
-    def save_prompt(
+    def save_prompt_cache(
         self,
         path: str | os.PathLike[str],
         prompt: Prompt,
@@ -287,7 +288,7 @@ class InferenceEngine(Closing, BatchEngine):
         tool_choice: Any = None,
         **options: Unpack[OptionOverrides],
     ) -> int:
-        """Read a prompt, and save what the model makes of it, for :meth:`load_prompt`.
+        """Read a prompt, and save what the model makes of it, for :meth:`load_prompt_cache`.
 
         With ``mlx_lm``'s ``save_prompt_cache``, in a file whose name ends in ``.safetensors``.
         The arguments are those of the requests that are to begin with it. Returns how many of the
@@ -296,16 +297,16 @@ class InferenceEngine(Closing, BatchEngine):
         for another name; :class:`OSError`.
         """
         request = self._request(prompt, response_format, tools, tool_choice, options)
-        return self._core.save_prompt(path, request)
+        return self._core.save_prompt_cache(path, request)
 
-    def load_prompt(self, path: str | os.PathLike[str]) -> int:
+    def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
         """Load a saved prompt: requests that begin like it need not read it. Returns its tokens.
 
         Raises ``PromptCacheFileError`` for a file that is none or is damaged, and its kind
         ``PromptCacheMismatchError`` for one of another model, adapter, quantization or of other
         options; :class:`OSError`.
         """
-        return self._core.load_prompt(path)
+        return self._core.load_prompt_cache(path)
 
     @property
     def batch_size(self) -> int:

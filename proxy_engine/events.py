@@ -34,11 +34,11 @@ R = TypeVar("R")
 
 
 class Event(pydantic.BaseModel):
-    """What all events share: ``segment`` names the sub-state that wrote it, or is empty."""
+    """What all events share: ``part`` names the sub-state that wrote it, or is empty."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
-    segment: str = ""
+    part: str = ""
 
 
 class PromptProgress(Event):
@@ -52,7 +52,7 @@ class PromptProgress(Event):
 class TokenGenerated(Event):
     """A token more; what it adds to the answer is told by the events after it.
 
-    ``segment`` is the sub-state that it most likely belongs to. ``text`` is what it spells, for
+    ``part`` is the sub-state that it most likely belongs to. ``text`` is what it spells, for
     display: special tokens by their names, parts of characters as replacement characters.
     ``is_forced``: it was the only way to go on, and was not sampled. ``logprobs`` where they were
     asked for.

@@ -16,23 +16,23 @@ from samplers import InvalidSamplingParameterError, SamplingParameters
 from .errors import InvalidOptionError
 from .text_checks import has_surrogate, listed, short_repr
 
-__all__ = ["GenerationOptions", "OptionOverrides", "ReasoningOptions", "StateOptions"]
+__all__ = ["GenerationOptions", "OptionOverrides", "PartOptions", "ReasoningOptions"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningOptions:
     """What a model thinks before it answers.
 
-    ``is_required``: it must; otherwise it may, where its chat template leaves that open. At least
-    ``least`` and at most ``most`` characters (``None``: no bound). ``begin`` and ``end`` are the
+    ``is_required``: it must; otherwise it may, where its chat template leaves that open. It has
+    ``min_chars`` to ``max_chars`` characters (``None``: no bound). ``begin`` and ``end`` are the
     markers around it; ``None``: the model's own, or ``<think>`` and ``</think>`` where it has none.
     Where the prompt has begun reasoning already, the marker that ends that holds. Raises
     ``InvalidOptionError``.
     """
 
     is_required: bool = True
-    least: int = 0
-    most: int | None = None
+    min_chars: int = 0
+    max_chars: int | None = None
     begin: str | None = None
     end: str | None = None
 
@@ -42,9 +42,9 @@ class ReasoningOptions:
                 f"is_required must be true or false, not {short_repr(self.is_required)}",
                 option="reasoning",
             )
-        _set_count(self, "least", 0)
-        if self.most is not None:
-            _set_count(self, "most", self.least)
+        _set_count(self, "min_chars", 0)
+        if self.max_chars is not None:
+            _set_count(self, "max_chars", self.min_chars)
         if self.begin is None and self.end is None:
             return
         if not all(isinstance(marker, str) and marker for marker in (self.begin, self.end)):
@@ -59,7 +59,7 @@ class ReasoningOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class StateOptions:
+class PartOptions:
     """What is different while one kind of sub-state is written.
 
     ``sampling`` replaces that of the request. ``max_tokens`` bounds how many tokens are written in
@@ -97,11 +97,11 @@ class GenerationOptions:
     * ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request can
       be cancelled. ``None`` leaves the choice to the engine.
     * ``sampling``: temperature, top-p and the like.
-    * ``states``: what is different in some sub-states, by identifier: ``"text"``, ``"reasoning"``,
+    * ``parts``: what is different in some sub-states, by identifier: ``"text"``, ``"reasoning"``,
       ``"structured"``, ``"tool_call"``, or one of the caller's own.
     * ``reasoning``: ``True``: the model thinks before it answers; ``False``: it does not; ``None``:
       it may, but not before structured output alone.
-    * ``forced_tokens``: whether text that must come next is run without sampling it.
+    * ``fast_forward``: whether text that must come next is run without sampling it.
     * ``parallel_tool_calls``: whether an answer may have several calls, ``max_tool_calls`` at most.
     * ``logprobs``: tell the probability of each token, and those of so many that were likeliest in
       its place; 0 is the token alone, ``None`` nothing. All tokens are sampled then.
@@ -115,11 +115,11 @@ class GenerationOptions:
     stop: tuple[str, ...] = ()
     prefill_step_size: int | None = None
     sampling: SamplingParameters = field(default_factory=SamplingParameters)
-    states: Mapping[str, StateOptions] = field(default_factory=dict, hash=False)
+    parts: Mapping[str, PartOptions] = field(default_factory=dict, hash=False)
     reasoning: bool | ReasoningOptions | None = None
     parallel_tool_calls: bool = True
     max_tool_calls: int = 16
-    forced_tokens: bool = True
+    fast_forward: bool = True
     soft_max_tokens: int | None = None
     max_seconds: float | None = None
     logprobs: int | None = None
@@ -142,21 +142,21 @@ class GenerationOptions:
         if self.sampling is None:
             raise InvalidOptionError("sampling must be SamplingParameters", option="sampling")
         _check_sampling(self.sampling)
-        if not isinstance(self.states, Mapping) or not all(
-            isinstance(key, str) and isinstance(value, StateOptions)
-            for key, value in self.states.items()
+        if not isinstance(self.parts, Mapping) or not all(
+            isinstance(key, str) and isinstance(value, PartOptions)
+            for key, value in self.parts.items()
         ):
             raise InvalidOptionError(
-                "states must be StateOptions by the identifier of a sub-state", option="states"
+                "parts must be PartOptions by the identifier of a part", option="parts"
             )
-        object.__setattr__(self, "states", MappingProxyType(dict(self.states)))
+        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
         if not isinstance(self.reasoning, bool | ReasoningOptions | None):
             raise InvalidOptionError(
                 "reasoning must be true, false or ReasoningOptions, "
                 f"not {short_repr(self.reasoning)}",
                 option="reasoning",
             )
-        for name in ("parallel_tool_calls", "forced_tokens", "trace"):
+        for name in ("parallel_tool_calls", "fast_forward", "trace"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidOptionError(
                     f"{name} must be true or false, not {short_repr(getattr(self, name))}",
@@ -166,7 +166,7 @@ class GenerationOptions:
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping can be neither pickled nor copied.
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return _options_of, ({**values, "states": dict(self.states)},)
+        return _options_of, ({**values, "parts": dict(self.parts)},)
 
     def override(self, overrides: OptionOverrides) -> GenerationOptions:
         """These options with some of them changed; the sampling ones are named directly.
@@ -206,11 +206,11 @@ class OptionOverrides(TypedDict, total=False):
     stop: str | Sequence[str] | None
     prefill_step_size: int | None
     sampling: SamplingParameters
-    states: Mapping[str, StateOptions]
+    parts: Mapping[str, PartOptions]
     reasoning: bool | ReasoningOptions | None
     parallel_tool_calls: bool
     max_tool_calls: int
-    forced_tokens: bool
+    fast_forward: bool
     soft_max_tokens: int | None
     max_seconds: float | None
     logprobs: int | None

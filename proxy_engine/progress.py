@@ -1,20 +1,27 @@
-"""Telling people what takes time. A report is any function of one line of text."""
+"""Progress of downloads and conversions, logged and passed to the caller's callback."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
+from typing import TypeAlias
 
-__all__ = ["Report", "silent", "to_stderr"]
+__all__ = ["OnProgress", "announce", "to_stderr"]
 
-Report = Callable[[str], None]
-"""Called with one line that says what begins or has been done."""
+OnProgress: TypeAlias = Callable[[str], None]
+"""Called with one line of text at the start and the end of each step."""
+
+_logger = logging.getLogger(__name__)
 
 
-def silent(line: str) -> None:
-    """Say nothing."""
+def announce(line: str, on_progress: OnProgress | None) -> None:
+    """Log a line at level INFO and pass it to the callback, if there is one."""
+    _logger.info(line)
+    if on_progress is not None:
+        on_progress(line)
 
 
 def to_stderr(line: str) -> None:
-    """Write the line to standard error, where it mixes with no result."""
+    """Print a line to standard error."""
     print(line, file=sys.stderr, flush=True)

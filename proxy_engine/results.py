@@ -8,10 +8,10 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from .conversation.content import ToolCall
 
 __all__ = [
+    "AnswerPart",
     "FinishReason",
     "GenerationResult",
     "Logprob",
-    "Segment",
     "Span",
     "TokenLogprobs",
     "Usage",
@@ -32,8 +32,8 @@ class Usage:
     """Token counts, and seconds of wall-clock time spent on the model.
 
     ``cached_tokens`` are those of the prompt that an earlier request had read already.
-    ``completion_tokens`` counts end tokens too, and ``forced_tokens`` those among them that were
-    the only way to go on, and were not sampled. ``prompt_seconds`` is the time until the first
+    ``completion_tokens`` counts end tokens too, and ``fast_forwarded_tokens`` those among them
+    that were forced by the grammar and not sampled. ``prompt_seconds`` is the time until the first
     sampled token, ``completion_seconds`` the time after it: of that, ``mask_seconds`` for masks and
     matchers, while the device works, ``sample_seconds`` for describing how tokens are chosen, and
     ``forward_seconds`` for describing forward passes and waiting for the device. A request that
@@ -46,7 +46,7 @@ class Usage:
     prompt_seconds: float
     completion_seconds: float
     cached_tokens: int = 0
-    forced_tokens: int = 0
+    fast_forwarded_tokens: int = 0
     mask_seconds: float = 0.0
     sample_seconds: float = 0.0
     forward_seconds: float = 0.0
@@ -71,7 +71,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class AnswerPart:
     """A stretch of the output, and the sub-state that wrote it.
 
     ``is_marker``: text that delimits, and no content. Special tokens stand by their names.
@@ -132,7 +132,7 @@ class GenerationResult(Generic[T]):
     markers and end tokens. ``parsed`` is the validated value: an instance of the type that was
     asked for, or the JSON value for a JSON Schema, or the text itself for other state machines;
     ``None`` for free text, and where tools were called instead. ``tool_calls`` are the calls with
-    parsed, valid arguments; ``raw`` of each is what the model wrote. ``segments`` are the whole
+    parsed, valid arguments; ``raw`` of each is what the model wrote. ``parts`` are the whole
     output, in order: who wrote what. ``token_ids`` are the tokens as generated, end tokens
     included; ``logprobs`` one entry for each, where they were asked for, and ``trace`` what the
     loop did when, where that was.
@@ -146,6 +146,6 @@ class GenerationResult(Generic[T]):
     model: str
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    segments: tuple[Segment, ...] = ()
+    parts: tuple[AnswerPart, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] | None = None
     trace: tuple[Span, ...] = ()

@@ -25,9 +25,9 @@ from proxy_engine import (
     GenerationOptions,
     InferenceEngine,
     Interaction,
+    PartOptions,
     RawPrompt,
     ReasoningOptions,
-    StateOptions,
     Tool,
 )
 from proxy_engine.answers.response_format import ResponseFormatCompiler
@@ -184,7 +184,7 @@ OPTIONS: dict[str, Any] = {
     "reasoning": False,
     "parallel_tool_calls": True,
     "max_tool_calls": 2,
-    "forced_tokens": True,
+    "fast_forward": True,
     "soft_max_tokens": 2,
     "max_seconds": 5.0,
     "logprobs": 1,
@@ -235,7 +235,7 @@ def test_options(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(SAMPLING)))
     value = data.draw(wrong_values)
     proper(lambda: SamplingParameters(**{name: value}), InvalidSamplingParameterError)
-    for kind in (ReasoningOptions, StateOptions):
+    for kind in (ReasoningOptions, PartOptions):
         field = data.draw(st.sampled_from(sorted(kind.__dataclass_fields__)))
         proper(lambda kind=kind, field=field: kind(**{field: value}))
 
@@ -442,8 +442,14 @@ COMMANDS: list[Any] = [
         "id": 1,
         "prompt": "a",
         "max_tokens": 4,
-        "states": {"text": {"sampling": SAMPLING, "max_tokens": 2}},
-        "reasoning": {"is_required": True, "least": 1, "most": 2, "begin": "<", "end": ">"},
+        "parts": {"text": {"sampling": SAMPLING, "max_tokens": 2}},
+        "reasoning": {
+            "is_required": True,
+            "min_chars": 1,
+            "max_chars": 2,
+            "begin": "<",
+            "end": ">",
+        },
         "events": ["token"],
         "tool_choice": CHOICES[3],
     },

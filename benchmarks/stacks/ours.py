@@ -16,7 +16,6 @@ from proxy_engine import (
     OutputValidationError,
     PromptProgress,
 )
-from proxy_engine.progress import silent
 from stacks.base import (
     RefusedRequestError,
     Request,
@@ -153,7 +152,7 @@ class OurStack:
         mx.synchronize()
 
     def _new_engine(self) -> InferenceEngine:
-        return InferenceEngine(self._setting.model, self._setting.tokenizer, report=silent)
+        return InferenceEngine(self._setting.model, self._setting.tokenizer, on_progress=None)
 
 
 def sampling_options(sampling: Sampling) -> dict[str, Any]:

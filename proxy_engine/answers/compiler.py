@@ -130,8 +130,8 @@ class AnswerCompiler:
             calls = Calls(
                 format=dialect,
                 tools=[ToolSignature(tool.name, tool.arguments_schema) for tool in choice.tools],
-                least=0 if choice.may_answer else 1,
-                most=_most_calls(choice, options),
+                min_calls=0 if choice.may_answer else 1,
+                max_calls=_max_calls(choice, options),
             )
         with _naming_tools(choice):
             part = compose_answer(
@@ -162,7 +162,7 @@ class AnswerCompiler:
         is_open = opened is not None
         if is_open and given is False:
             # The model's template leaves no other way than to close it at once.
-            own = ReasoningOptions(most=0)
+            own = ReasoningOptions(max_chars=0)
         elif not thinks and not is_open:
             return None
         if delimiters is None:
@@ -173,8 +173,8 @@ class AnswerCompiler:
             delimiters=delimiters,
             is_open=is_open,
             is_required=own.is_required,
-            least=own.least,
-            most=own.most,
+            min_chars=own.min_chars,
+            max_chars=own.max_chars,
         )
 
     def _key(
@@ -192,7 +192,7 @@ class AnswerCompiler:
             # In their order: so the properties are written.
             json.dumps(tools),
             choice.may_answer,
-            _most_calls(choice, options),
+            _max_calls(choice, options),
             reasoning,
             None if dialect is None else dialect.name,
             unwanted,
@@ -200,7 +200,7 @@ class AnswerCompiler:
         )
 
 
-def _most_calls(choice: ToolChoice, options: GenerationOptions) -> int:
+def _max_calls(choice: ToolChoice, options: GenerationOptions) -> int:
     # Who names a tool wants that call.
     is_one = choice.mode == "named" or not options.parallel_tool_calls
     return 1 if is_one else options.max_tool_calls
@@ -215,7 +215,7 @@ def _own_delimiters(options: GenerationOptions) -> Delimiters | None:
 
 def _is_limited(options: GenerationOptions) -> bool:
     """Whether free text may be ended before the model ends it, which takes a matcher."""
-    state = options.states.get(TEXT)
+    state = options.parts.get(TEXT)
     return bool(options.stop) or (state is not None and state.max_tokens is not None)
 
 

@@ -30,7 +30,7 @@ SPACES = ("\n\n", "\n")
 
 @dataclass(frozen=True, kw_only=True)
 class Reasoning:
-    """Reasoning before the answer, of ``least`` to ``most`` characters, between ``delimiters``.
+    """Reasoning of ``min_chars`` to ``max_chars`` characters, between ``delimiters``.
 
     ``is_open``: the prompt ends with the delimiter that begins it. ``is_required``: there must be
     some; otherwise it is the model's choice.
@@ -39,8 +39,8 @@ class Reasoning:
     delimiters: Delimiters
     is_open: bool = False
     is_required: bool = False
-    least: int = 0
-    most: int | None = None
+    min_chars: int = 0
+    max_chars: int | None = None
 
     def __post_init__(self) -> None:
         if not self.delimiters.end or not (self.delimiters.begin or self.is_open):
@@ -53,16 +53,16 @@ class Reasoning:
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """Calls of ``tools``, ``least`` to ``most`` of them (``None``: no bound)."""
+    """``min_calls`` to ``max_calls`` calls of ``tools`` (``None``: no bound)."""
 
     format: ToolFormat
     tools: Several[ToolSignature]
-    least: int = 0
-    most: int | None = None
+    min_calls: int = 0
+    max_calls: int | None = None
 
-    def part(self, least: int) -> Part:
-        """Return at least so many calls."""
-        return self.format.calls(self.tools, least=least, most=self.most)
+    def part(self, min_calls: int) -> Part:
+        """Return the part that writes at least ``min_calls`` calls."""
+        return self.format.calls(self.tools, least=min_calls, most=self.max_calls)
 
 
 def compose_answer(
@@ -76,9 +76,9 @@ def compose_answer(
 ) -> Part:
     """Return the parts of an answer.
 
-    ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``least`` of one or more
-    leave no room for it. ``dialect`` is the format of the model's family, whether there are calls
-    or not: its markers are kept out of free text, and where it has some around answers these are
+    ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``min_calls`` of one
+    or more leave no room for it. ``dialect`` is the format of the model's family, with calls or
+    without: its markers are kept out of free text, and where it has some around answers these are
     written. ``excluding`` are more texts that free text must not contain. ``stop`` are texts that
     end free text, and the answer with it. They do not apply to structured output, calls and
     reasoning, nor to a ``content`` that is a composition. Raises
@@ -96,8 +96,8 @@ def compose_answer(
         REASONING,
         begin=begin,
         end=reasoning.delimiters.end,
-        least=reasoning.least,
-        most=reasoning.most,
+        least=reasoning.min_chars,
+        most=reasoning.max_chars,
     )
     space: Part = Optional(Choice(*(Marker(REASONING, text) for text in SPACES)))
     if dialect is not None and dialect.joint:
@@ -124,8 +124,8 @@ def _answer(
     answer = _delimited(ended, dialect.answer if dialect is not None else NO_DELIMITERS)
     if calls is None:
         return answer
-    if calls.least:
-        return calls.part(calls.least)
+    if calls.min_calls:
+        return calls.part(calls.min_calls)
     if not isinstance(content, Text):
         return Choice(answer, calls.part(1))
     preamble, joint = calls.format.preamble, calls.format.joint

@@ -24,7 +24,7 @@ from ..events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from ..results import Segment
+from ..results import AnswerPart
 from .composition import REASONING
 from .partial_json import PartialJson
 
@@ -107,10 +107,10 @@ class AnswerReader:
         )
 
     @property
-    def segments(self) -> tuple[Segment, ...]:
+    def parts(self) -> tuple[AnswerPart, ...]:
         """Everything so far, by the part that wrote it."""
         return tuple(
-            Segment(_identifier(part), "".join(texts), isinstance(part, Marker))
+            AnswerPart(_identifier(part), "".join(texts), isinstance(part, Marker))
             for part, texts in self._segments
             if any(texts)
         )
@@ -150,7 +150,7 @@ class AnswerReader:
         elif isinstance(part, Text):
             if text:
                 kind = ReasoningDelta if part.identifier == REASONING else TextDelta
-                yield kind(segment=part.identifier, text=text)
+                yield kind(part=part.identifier, text=text)
         elif isinstance(part, SubState):
             yield from self._structured(part, text, is_new=is_new)
 
@@ -159,12 +159,12 @@ class AnswerReader:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
             call.id = self._unique_id(call, written)
-            yield ToolCallStarted(segment=CALL, index=call.index, id=call.id, name=call.name)
+            yield ToolCallStarted(part=CALL, index=call.index, id=call.id, name=call.name)
         call.text.append(text)
         call.written.append(text)
         # Other notations have no JSON to tell before they are read.
         if text and part.notation is JSON:
-            yield ToolCallDelta(segment=CALL, index=call.index, id=call.id, arguments=text)
+            yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
 
     def _unique_id(self, call: _Call, written: str | None) -> str:
         """Return the id that the model has written, unless another call has it."""
@@ -193,10 +193,10 @@ class AnswerReader:
             ) from error
         if call.arguments.notation is not JSON:
             text = json.dumps(arguments, ensure_ascii=False)
-            yield ToolCallDelta(segment=CALL, index=call.index, id=call.id, arguments=text)
+            yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
         self.calls.append(ToolCall(call.id, call.name, arguments, "".join(call.text)))
         yield ToolCallFinished(
-            segment=CALL, index=call.index, id=call.id, name=call.name, arguments=arguments
+            part=CALL, index=call.index, id=call.id, name=call.name, arguments=arguments
         )
 
     def _structured(self, part: SubState, text: str, *, is_new: bool) -> Iterator[Event]:
@@ -206,14 +206,14 @@ class AnswerReader:
                 self._value = PartialJson()
         self._values[-1][1].append(text)
         if text:
-            yield TextDelta(segment=part.identifier, text=text)
+            yield TextDelta(part=part.identifier, text=text)
         if self._value is not None and self._value.add(text):
-            yield PartialValue(segment=part.identifier, value=self._value.value)
+            yield PartialValue(part=part.identifier, value=self._value.value)
 
     def _end_value(self) -> Iterator[Event]:
         value, self._value = self._value, None
         if value is not None and value.add("", last=True):
-            yield PartialValue(segment=self._values[-1][0].identifier, value=value.value)
+            yield PartialValue(part=self._values[-1][0].identifier, value=value.value)
 
 
 def _of(call: _Call | None) -> _Call:

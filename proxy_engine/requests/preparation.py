@@ -86,7 +86,7 @@ class Preparation:
         options = self._options.override(overrides)
         self._check_tokens(options)
         response = self._formats.compile(response_format, job)
-        _check_states(overrides.get("states") or {}, response)
+        _check_parts(overrides.get("parts") or {}, response)
         known_tools = resolve_tools(tools)
         if known_tools and isinstance(prompt, RawPrompt):
             raise PromptError("a raw prompt names no tools; give messages")
@@ -166,7 +166,7 @@ class Preparation:
 
     def _check_tokens(self, options: GenerationOptions) -> None:
         """Raise for a bias of tokens that there are not."""
-        samplings = [options.sampling, *(state.sampling for state in options.states.values())]
+        samplings = [options.sampling, *(state.sampling for state in options.parts.values())]
         for sampling in filter(None, samplings):
             for token_id in dict(sampling.logit_bias):
                 if token_id >= self._vocabulary.size:
@@ -192,7 +192,7 @@ def _check_stop(response: ResponseFormat, choice: ToolChoice) -> None:
     raise InvalidOptionError(f"stop strings end free text, and {what}", option="stop", hint=hint)
 
 
-def _check_states(given: Iterable[str], response: ResponseFormat) -> None:
+def _check_parts(given: Iterable[str], response: ResponseFormat) -> None:
     """Raise for options of a sub-state that no answer to this request has."""
     own = () if response.part is None else identifiers_in(response.part)
     known = list(dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *own)))
@@ -200,7 +200,7 @@ def _check_states(given: Iterable[str], response: ResponseFormat) -> None:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             raise InvalidOptionError(
-                f"states names {name!r}, which is no sub-state of the answer",
-                option="states",
+                f"parts names {name!r}, which is no sub-state of the answer",
+                option="parts",
                 hint=f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}.",
             )

@@ -80,7 +80,7 @@ class SequenceFactory:
             next_sampler=sampler_schedule.next_sampler,
             masks=self.masks,
             guard=guard,
-            forced=self.forced if options.forced_tokens else None,
+            forced=self.forced if options.fast_forward else None,
             deadline=deadline,
             timings=Timings(is_traced=options.trace),
         )
@@ -168,7 +168,7 @@ class RunningRequest:
                 prompt_tokens=len(request.prompt_ids),
                 completion_tokens=len(self._token_ids),
                 cached_tokens=self.cached_tokens,
-                forced_tokens=self._forced_tokens,
+                fast_forwarded_tokens=self._forced_tokens,
                 prompt_seconds=timings.prompt,
                 completion_seconds=time.perf_counter() - timings.started - timings.prompt,
                 mask_seconds=timings.of("mask", "advance"),
@@ -180,7 +180,7 @@ class RunningRequest:
             model=self._model,
             reasoning=reader.reasoning,
             tool_calls=tuple(reader.calls),
-            segments=reader.segments,
+            parts=reader.parts,
             logprobs=None if request.options.logprobs is None else tuple(self._logprobs),
             trace=tuple(timings.spans),
         )
@@ -189,7 +189,7 @@ class RunningRequest:
         form = self._vocabulary.token_bytes[token.token_id] or b""
         part = token.part or self.request.answer.part
         return TokenGenerated(
-            segment=str(getattr(part, "identifier", "")),
+            part=str(getattr(part, "identifier", "")),
             token_id=token.token_id,
             text=form.removeprefix(_SPECIAL_MARK).decode("utf-8", "replace"),
             is_forced=token.is_forced,
@@ -211,7 +211,7 @@ class RunningRequest:
         if self._matcher is not None and not self._matcher.is_accepting:
             raise OutputValidationError(
                 f"the output is not complete after {len(self._token_ids)} tokens",
-                text="".join(segment.text for segment in self._reader.segments),
+                text="".join(part.text for part in self._reader.parts),
             )
 
 

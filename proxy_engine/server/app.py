@@ -40,7 +40,7 @@ def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
     """Load a model. Raises ``ModelError``, ``VocabularyError``."""
     engine = InferenceEngine(
         model.source,
-        report=_logger.info,
+        on_progress=_logger.info,
         batch_size=settings.max_running,
         max_compile_seconds=settings.max_compile_seconds,
     )

@@ -22,7 +22,7 @@ _TOKENS = {
     "prompt": "prompt_tokens",
     "cached": "cached_tokens",
     "completion": "completion_tokens",
-    "forced": "forced_tokens",
+    "forced": "fast_forwarded_tokens",
 }
 _PHASES = ("queue", "prompt", "completion", "mask", "sample", "forward")
 

@@ -11,7 +11,7 @@ from proxy_engine import events
 
 EVENTS: list[events.Event] = [
     events.PromptProgress(processed=1, total=2),
-    events.TextDelta(text="ä", segment="answer"),
+    events.TextDelta(text="ä", part="answer"),
     events.ReasoningDelta(text="hm"),
     events.ToolCallStarted(index=0, id="a", name="f"),
     events.ToolCallDelta(index=0, id="a", arguments='{"x":'),

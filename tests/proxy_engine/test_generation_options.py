@@ -131,7 +131,7 @@ def test_logprobs_are_those_of_the_model(
     assert result.logprobs is not None
     assert [entry.chosen.token_id for entry in result.logprobs] == list(result.token_ids)
     assert engine.generate("hello", **options).text == result.text
-    assert result.usage.forced_tokens == 0
+    assert result.usage.fast_forwarded_tokens == 0
     prompt = tiny_tokenizer.apply_chat_template(
         [{"role": "user", "content": "hello"}], add_generation_prompt=True
     )
@@ -174,7 +174,7 @@ def test_streams_tell_of_tokens(engine: InferenceEngine) -> None:
     ends = engine.vocabulary.end_token_ids
     spelled = "".join(event.text for event in tokens if event.token_id not in ends)
     assert json.loads(spelled) == result.parsed
-    assert {event.segment for event in tokens} == {"structured"}
+    assert {event.part for event in tokens} == {"structured"}
 
 
 def test_a_trace_tells_what_was_done_when(engine: InferenceEngine) -> None:
@@ -193,7 +193,7 @@ def test_a_trace_tells_what_was_done_when(engine: InferenceEngine) -> None:
     assert spans[0].name == "prompt"
     # The prompt's last pass, and every pass after it but for the last token's.
     passes = sum(span.name == "dispatch" for span in spans)
-    sampled = result.usage.completion_tokens - result.usage.forced_tokens
+    sampled = result.usage.completion_tokens - result.usage.fast_forwarded_tokens
     assert passes in (sampled - 1, sampled)
     usage = result.usage
     whole = usage.mask_seconds + usage.sample_seconds + usage.forward_seconds
@@ -235,11 +235,11 @@ def test_prompts_are_saved_and_loaded(tiny_model: Any, tiny_tokenizer: Any, tmp_
     question = {"role": "user", "content": "question"}
     options: Any = {"response_format": PERSON, "temperature": 1.0, "seed": 1}
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        saved = engine.save_prompt(file, [instructions, question], response_format=PERSON)
+        saved = engine.save_prompt_cache(file, [instructions, question], response_format=PERSON)
         expected = engine.generate([instructions, question], **options)
         assert saved == expected.usage.prompt_tokens
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        assert engine.load_prompt(file) == saved
+        assert engine.load_prompt_cache(file) == saved
         result = engine.generate([instructions, question], **options)
         assert result.usage.cached_tokens == saved - 1
         assert result.text == expected.text
@@ -247,19 +247,19 @@ def test_prompts_are_saved_and_loaded(tiny_model: Any, tiny_tokenizer: Any, tmp_
         assert other.usage.cached_tokens > 90
         (tmp_path / "other.safetensors").write_bytes(b"nothing")
         with pytest.raises(PromptCacheFileError):
-            engine.load_prompt(tmp_path / "other.safetensors")
+            engine.load_prompt_cache(tmp_path / "other.safetensors")
     with (
         InferenceEngine(tiny_model, tiny_tokenizer, cache=CacheOptions(max_kv_size=100)) as engine,
         pytest.raises(PromptCacheMismatchError),
     ):
-        engine.load_prompt(file)
+        engine.load_prompt_cache(file)
 
 
 def test_a_prompt_whose_answer_is_forced_is_saved(
     tiny_model: Any, tiny_tokenizer: Any, tmp_path: Path
 ) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        saved = engine.save_prompt(
+        saved = engine.save_prompt_cache(
             tmp_path / "a.safetensors", "hello", response_format={"const": 1}
         )
         assert saved == engine.generate("hello").usage.prompt_tokens
@@ -268,7 +268,7 @@ def test_a_prompt_whose_answer_is_forced_is_saved(
 def test_asking_for_logprobs_changes_no_choice(engine: InferenceEngine) -> None:
     schema = {"type": "array", "items": {"enum": ["red", "green", 12]}, "maxItems": 6}
     for seed in range(6):
-        options: Any = {"temperature": 2.0, "seed": seed, "forced_tokens": False, "max_tokens": 60}
+        options: Any = {"temperature": 2.0, "seed": seed, "fast_forward": False, "max_tokens": 60}
         plain = engine.generate("x", response_format=schema, **options)
         told = engine.generate("x", response_format=schema, logprobs=1, **options)
         assert told.token_ids == plain.token_ids

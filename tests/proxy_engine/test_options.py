@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proxy_engine import GenerationOptions, InvalidOptionError, ReasoningOptions, StateOptions
+from proxy_engine import GenerationOptions, InvalidOptionError, PartOptions, ReasoningOptions
 from proxy_engine.options import OptionOverrides
 from samplers import SamplingParameters
 
@@ -69,7 +69,7 @@ def test_sampling_and_its_parts_compose() -> None:
         ({"max_seconds": math.nan}, "max_seconds", "positive number"),
         ({"trace": np.True_}, "trace", "true or false"),
         ({"reasoning": NESTED}, "reasoning", "true, false"),
-        ({"states": {5: StateOptions()}}, "states", "by the identifier"),
+        ({"parts": {5: PartOptions()}}, "parts", "by the identifier"),
     ],
 )
 def test_errors_name_the_option(overrides: Any, option: str, message: str) -> None:
@@ -86,7 +86,7 @@ def test_errors_name_the_option(overrides: Any, option: str, message: str) -> No
         {"begin": "<"},
         {"begin": "", "end": ""},
         {"begin": "\ud800", "end": "x"},
-        {"most": 10**5000},
+        {"max_chars": 10**5000},
     ],
 )
 def test_reasoning_options_that_are_refused(given: dict[str, Any]) -> None:
@@ -103,6 +103,6 @@ def test_numbers_of_numpy_are_kept_as_numbers_of_python() -> None:
 
 
 def test_options_can_be_copied_and_pickled() -> None:
-    options = GenerationOptions(states={"text": StateOptions(max_tokens=3)}, stop="x")
+    options = GenerationOptions(parts={"text": PartOptions(max_tokens=3)}, stop="x")
     assert copy.deepcopy(options) == options
     assert pickle.loads(pickle.dumps(options)) == options

@@ -37,7 +37,7 @@ def fails(reason: Literal["now", "always"]) -> str:
 
 
 def whole(result: Any) -> str:
-    return "".join(segment.text for segment in result.segments)
+    return "".join(part.text for part in result.parts)
 
 
 def test_a_forced_call(embedded_engine: InferenceEngine) -> None:
@@ -78,7 +78,7 @@ def test_reasoning_then_json(embedded_engine: InferenceEngine) -> None:
     result = embedded_engine.generate(
         "Is it warm in Lima?",
         response_format=ANSWER,
-        reasoning=ReasoningOptions(least=10, most=60),
+        reasoning=ReasoningOptions(min_chars=10, max_chars=60),
     )
     assert 10 <= len(result.reasoning) <= 60
     jsonschema.validate(result.parsed, ANSWER)

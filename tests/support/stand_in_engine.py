@@ -41,7 +41,7 @@ class StandInEngine:
         self,
         model: str | None = None,
         *,
-        report: Callable[[str], None] | None = None,
+        on_progress: Callable[[str], None] | None = None,
         batch_size: int = 8,
     ) -> None:
         self.batch_size = batch_size

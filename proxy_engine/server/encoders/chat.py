@@ -137,8 +137,8 @@ class ChatEncoder:
 
     def _token(self, index: int, event: TokenGenerated) -> Iterator[bytes]:
         choice = self._choices[index]
-        choice.reasoning_tokens += event.segment == REASONING
-        is_content = event.segment not in (REASONING, CALL)
+        choice.reasoning_tokens += event.part == REASONING
+        is_content = event.part not in (REASONING, CALL)
         if event.logprobs is not None and is_content and not self._texts.is_end(event.token_id):
             chosen = self._logprob(event.logprobs.chosen)
             top = map(self._logprob, event.logprobs.top_before_mask)

@@ -99,7 +99,7 @@ def token_info(event: TokenGenerated) -> TokenInfo:
     return TokenInfo(
         token_id=event.token_id,
         text=event.text,
-        segment=event.segment,
+        part=event.part,
         is_forced=event.is_forced,
     )
 

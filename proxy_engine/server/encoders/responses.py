@@ -115,8 +115,8 @@ class ResponsesEncoder:
         return self._response
 
     def _token(self, event: TokenGenerated) -> Iterator[bytes]:
-        self._reasoning_tokens += event.segment == REASONING
-        is_content = event.segment not in (REASONING, CALL)
+        self._reasoning_tokens += event.part == REASONING
+        is_content = event.part not in (REASONING, CALL)
         if event.logprobs is not None and is_content and not self._texts.is_end(event.token_id):
             top = [self._logprob(one) for one in event.logprobs.top_before_mask]
             self._untold.append({**self._logprob(event.logprobs.chosen), "top_logprobs": top})

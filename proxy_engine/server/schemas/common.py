@@ -131,7 +131,7 @@ class TokenInfo(ResponseModel):
 
     token_id: int
     text: str
-    segment: str
+    part: str
     is_forced: bool
 
 
@@ -147,7 +147,7 @@ class Timings(ResponseModel):
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
-    forced_tokens: int
+    fast_forwarded_tokens: int
 
 
 class Extension(ResponseModel):

@@ -21,9 +21,9 @@ from proxy_engine import (
     InvalidOptionError,
     InvalidToolError,
     PartialValue,
+    PartOptions,
     ReasoningDelta,
     ReasoningOptions,
-    StateOptions,
     TextDelta,
     ToolCallDelta,
     ToolCallFinished,
@@ -108,9 +108,9 @@ def test_required_calls_are_well_formed(roomy_engine: InferenceEngine, seed: int
     assert len({call.id for call in result.tool_calls}) == len(result.tool_calls)
     assert result.text == ""
     assert result.parsed is None
-    whole = "".join(segment.text for segment in result.segments)
+    whole = "".join(part.text for part in result.parts)
     assert whole.count("<tool_call>") == len(result.tool_calls) == whole.count("</tool_call>")
-    assert {segment.identifier for segment in result.segments} == {"tool_call"}
+    assert {part.identifier for part in result.parts} == {"tool_call"}
 
 
 def test_a_named_tool_is_called(roomy_engine: InferenceEngine) -> None:
@@ -153,7 +153,7 @@ def test_auto_lets_the_model_talk(roomy_engine: InferenceEngine) -> None:
     assert result.finish_reason == "length"
     assert result.text
     assert result.tool_calls == ()
-    assert [segment.identifier for segment in result.segments] == ["text"]
+    assert [part.identifier for part in result.parts] == ["text"]
 
 
 def test_answer_in_a_schema_or_call(roomy_engine: InferenceEngine) -> None:
@@ -184,22 +184,22 @@ def test_reasoning_comes_before_the_answer(roomy_engine: InferenceEngine, seed: 
     result = roomy_engine.generate(
         "x",
         response_format=ANSWER,
-        reasoning=ReasoningOptions(least=3, most=20),
+        reasoning=ReasoningOptions(min_chars=3, max_chars=20),
         temperature=1.0,
         seed=seed,
     )
     jsonschema.validate(result.parsed, ANSWER)
     assert 3 <= len(result.reasoning) <= 20
     assert json.loads(result.text) == result.parsed
-    marked = [(s.identifier, s.text) for s in result.segments if s.is_marker]
+    marked = [(s.identifier, s.text) for s in result.parts if s.is_marker]
     assert marked[0] == ("reasoning", "<think>")
     assert ("reasoning", "</think>") in marked
 
 
 def test_reasoning_has_markers_of_ones_own(roomy_engine: InferenceEngine) -> None:
-    reasoning = ReasoningOptions(most=5, begin="```thoughts\n", end="\n```")
+    reasoning = ReasoningOptions(max_chars=5, begin="```thoughts\n", end="\n```")
     result = roomy_engine.generate("x", response_format={"const": 1}, reasoning=reasoning)
-    whole = "".join(segment.text for segment in result.segments)
+    whole = "".join(part.text for part in result.parts)
     assert whole.startswith("```thoughts\n")
     assert "\n```" in whole
     assert result.parsed == 1
@@ -211,7 +211,7 @@ def test_a_stream_tells_all_and_takes_nothing_back(roomy_engine: InferenceEngine
         tools=TOOLS,
         tool_choice="required",
         max_tool_calls=2,
-        reasoning=ReasoningOptions(least=2, most=10),
+        reasoning=ReasoningOptions(min_chars=2, max_chars=10),
         temperature=1.0,
         seed=4,
         max_tokens=300,
@@ -291,12 +291,12 @@ def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> 
     result = roomy_engine.generate(
         "x",
         response_format={"type": "string", "minLength": 3, "maxLength": 3},
-        reasoning=ReasoningOptions(least=4),
-        states={
-            "reasoning": StateOptions(
+        reasoning=ReasoningOptions(min_chars=4),
+        parts={
+            "reasoning": PartOptions(
                 sampling=SamplingParameters(logit_bias={x: 1000.0}), max_tokens=6
             ),
-            "structured": StateOptions(sampling=SamplingParameters(logit_bias={y: 1000.0})),
+            "structured": PartOptions(sampling=SamplingParameters(logit_bias={y: 1000.0})),
         },
     )
     assert result.reasoning == "xxxxxx"
@@ -306,11 +306,11 @@ def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> 
 def test_sub_states_of_ones_own_have_options(roomy_engine: InferenceEngine) -> None:
     answer = Loop(Choice(Sequence(Marker("sign", "-"), Price())), least=1, most=1)
     one = roomy_engine.vocabulary.token_bytes.index(b"1")
-    states = {"price": StateOptions(sampling=SamplingParameters(logit_bias={one: 1000.0}))}
-    result = roomy_engine.generate("x", response_format=answer, states=states)
+    states = {"price": PartOptions(sampling=SamplingParameters(logit_bias={one: 1000.0}))}
+    result = roomy_engine.generate("x", response_format=answer, parts=states)
     assert str(result.parsed).startswith("111")
     with pytest.raises(InvalidOptionError, match="price"):
-        roomy_engine.generate("x", states=states)
+        roomy_engine.generate("x", parts=states)
 
 
 def test_structured_output_and_calls_have_limits_too(roomy_engine: InferenceEngine) -> None:
@@ -319,8 +319,8 @@ def test_structured_output_and_calls_have_limits_too(roomy_engine: InferenceEngi
         structured = roomy_engine.generate(
             "x",
             response_format=name,
-            reasoning=ReasoningOptions(least=2, most=6),
-            states={"structured": StateOptions(max_tokens=24)},
+            reasoning=ReasoningOptions(min_chars=2, max_chars=6),
+            parts={"structured": PartOptions(max_tokens=24)},
             temperature=1.0,
             seed=seed,
         )
@@ -331,7 +331,7 @@ def test_structured_output_and_calls_have_limits_too(roomy_engine: InferenceEngi
             "x",
             tools=[tool("a", name)],
             tool_choice="required",
-            states={"tool_call": StateOptions(max_tokens=90)},
+            parts={"tool_call": PartOptions(max_tokens=90)},
             temperature=1.0,
             seed=seed,
         )
@@ -340,14 +340,14 @@ def test_structured_output_and_calls_have_limits_too(roomy_engine: InferenceEngi
 
 
 def test_a_limit_below_what_is_needed_is_the_least_there_is(roomy_engine: InferenceEngine) -> None:
-    limits = {"structured": StateOptions(max_tokens=1)}
-    result = roomy_engine.generate("x", response_format=CITY, states=limits)
+    limits = {"structured": PartOptions(max_tokens=1)}
+    result = roomy_engine.generate("x", response_format=CITY, parts=limits)
     assert "city" in result.parsed
     assert len(result.parsed["city"]) <= 1
 
 
 def test_default_options_hold_states_too(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    options = GenerationOptions(states={"text": StateOptions(max_tokens=3)}, max_tokens=20)
+    options = GenerationOptions(parts={"text": PartOptions(max_tokens=3)}, max_tokens=20)
     with InferenceEngine(tiny_model, tiny_tokenizer, options=options) as engine:
         result = engine.generate("x", tools=[tool("a", ANSWER)])
     assert result.finish_reason == "stop"
@@ -370,8 +370,8 @@ def test_stop_strings_end_free_text(roomy_engine: InferenceEngine, tools: Any) -
         assert "b" not in result.text
         if result.finish_reason == "stop":
             stopped += 1
-            assert result.segments[-1].is_marker
-            assert result.segments[-1].text in ("b", "ab")
+            assert result.parts[-1].is_marker
+            assert result.parts[-1].text in ("b", "ab")
     assert stopped
 
 
@@ -386,7 +386,7 @@ def test_stop_strings_end_a_text_of_the_callers_own(roomy_engine: InferenceEngin
             logit_bias=without_end(roomy_engine),
         )
         assert not set("bc") & set(result.text)
-        assert result.segments[-1].text in "bc" or len(result.text) == 50
+        assert result.parts[-1].text in "bc" or len(result.text) == 50
 
 
 def test_no_stop_strings_are_none(roomy_engine: InferenceEngine) -> None:
@@ -444,7 +444,7 @@ def test_users_write_sub_states(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate("x", response_format=Price(), temperature=1.0, seed=0)
     assert isinstance(result.parsed, Decimal)
     assert result.text == f"{result.parsed} EUR"
-    assert result.segments[0].identifier == "price"
+    assert result.parts[0].identifier == "price"
 
 
 def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> None:
@@ -459,8 +459,8 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
     result = roomy_engine.generate("x", response_format=answer, temperature=1.0, seed=2)
     assert set(result.parsed) == {"price", "flag"}
     assert isinstance(result.parsed["flag"], bool)
-    assert [s.identifier for s in result.segments if not s.is_marker] == ["why", "price", "flag"]
-    assert 2 <= len(result.segments[0].text) <= 6
+    assert [s.identifier for s in result.parts if not s.is_marker] == ["why", "price", "flag"]
+    assert 2 <= len(result.parts[0].text) <= 6
 
 
 def test_sub_states_that_repeat_are_lists(roomy_engine: InferenceEngine) -> None:
@@ -473,7 +473,7 @@ def test_sub_states_that_repeat_are_lists(roomy_engine: InferenceEngine) -> None
 def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
     answer = Choice(Price(), Structured("word", grammar=ChoiceStateMachine(["yes", "no"])))
     seen = {
-        tuple(s.identifier for s in result.segments)
+        tuple(s.identifier for s in result.parts)
         for seed in range(10)
         for result in [
             roomy_engine.generate("x", response_format=answer, temperature=2.0, seed=seed)
@@ -502,8 +502,8 @@ def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
         ({"response_format": Sequence(Optional(Price()), "x")}, CompositionError, "x"),
         ({"response_format": Loop(Price(), most=2)}, CompositionError, "between"),
         ({"reasoning": "yes"}, InvalidOptionError, "reasoning"),
-        ({"states": {"text": 1}}, InvalidOptionError, "states"),
-        ({"states": {"tool_calls": StateOptions()}}, InvalidOptionError, "'tool_call'"),
+        ({"parts": {"text": 1}}, InvalidOptionError, "parts"),
+        ({"parts": {"tool_calls": PartOptions()}}, InvalidOptionError, "'tool_call'"),
         ({"parallel_tool_calls": 3}, InvalidOptionError, "parallel_tool_calls"),
         ({"max_tool_calls": 0}, InvalidOptionError, "max_tool_calls"),
         ({"min_tokens": 9, "max_tokens": 8}, InvalidOptionError, "min_tokens"),
@@ -559,7 +559,7 @@ def test_the_refusal_of_a_tools_schema_is_one_of_tools(roomy_engine: InferenceEn
 def test_a_text_that_stands_alone_has_its_limit(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate(
         "x",
-        states={"text": StateOptions(max_tokens=5)},
+        parts={"text": PartOptions(max_tokens=5)},
         max_tokens=40,
         logit_bias=without_end(roomy_engine),
     )

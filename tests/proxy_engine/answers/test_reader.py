@@ -72,8 +72,8 @@ def machine_of(
     return RootStateMachine(
         compose_answer(
             content if is_structured else None,
-            calls=Calls(format=entry, tools=TOOLS, most=3),
-            reasoning=Reasoning(delimiters=own, most=12),
+            calls=Calls(format=entry, tools=TOOLS, max_calls=3),
+            reasoning=Reasoning(delimiters=own, max_chars=12),
             dialect=entry,
         ),
         vocabulary,
@@ -129,7 +129,7 @@ def written(
     assert matcher.is_accepting
     take(min(vocabulary.end_token_ids))
     events.extend(reader.read([], is_last=True))
-    assert "".join(s.text for s in reader.segments) == output.replace(b"\xff", b"").decode()
+    assert "".join(s.text for s in reader.parts) == output.replace(b"\xff", b"").decode()
     assert not matcher.allowed_tokens().any()
     return reader, events
 
@@ -235,7 +235,7 @@ def test_a_call_that_cannot_be_read_is_an_error() -> None:
     entry = FORMATS["hermes"]
     lists = {"type": "array", "items": {"$ref": "#/properties/deep"}, "maxItems": 1}
     tool = ToolSignature("dig", {"type": "object", "properties": {"deep": lists}})
-    part = compose_answer(calls=Calls(format=entry, tools=[tool], least=1))
+    part = compose_answer(calls=Calls(format=entry, tools=[tool], min_calls=1))
     deep = "[" * 2000 + "]" * 2000
     reader = AnswerReader(new_id=entry.new_id)
     written = f'<tool_call>\n{{"name": "dig", "arguments": {{"deep": {deep}}}}}\n</tool_call>'
@@ -248,7 +248,7 @@ def test_a_call_that_cannot_be_read_is_an_error() -> None:
 
 def test_ids_that_a_model_repeats_are_told_apart() -> None:
     entry = FORMATS["kimi_k2"]
-    part = compose_answer(calls=Calls(format=entry, tools=TOOLS, least=1))
+    part = compose_answer(calls=Calls(format=entry, tools=TOOLS, min_calls=1))
     call = "<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
     reader = AnswerReader(new_id=entry.new_id)
     events = reader.read(
@@ -264,4 +264,4 @@ def test_pieces_of_one_part_are_one_segment() -> None:
     reader = AnswerReader(new_id=entry.new_id)
     (part,) = {piece.part for piece in machine.pieces("[true]")}
     reader.read([Piece(part, b"[tr"), Piece(part, b"ue]")], is_last=True)
-    assert [(s.identifier, s.text) for s in reader.segments] == [("structured", "[true]")]
+    assert [(s.identifier, s.text) for s in reader.parts] == [("structured", "[true]")]

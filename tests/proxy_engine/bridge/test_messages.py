@@ -15,11 +15,11 @@ import pytest
 from bridge_clients import validator
 
 from proxy_engine import (
+    AnswerPart,
     InvalidOptionError,
+    PartOptions,
     ReasoningOptions,
-    Segment,
     Span,
-    StateOptions,
     TextDelta,
     TokenGenerated,
     TokenLogprobs,
@@ -32,9 +32,9 @@ from proxy_engine.bridge.commands import (
     EventName,
     GenerateCommand,
     GenerationCommand,
+    PartFields,
     ReasoningFields,
     SamplingFields,
-    StateFields,
 )
 from proxy_engine.bridge.encoding import error_reply, event_reply, to_line
 from proxy_engine.bridge.protocol_schema import protocol_schema, protocol_schema_text
@@ -63,11 +63,11 @@ def test_every_option_can_be_given() -> None:
     ("message", "kind"),
     [
         (SamplingFields, SamplingParameters),
-        (StateFields, StateOptions),
+        (PartFields, PartOptions),
         (ReasoningFields, ReasoningOptions),
         (replies.Result, GenerationResult),
         (replies.UsageFacts, Usage),
-        (replies.SegmentFacts, Segment),
+        (replies.PartFacts, AnswerPart),
         (replies.SpanFacts, Span),
         (replies.CallFacts, ToolCall),
         (replies.LogprobFacts, Logprob),
@@ -96,8 +96,8 @@ def test_options_as_the_engine_takes_them() -> None:
         stop=["a"],
         logit_bias={"12": -1.0, "3": 2},
         sampling=SamplingFields(temperature=0.5, logit_bias={"1": 1}),
-        states={"text": StateFields(sampling=SamplingFields(top_k=2)), "tool_call": StateFields()},
-        reasoning=ReasoningFields(most=9),
+        parts={"text": PartFields(sampling=SamplingFields(top_k=2)), "tool_call": PartFields()},
+        reasoning=ReasoningFields(max_chars=9),
     )
     assert options_of(command) == {
         "max_tokens": 3,
@@ -105,11 +105,11 @@ def test_options_as_the_engine_takes_them() -> None:
         "stop": ["a"],
         "logit_bias": ((12, -1.0), (3, 2.0)),
         "sampling": SamplingParameters(temperature=0.5, logit_bias={1: 1}),
-        "states": {
-            "text": StateOptions(sampling=SamplingParameters(top_k=2)),
-            "tool_call": StateOptions(),
+        "parts": {
+            "text": PartOptions(sampling=SamplingParameters(top_k=2)),
+            "tool_call": PartOptions(),
         },
-        "reasoning": ReasoningOptions(most=9),
+        "reasoning": ReasoningOptions(max_chars=9),
     }
     assert options_of(GenerateCommand(cmd="generate", prompt="x", reasoning=False)) == {
         "reasoning": False
@@ -120,9 +120,9 @@ def test_options_as_the_engine_takes_them() -> None:
     ("fields", "option"),
     [
         ({"sampling": SamplingFields(top_p=3)}, "sampling"),
-        ({"states": {"text": StateFields(sampling=SamplingFields(top_k=-1))}}, "states"),
-        ({"states": {"text": StateFields(max_tokens=0)}}, "max_tokens"),
-        ({"reasoning": ReasoningFields(least=-1)}, "least"),
+        ({"parts": {"text": PartFields(sampling=SamplingFields(top_k=-1))}}, "parts"),
+        ({"parts": {"text": PartFields(max_tokens=0)}}, "max_tokens"),
+        ({"reasoning": ReasoningFields(min_chars=-1)}, "min_chars"),
         ({"sampling": SamplingFields(logit_bias={"1": 1, "01": 2})}, "sampling"),
     ],
 )
@@ -141,12 +141,12 @@ def line_of(reply: replies.Reply) -> Any:
 
 
 def test_a_token() -> None:
-    event = TokenGenerated(segment="text", token_id=5, text=" Zoë\n")
+    event = TokenGenerated(part="text", token_id=5, text=" Zoë\n")
     assert line_of(event_reply("g", event)) == {
         "id": "g",
         "token": " Zoë\n",
         "token_id": 5,
-        "state": "text",
+        "part": "text",
         "is_forced": False,
         "logprobs": None,
     }
@@ -164,10 +164,10 @@ def test_probabilities_that_are_nothing_are_null() -> None:
 
 
 def test_other_events_are_the_engines_own() -> None:
-    event = TextDelta(segment="text", text="hé\ud800")
+    event = TextDelta(part="text", text="hé\ud800")
     assert line_of(event_reply(None, event)) == {
         "id": None,
-        "event": {"segment": "text", "type": "text_delta", "text": "hé\ud800"},
+        "event": {"part": "text", "type": "text_delta", "text": "hé\ud800"},
     }
 
 
@@ -183,7 +183,7 @@ def test_a_result() -> None:
         token_ids=(1, 2),
         model="m",
         tool_calls=(ToolCall("c", "f", {"a": [1]}, raw="raw"),),
-        segments=(Segment("text", "x"), Segment("text", "<|end|>", is_marker=True)),
+        parts=(AnswerPart("text", "x"), AnswerPart("text", "<|end|>", is_marker=True)),
         logprobs=(TokenLogprobs(Logprob(1, -1.0, -math.inf)),) * 2,
         trace=(Span("mask", 0, 0.0, 0.1),),
     )
@@ -193,7 +193,7 @@ def test_a_result() -> None:
     assert told["result"]["parsed"] == value
     assert told["result"]["tool_calls"][0]["arguments"] == {"a": [1]}
     assert told["result"]["usage"]["prompt_seconds"] == 0.5
-    assert told["result"]["segments"][1]["is_marker"]
+    assert told["result"]["parts"][1]["is_marker"]
 
 
 def test_errors_carry_their_facts() -> None:

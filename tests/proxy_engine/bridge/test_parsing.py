@@ -102,7 +102,7 @@ def test_unknown_commands(given: dict[str, Any], hint: str) -> None:
         ({"prompt": "x", "events": ["finished"]}, "/events/0"),
         ({"prompt": "x", "logit_bias": {"a": 1}}, "/logit_bias/a"),
         ({"prompt": "x", "logit_bias": {"1": "a"}}, "/logit_bias/1"),
-        ({"prompt": "x", "states": {"text": {"max_token": 1}}}, "/states/text/max_token"),
+        ({"prompt": "x", "parts": {"text": {"max_token": 1}}}, "/parts/text/max_token"),
         ({"prompt": "x", "sampling": {"top_k": "1"}}, "/sampling/top_k"),
         ({"prompt": "x", "stop": [1]}, "/stop"),
         ({"prompt": "x", "id": True}, "/id"),

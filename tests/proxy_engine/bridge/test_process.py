@@ -23,7 +23,7 @@ from proxy_engine.bridge import process
 from proxy_engine.cli.main import main
 
 process._SECONDS_TO_END = {seconds}
-token = TokenGenerated(segment="text", token_id=4, text="a")
+token = TokenGenerated(part="text", token_id=4, text="a")
 
 def make_engine(path):
     {make_engine}

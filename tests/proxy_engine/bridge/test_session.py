@@ -48,8 +48,8 @@ TOOL = {
     },
 }
 TOKENS = [
-    TokenGenerated(segment="text", token_id=4, text="a"),
-    TokenGenerated(segment="structured", token_id=5, text="{", is_forced=True),
+    TokenGenerated(part="text", token_id=4, text="a"),
+    TokenGenerated(part="structured", token_id=5, text="{", is_forced=True),
 ]
 
 MakeEngine = Callable[[LoadCommand], Any]
@@ -179,8 +179,8 @@ def test_tokens_are_told_as_they_are_generated() -> None:
         token = {"id": "g", "logprobs": None}
         *told, done = client.of("g")
         assert told == [
-            {**token, "token": "a", "token_id": 4, "state": "text", "is_forced": False},
-            {**token, "token": "{", "token_id": 5, "state": "structured", "is_forced": True},
+            {**token, "token": "a", "token_id": 4, "part": "text", "is_forced": False},
+            {**token, "token": "{", "token_id": 5, "part": "structured", "is_forced": True},
         ]
         assert done["tokens_generated"] == 2
         assert done["result"]["token_ids"] == [4, 5]
@@ -196,7 +196,7 @@ def test_every_token_of_a_model_is_told(tiny: MakeEngine) -> None:
         told = client.of(1)[:-1]
         assert [reply["token_id"] for reply in told] == done["result"]["token_ids"]
         assert [reply["logprobs"] for reply in told] == done["result"]["logprobs"]
-        assert "structured" in {reply["state"] for reply in told}
+        assert "structured" in {reply["part"] for reply in told}
 
     run(scenario, tiny)
 

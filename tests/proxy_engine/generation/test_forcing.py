@@ -122,13 +122,13 @@ def test_special_tokens_are_forced_too() -> None:
 def test_the_engine_counts_forced_tokens(tiny_engine: InferenceEngine) -> None:
     schema = {"const": {"name": "a constant", "values": [1, 2, 3]}}
     with_forcing = tiny_engine.generate("x", response_format=schema)
-    without = tiny_engine.generate("x", response_format=schema, forced_tokens=False)
+    without = tiny_engine.generate("x", response_format=schema, fast_forward=False)
     assert with_forcing.parsed == without.parsed == schema["const"]
     usage = with_forcing.usage
-    assert usage.forced_tokens > 0.8 * usage.completion_tokens
+    assert usage.fast_forwarded_tokens > 0.8 * usage.completion_tokens
     assert usage.completion_tokens == len(with_forcing.token_ids)
     # An end that must come is not sampled, either way.
-    assert without.usage.forced_tokens <= 1
+    assert without.usage.fast_forwarded_tokens <= 1
 
 
 def test_forced_tokens_count_towards_max_tokens(tiny_engine: InferenceEngine) -> None:
@@ -154,7 +154,7 @@ def test_logits_are_the_same_after_forced_text(tiny_engine: InferenceEngine) -> 
         "additionalProperties": False,
     }
     one = tiny_engine.generate("x", response_format=schema)
-    other = tiny_engine.generate("x", response_format=schema, forced_tokens=False)
+    other = tiny_engine.generate("x", response_format=schema, fast_forward=False)
     if one.token_ids == other.token_ids:
         assert one.parsed == other.parsed
     again = tiny_engine.generate("x", response_format=schema)

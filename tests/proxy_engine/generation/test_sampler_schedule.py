@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from proxy_engine import GenerationOptions, StateOptions
+from proxy_engine import GenerationOptions, PartOptions
 from proxy_engine.generation import SamplerSchedule
 from state_machines.root import Text
 
 
 def test_a_choice_that_is_made_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = GenerationOptions(states={"text": StateOptions(max_tokens=3)})
+    options = GenerationOptions(parts={"text": PartOptions(max_tokens=3)})
     sampler_schedule = SamplerSchedule(options, None, Text())
     ended: list[int] = []
     monkeypatch.setattr(sampler_schedule, "_end_texts", lambda: ended.append(written))

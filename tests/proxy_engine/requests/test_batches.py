@@ -75,7 +75,7 @@ def test_rows_are_what_they_are_alone(tiny_model: Any, tiny_tokenizer: Any) -> N
             assert one.token_ids == other.token_ids
             assert one.finish_reason == other.finish_reason
             assert one.parsed == other.parsed
-            assert one.usage.forced_tokens == other.usage.forced_tokens
+            assert one.usage.fast_forwarded_tokens == other.usage.fast_forwarded_tokens
 
 
 def test_one_bad_request_does_not_harm_others(engine: InferenceEngine) -> None:
@@ -211,7 +211,7 @@ def test_streams_are_told_apart(engine: InferenceEngine) -> None:
         result = events[-1].result
         tokens = [event for event in events if event.type == "token"]
         assert tuple(event.token_id for event in tokens) == result.token_ids
-        assert sum(event.is_forced for event in tokens) == result.usage.forced_tokens
+        assert sum(event.is_forced for event in tokens) == result.usage.fast_forwarded_tokens
         deltas = [event.text for event in events if event.type == "text_delta"]
         assert "".join(deltas) == result.text
 

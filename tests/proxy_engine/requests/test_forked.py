@@ -71,8 +71,8 @@ def test_calls_raise_in_a_forked_child(busy: InferenceEngine) -> None:
     assert is_refused(lambda: asyncio.run(call()))
     assert is_refused(lambda: asyncio.run(astream()))
     assert is_refused(lambda: busy.run_tools("x", []))
-    assert is_refused(lambda: busy.save_prompt("x.safetensors", "x"))
-    assert is_refused(lambda: busy.load_prompt("x.safetensors"))
+    assert is_refused(lambda: busy.save_prompt_cache("x.safetensors", "x"))
+    assert is_refused(lambda: busy.load_prompt_cache("x.safetensors"))
 
 
 def test_streams_of_the_parent_raise_in_a_forked_child(engine: InferenceEngine) -> None:

@@ -338,10 +338,10 @@ def test_tells_of_every_token(client: openai.OpenAI) -> None:
         tokens += extension.get("tokens", [])
         timings = extension.get("timings", timings)
         text += chunk.choices[0].delta.content or ""
-    assert {token["segment"] for token in tokens} == {"structured"}
+    assert {token["part"] for token in tokens} == {"structured"}
     assert any(token["is_forced"] for token in tokens)
     assert timings["completion_tokens"] == len(tokens)
-    assert timings["forced_tokens"] == sum(token["is_forced"] for token in tokens)
+    assert timings["fast_forwarded_tokens"] == sum(token["is_forced"] for token in tokens)
     assert "".join(token["text"] for token in tokens).startswith(text)
     whole = chat(client, extra_body=asked, max_tokens=40)
     assert whole.model_extra["proxy_engine"]["timings"]["completion_tokens"] > 0

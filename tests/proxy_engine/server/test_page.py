@@ -19,7 +19,7 @@ _STATUS = "return document.getElementById('status').textContent"
 _TOKENS = (
     "return [...document.querySelectorAll('.token')].map(token => ({"
     " text: token.textContent, forced: token.classList.contains('forced'),"
-    " segment: token.parentElement.dataset.segment,"
+    " part: token.parentElement.dataset.part,"
     " colour: getComputedStyle(token.parentElement).backgroundColor }))"
 )
 _RULE = "document.getElementById('rule').value = arguments[0]"
@@ -58,7 +58,7 @@ def test_runs_by_keyboard(browser: Browser, live: Live) -> None:
     assert done(browser) == "Done: stop."
     tokens = browser.run(_TOKENS)
     answer = json.loads(
-        "".join(t["text"] for t in tokens if t["segment"] == "structured" and "|" not in t["text"])
+        "".join(t["text"] for t in tokens if t["part"] == "structured" and "|" not in t["text"])
     )
     assert set(answer) == {"city", "country", "sights", "coastal"}
     assert any(token["forced"] for token in tokens)
@@ -87,7 +87,7 @@ def test_every_control_can_be_reached_and_has_a_name(browser: Browser, live: Liv
 
 @needs_browser
 @pytest.mark.parametrize(
-    ("kind", "rule", "segment"),
+    ("kind", "rule", "part"),
     [
         ("regex", "(yes|no) sir", "structured"),
         ("choice", "a dog\na donkey", "structured"),
@@ -96,7 +96,7 @@ def test_every_control_can_be_reached_and_has_a_name(browser: Browser, live: Liv
     ],
 )
 def test_shows_each_kind(
-    browser: Browser, live: Live, kind: str, rule: str | None, segment: str
+    browser: Browser, live: Live, kind: str, rule: str | None, part: str
 ) -> None:
     browser.open(f"{live.url}/")
     browser.run(_KIND, kind)
@@ -106,8 +106,8 @@ def test_shows_each_kind(
     browser.keys(CONTROL, ENTER)
     assert done(browser).startswith("Done: ")
     tokens = browser.run(_TOKENS)
-    assert segment in {token["segment"] for token in tokens}
-    assert len({token["colour"] for token in tokens}) == len({token["segment"] for token in tokens})
+    assert part in {token["part"] for token in tokens}
+    assert len({token["colour"] for token in tokens}) == len({token["part"] for token in tokens})
 
 
 @needs_browser
