@@ -25,7 +25,7 @@ from state_machines.grammar.capture import Captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Fan, Lazy
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import Choice, Repetition, Sequence
+from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.masks.recent import RecentWeak
 
 __all__ = ["LeastWords"]
@@ -50,7 +50,7 @@ LONG_LITERAL = 512
 
 _TOO_DEEP = too_deep()
 
-_COMPOSED = (Sequence, Choice, Lazy, Repetition, Fan, Captured, Literal)
+_COMPOSED = (Concatenation, Union, Lazy, Repetition, Fan, Captured, Literal)
 
 _Steps = Generator["tuple[Node, int]", "Ending | None", "Ending | None"]
 
@@ -93,7 +93,7 @@ class LeastWords:
             return known
         if node.nullable:
             return NOTHING
-        if type(node) is Sequence:
+        if type(node) is Concatenation:
             # Mostly there is a new head before what was met before.
             tail = self.known.get(node.tail)
             head = None if tail is None else self.known.get(node.head)
@@ -177,7 +177,7 @@ class _Solver:
         """Return what the ending of a node weighs at least, as far as that is quickly told."""
         total = 0
         for _ in range(8):
-            if type(node) is not Sequence:
+            if type(node) is not Concatenation:
                 break
             total += self._floor_of(node.head)
             node = node.tail
@@ -195,14 +195,14 @@ class _Solver:
 
     def _evaluate(self, node: Node, limit: int) -> _Steps:
         """Yield the nodes whose endings are needed, each with a limit; return the node's own."""
-        if isinstance(node, Sequence):
+        if isinstance(node, Concatenation):
             room = limit - self._floor(node.tail)
             head = yield node.head, room
             if head is None:
                 return None
             tail = yield node.tail, limit - head.weight
             return None if tail is None else joined(head, tail)
-        if isinstance(node, Choice):
+        if isinstance(node, Union):
             if len(node.members) == 2:
                 first, second = node.members
                 if self._floor(second) < self._floor(first):

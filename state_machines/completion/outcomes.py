@@ -17,7 +17,7 @@ from state_machines.effort import bounded_effort, spend, too_deep
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import sequence
+from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.recent import RecentWeak
@@ -146,7 +146,7 @@ class Outcomes:
         """Enter the tokens that stay in a lexeme or leave it; those looked at are ``told``."""
         if any(capture.then.is_unsure for capture in found.captures):
             return
-        walk = self._walk(sequence(found.before, found.text))
+        walk = self._walk(concatenation(found.before, found.text))
         captured = found.captures[-1] if found.captures else None
         margin = 0 if captured is None else CAPTURE_MARGIN
         ends = np.array([node.nullable for node in walk.nodes], np.bool_)
@@ -156,7 +156,7 @@ class Outcomes:
             walked &= ~ends[walk.after]
         suits = np.zeros(len(walk.nodes), np.bool_)
         for number in np.unique(walk.after[open_ids & walked]).tolist():
-            suits[number] = near(sequence(walk.nodes[number], rest), margin)
+            suits[number] = near(concatenation(walk.nodes[number], rest), margin)
         result |= suits[walk.after] & open_ids & walked
         leaving = np.flatnonzero(open_ids & (walk.depth > 0) & ~walked)
         told |= walked

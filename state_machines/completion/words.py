@@ -16,7 +16,7 @@ from state_machines.completion.endings import NOTHING, Ending, joined
 from state_machines.effort import spend
 from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText, Spelling
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, live_bytes
-from state_machines.grammar.nodes import Choice, Repetition, Sequence, SymbolNode
+from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.grammar.word_lists import Word
 from state_machines.masks.recent import Recent, RecentWeak
@@ -145,7 +145,7 @@ class Words:
         """Return the next part of a word and what comes then, if that is nearer to the end."""
         if text.nullable or text.boolean or isinstance(text, Repetition):
             return None
-        if isinstance(text, Sequence):
+        if isinstance(text, Concatenation):
             spend()
             part = None if spelling is None else self._part(text.head, spelling, barred)
             return None if part is None else (part, text.tail)
@@ -217,7 +217,7 @@ class Words:
             if body is None or len(body) * node.least > MAX_LETTERS:
                 return None
             return body * node.least
-        if isinstance(node, Choice):
+        if isinstance(node, Union):
             best: str | None = None
             # For the first any effort is made, and only little to find a shorter one.
             spend(len(node.members))
@@ -227,9 +227,9 @@ class Words:
                     if text is not None and (best is None or len(text) < len(best)):
                         best = text
             return best
-        if isinstance(node, Sequence):
+        if isinstance(node, Concatenation):
             parts: list[str] = []
-            while isinstance(node, Sequence):
+            while isinstance(node, Concatenation):
                 spend()
                 part = self._text(node.head, depth, most)
                 if part is None:
@@ -369,11 +369,11 @@ def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> bytes:
 
 def _is_searched(node: Node) -> bool:
     """Whether a word has to be looked for where a sequence begins."""
-    while isinstance(node, Sequence) and not isinstance(node.head, Repetition | Choice):
+    while isinstance(node, Concatenation) and not isinstance(node.head, Repetition | Union):
         if node.head.boolean or not isinstance(node.head, SymbolNode):
             return True
         node = node.tail
-    return not isinstance(node, Sequence | Repetition | Choice | SymbolNode)
+    return not isinstance(node, Concatenation | Repetition | Union | SymbolNode)
 
 
 def _spelled(text: str, escapes: bool) -> bytes:

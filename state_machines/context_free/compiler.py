@@ -30,7 +30,14 @@ from state_machines.effort import spend
 from state_machines.errors import UnsatisfiableGrammarError, UnsupportedGrammarError
 from state_machines.grammar.encoding import RAW, encode_set, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import Sequence, choice, literal, repetition, sequence, symbols
+from state_machines.grammar.nodes import (
+    Concatenation,
+    concatenation,
+    literal,
+    repetition,
+    symbols,
+    union,
+)
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tries import literals, trie
 from state_machines.grammar.until import text_without
@@ -161,14 +168,14 @@ class GrammarCompiler:
         if others and not is_long and all(map(self._analysis.is_bounded, branches)):
             return encoded(self.characters(Alternatives(branches)), RAW)
         found = [self.compile(branch, first=first) for branch in others]
-        return choice([literals(texts), *found] if texts else found)
+        return union([literals(texts), *found] if texts else found)
 
     def characters(self, expression: Expression) -> Node:
         """Return the language of characters of an expression that is bounded."""
         match expression:
             case Text(text=text):
                 spend(len(text))
-                return sequence(*(symbols(code_points(ord(letter))) for letter in text))
+                return concatenation(*(symbols(code_points(ord(letter))) for letter in text))
             case Characters(members=members):
                 return symbols(members)
             case Reference(name=name):
@@ -182,7 +189,7 @@ class GrammarCompiler:
                 words = [map(ord, b.text) for b in branches if isinstance(b, Text)]
                 found = [self.characters(b) for b in branches if not isinstance(b, Text)]
                 plain = [trie(((word, EPSILON) for word in words), code_points)] if words else []
-                return choice([*plain, *found])
+                return union([*plain, *found])
             case Repeat(body=body, least=least, most=most):
                 return repetition(self.characters(body), least, most)
 
@@ -195,7 +202,7 @@ class GrammarCompiler:
     def _joined(self, part: Node, then: Node) -> Node:
         """Return ``sequence(part, then)`` unless too many parts in a row are optional."""
         run, node = 0, then
-        while part.nullable and isinstance(node, Sequence) and node.head.nullable:
+        while part.nullable and isinstance(node, Concatenation) and node.head.nullable:
             run, node = run + 1, node.tail
         if run >= MAX_OPTIONAL:
             line, column = self.rules[self._rule].position
@@ -205,4 +212,4 @@ class GrammarCompiler:
                 column=column,
                 rule=self._rule,
             )
-        return sequence(part, then)
+        return concatenation(part, then)

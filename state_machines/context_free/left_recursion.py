@@ -30,7 +30,7 @@ from state_machines.context_free.syntax import (
 )
 from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import choice, optional, sequence
+from state_machines.grammar.nodes import concatenation, optional, union
 
 if TYPE_CHECKING:
     from state_machines.context_free.compiler import GrammarCompiler
@@ -60,8 +60,8 @@ class LeftRecursion:
                 if isinstance(head, str):
                     self._steps[head].append((then, name))
                 else:
-                    found.append(sequence(head, then))
-            self._beginnings[name] = choice(found)
+                    found.append(concatenation(head, then))
+            self._beginnings[name] = union(found)
         self._below: dict[str, list[tuple[str, bool]]] = {name: [] for name in members}
         """By rule: the rules it can begin with, and whether the two can be the same text."""
         for name, steps in self._steps.items():
@@ -75,8 +75,8 @@ class LeftRecursion:
             ways = self._leading_to(last)
             for name in ways:
                 book.put(("rest", name, last), self._rest(name, last, ways))
-            whole = choice(
-                sequence(self._beginnings[name], self._node(name, last, ways)) for name in ways
+            whole = union(
+                concatenation(self._beginnings[name], self._node(name, last, ways)) for name in ways
             )
             book.put(last, optional(whole) if self._analysis.shortest[last] == 0 else whole)
 
@@ -111,11 +111,11 @@ class LeftRecursion:
         while stack:
             for then, above in self._steps[stack.pop()]:
                 if above in ways:
-                    found.append(sequence(some(then), self._node(above, last, ways)))
+                    found.append(concatenation(some(then), self._node(above, last, ways)))
                 if then.nullable and above not in near:
                     near[above] = None
                     stack.append(above)
-        return choice(found)
+        return union(found)
 
     def _split(self, expression: Expression) -> Iterator[_Split]:
         """Yield ways to write the texts of an expression but the empty one."""

@@ -17,9 +17,9 @@ from state_machines.grammar.nodes import (
     FEW_MEMBERS,
     Repetition,
     SymbolNode,
-    choice,
     repetition,
     symbols,
+    union,
 )
 from state_machines.grammar.symbols import is_whole_alphabet
 
@@ -145,7 +145,7 @@ def complement(body: Node, alphabet: Symbols) -> Node:
     if body is EMPTY:
         return everything(alphabet)
     if isinstance(body, Repetition) and counts_any_symbol(body):
-        return choice(_lengths_beside(body))
+        return union(_lengths_beside(body))
     return intern_node(("Complement", id(body), alphabet), lambda: Complement(body, alphabet))
 
 

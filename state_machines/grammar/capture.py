@@ -19,7 +19,7 @@ from state_machines.grammar.node import (
     collect,
     intern_node,
 )
-from state_machines.grammar.nodes import choice, sequence
+from state_machines.grammar.nodes import concatenation, union
 from state_machines.grammar.symbols import bytes_in
 
 __all__ = ["Captured", "Continuation", "captured"]
@@ -63,7 +63,7 @@ class Continuation(ABC):
             known = None
         if known is not tail:
             after = self.after_any()
-            joined = None if after is None else sequence(after, tail)
+            joined = None if after is None else concatenation(after, tail)
             object.__setattr__(self, "_joined", (tail, joined))
         return joined
 
@@ -170,4 +170,4 @@ def captured(rest: Node, then: Continuation, text: bytes = b"") -> Node:
     if rest is EPSILON:
         return then.after(text)
     node = intern_node((Captured, text, id(rest), then.key), lambda: Captured(text, rest, then))
-    return choice((then.after(text), node)) if rest.nullable else node
+    return union((then.after(text), node)) if rest.nullable else node

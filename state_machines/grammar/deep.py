@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from state_machines.effort import spend, too_deep
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import Choice, Sequence
+from state_machines.grammar.nodes import Concatenation, Union
 
 __all__ = ["after", "followed"]
 
@@ -63,10 +63,10 @@ def _innermost_first(node: Node) -> list[Node]:
             continue
         spend()
         seen.add(part)
-        if isinstance(part, Choice):
+        if isinstance(part, Union):
             stack.append((part, True))
             stack.extend((member, False) for member in part.members)
-        elif isinstance(part, Sequence):
+        elif isinstance(part, Concatenation):
             stack += [(part, True), (part.head, False)]
             if part.head.nullable:
                 stack.append((part.tail, False))

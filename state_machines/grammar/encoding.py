@@ -24,7 +24,7 @@ from functools import lru_cache
 from state_machines.effort import spend
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import Repetition, branch, choice, literal, sequence
+from state_machines.grammar.nodes import Repetition, branch, concatenation, literal, union
 from state_machines.grammar.symbols import (
     RANGES_PER_STEP,
     CodePointSet,
@@ -104,7 +104,7 @@ class EncodedText(Lazy):
     def expand(self) -> Node:
         """Return the choice of a first character's bytes, each before what it leads to."""
         members = [
-            sequence(
+            concatenation(
                 encode_set(characters, self.spelling),
                 encoded(target, self.spelling, self.terminator),
             )
@@ -112,7 +112,7 @@ class EncodedText(Lazy):
         ]
         if self.text.nullable:
             members.append(literal(self.terminator))
-        return choice(members)
+        return union(members)
 
     def _make_first_bytes(self) -> int:
         first = 1 << self.terminator[0] if self.text.nullable and self.terminator else 0
@@ -183,16 +183,16 @@ def _first_bytes(characters: CodePointSet, escapes: bool, pairs: bool) -> int:
 def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
     """Return the byte language of one character out of a set."""
     if not spelling.escapes:
-        return choice(_utf8(characters))
+        return union(_utf8(characters))
     members = _utf8(characters & ~_NEEDS_ESCAPE)
     escapes: list[tuple[int, Node]] = [
         (1 << mark[0], EPSILON) for point, mark in SHORT_ESCAPES.items() if point in characters
     ]
-    long_form = choice(_hexadecimal(characters, pairs=spelling.pairs))
+    long_form = union(_hexadecimal(characters, pairs=spelling.pairs))
     if long_form is not EMPTY:
         escapes.append((1 << ord("u"), long_form))
     members.append(branch(((1 << ord("\\"), branch(escapes)),)))
-    return choice(members)
+    return union(members)
 
 
 def _utf8(characters: CodePointSet) -> list[Node]:
@@ -222,7 +222,7 @@ def _hexadecimal(characters: CodePointSet, *, pairs: bool) -> list[Node]:
     cells: list[_Cell] = []
     for low, high in _by_high_surrogate(written & code_points(0x10000, 0x10FFFF)):
         tail = _positional(_cells(low, offset=0xDC00), 4, 16, _hex_digit)
-        then = sequence(literal(b"\\u"), tail)
+        then = concatenation(literal(b"\\u"), tail)
         cells.extend((0xD800 + first, 0xD800 + last, then) for first, last in high)
     cells.sort(key=lambda cell: cell[0])
     return [basic, _positional(cells, 4, 16, _hex_digit)]

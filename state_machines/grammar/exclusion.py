@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from state_machines.effort import spend
 from state_machines.grammar.lazy import Fan
 from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
-from state_machines.grammar.nodes import Sequence, sequence
+from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.grammar.symbols import bytes_in
 
 __all__ = ["Exclusion", "exclusion"]
@@ -162,7 +162,7 @@ def _one_of_permuted(node: Exclusion) -> Node | None:
     """
     tail: Node | None = None
     first = node.body
-    if isinstance(first, Sequence):
+    if isinstance(first, Concatenation):
         tail = first.tail
         first = first.head
     if not isinstance(first, Fan):
@@ -172,5 +172,5 @@ def _one_of_permuted(node: Exclusion) -> Node | None:
         return None
     text, target = permuted
     if tail is not None:
-        target = sequence(target, tail)
+        target = concatenation(target, tail)
     return exclusion(target, (excluded.after(text) for excluded in node.excluded))

@@ -6,8 +6,8 @@ constructor                 language
 :func:`symbols`             one symbol of a set
 :func:`branch`              a node given by its row
 :func:`literal`             one byte string
-:func:`sequence`            one after the other
-:func:`choice`              any of several
+:func:`concatenation`            one after the other
+:func:`union`              any of several
 :func:`optional`            the node or nothing
 :func:`repetition`          between m and n times, counted, never unrolled
 ==========================  =============================================
@@ -43,26 +43,26 @@ from state_machines.grammar.symbols import is_whole_alphabet
 __all__ = [
     "FEW_MEMBERS",
     "Branch",
-    "Choice",
+    "Concatenation",
     "Literal",
     "Repetition",
-    "Sequence",
     "SymbolNode",
+    "Union",
     "branch",
-    "choice",
+    "concatenation",
     "leading_literal",
     "literal",
     "optional",
     "repetition",
-    "sequence",
     "symbols",
+    "union",
 ]
 
 FEW_MEMBERS = 4
 """Members of a choice that take about a step."""
 
 
-class Sequence(Node):
+class Concatenation(Node):
     """``head`` then ``tail``; right-nested, so ``head`` is never a sequence."""
 
     __slots__ = ("head", "tail")
@@ -91,22 +91,22 @@ class Sequence(Node):
         # A loop, since thousands of nullable heads may stand in a row.
         rows = [self._step_head()]
         node: Node = self
-        while isinstance(node, Sequence) and node.head.nullable:
+        while isinstance(node, Concatenation) and node.head.nullable:
             node = node.tail
-            if isinstance(node, Sequence) and node._row is None:
+            if isinstance(node, Concatenation) and node._row is None:
                 rows.append(node._step_head())
             else:
                 rows.append(node.row)
                 break
-        return merge_rows(rows, choice) if len(rows) > 1 else rows[0]
+        return merge_rows(rows, union) if len(rows) > 1 else rows[0]
 
     def _step_head(self) -> Row:
-        return collect((s, sequence(target, self.tail)) for s, target in self.head.row)
+        return collect((s, concatenation(target, self.tail)) for s, target in self.head.row)
 
     def _make_first_bytes(self) -> int:
         first = 0
         node: Node = self
-        while isinstance(node, Sequence) and node._first is None:
+        while isinstance(node, Concatenation) and node._first is None:
             first |= node.head.first_bytes
             if not node.head.nullable:
                 return first
@@ -117,7 +117,7 @@ class Sequence(Node):
         if self.head.nullable:
             return position + 1, self.derivative(text[position])
         position, head = self.head.leap(text, position)
-        return position, sequence(head, self.tail)
+        return position, concatenation(head, self.tail)
 
     def release(self) -> Iterable[Node]:
         # Most nodes are sequences: this is short, not general.
@@ -132,20 +132,20 @@ class Sequence(Node):
 
     def step(self, byte: int) -> Node:
         if not self.head.nullable:
-            return sequence(self.head.derivative(byte), self.tail)
+            return concatenation(self.head.derivative(byte), self.tail)
         found = []
         node: Node = self
-        while isinstance(node, Sequence):
-            found.append(sequence(node.head.derivative(byte), node.tail))
+        while isinstance(node, Concatenation):
+            found.append(concatenation(node.head.derivative(byte), node.tail))
             if not node.head.nullable:
                 break
             node = node.tail
         else:
             found.append(node.derivative(byte))
-        return choice(found)
+        return union(found)
 
 
-def sequence(*parts: Node) -> Node:
+def concatenation(*parts: Node) -> Node:
     """Return the language of one word of each part, joined."""
     result = EPSILON
     for part in reversed(parts):
@@ -160,10 +160,10 @@ def _join(head: Node, tail: Node) -> Node:
         return head
     if head is EMPTY or tail is EMPTY or (tail.boolean and tail.is_empty):
         return EMPTY
-    if type(head) is not Sequence:
+    if type(head) is not Concatenation:
         return _cons(head, tail)
     spine = []
-    while isinstance(head, Sequence):
+    while isinstance(head, Concatenation):
         spine.append(head.head)
         head = head.tail
     node = _cons(head, tail)
@@ -173,10 +173,10 @@ def _join(head: Node, tail: Node) -> Node:
 
 
 def _cons(head: Node, tail: Node) -> Node:
-    if head.is_closed and (tail is head or (type(tail) is Sequence and tail.head is head)):
+    if head.is_closed and (tail is head or (type(tail) is Concatenation and tail.head is head)):
         return tail
     key = ("Sequence", id(head), id(tail))
-    return known_node(key) or intern_node(key, lambda: Sequence(head, tail))
+    return known_node(key) or intern_node(key, lambda: Concatenation(head, tail))
 
 
 def literal(text: bytes) -> Node:
@@ -192,12 +192,12 @@ def literal(text: bytes) -> Node:
 
 def leading_literal(node: Node) -> tuple[bytes, Node] | None:
     """Return the literal that a node begins with, and the rest."""
-    if isinstance(node, Sequence) and isinstance(node.head, Literal):
+    if isinstance(node, Concatenation) and isinstance(node.head, Literal):
         return node.head.text, node.tail
     return (node.text, EPSILON) if isinstance(node, Literal) else None
 
 
-class Choice(Node):
+class Union(Node):
     """Any of ``members``: at least two, none of them a choice."""
 
     __slots__ = ("members",)
@@ -222,7 +222,7 @@ class Choice(Node):
         return self.boolean and all(member.is_empty for member in self.members)
 
     def _make_row(self) -> Row:
-        return merge_rows((member.row for member in self.members), choice)
+        return merge_rows((member.row for member in self.members), union)
 
     def _make_first_bytes(self) -> int:
         first = 0
@@ -235,10 +235,10 @@ class Choice(Node):
 
     def step(self, byte: int) -> Node:
         bit = 1 << byte
-        return choice(m.derivative(byte) for m in self.members if m.first_bytes & bit)
+        return union(m.derivative(byte) for m in self.members if m.first_bytes & bit)
 
 
-def choice(members: Iterable[Node]) -> Node:
+def union(members: Iterable[Node]) -> Node:
     """Return the union of languages.
 
     Sequences with a common head or a common tail are factored, so that alternatives that have
@@ -252,14 +252,14 @@ def choice(members: Iterable[Node]) -> Node:
 
 def _any_of(flat: dict[Node, None]) -> Node:
     found = tuple(flat)
-    return intern_node(("Choice", *sorted(map(id, found))), lambda: Choice(found))
+    return intern_node(("Choice", *sorted(map(id, found))), lambda: Union(found))
 
 
 def _simplified(members: Iterable[Node]) -> dict[Node, None]:
     """Flatten the members of a choice and drop the subsumed ones."""
     flat: dict[Node, None] = {}
     for member in members:
-        if isinstance(member, Choice):
+        if isinstance(member, Union):
             flat.update(dict.fromkeys(member.members))
         elif member is not EMPTY:
             flat[member] = None
@@ -273,11 +273,11 @@ def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
     sets: list[Node] = []
     counters: dict[Node, list[Repetition]] = {}
     families: dict[Hashable, list[Node]] = {}
-    optional_heads: list[Sequence] = []
+    optional_heads: list[Concatenation] = []
     nullable = 0
     for node in flat:
         nullable += node.nullable
-        if type(node) is Sequence:
+        if type(node) is Concatenation:
             if node.head.nullable:
                 optional_heads.append(node)
         elif node.family is not None:
@@ -314,16 +314,16 @@ def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
     return flat
 
 
-def _tails_within(member: Sequence, flat: dict[Node, None]) -> Iterator[Node]:
+def _tails_within(member: Concatenation, flat: dict[Node, None]) -> Iterator[Node]:
     """Yield the members that equal a sequence without its first, nullable parts."""
     node: Node = member
     length = 0
-    while type(node) is Sequence and node.head.nullable:
+    while type(node) is Concatenation and node.head.nullable:
         node = node.tail
         length += 1
         if node in flat:
             yield node
-        elif type(node) is Choice:
+        elif type(node) is Union:
             yield from (each for each in node.members if each in flat)
     spend(length // 32)
 
@@ -355,7 +355,7 @@ def _can_be_factored(flat: dict[Node, None]) -> bool:
     heads: set[Node] = set()
     tails: set[Node] = set()
     for node in flat:
-        if type(node) is Sequence:
+        if type(node) is Concatenation:
             if node.head in heads or node.tail in tails:
                 return True
             heads.add(node.head)
@@ -399,23 +399,23 @@ def _factoring(flat: dict[Node, None]) -> _Factoring:
     """Factor heads, then tails. Yields members of a choice, and is sent that choice."""
     tails: dict[Node, list[Node]] = {}
     for node in flat:
-        if isinstance(node, Sequence):
+        if isinstance(node, Concatenation):
             tails.setdefault(node.head, []).append(node.tail)
     if any(len(group) > 1 for group in tails.values()):
-        flat = {node: None for node in flat if not isinstance(node, Sequence)}
+        flat = {node: None for node in flat if not isinstance(node, Concatenation)}
         for head, group in tails.items():
             rest = group[0] if len(group) == 1 else (yield group)
             flat[_join(head, rest or EMPTY)] = None
     heads: dict[Node, list[Node]] = {}
     for node in flat:
-        if isinstance(node, Sequence):
+        if isinstance(node, Concatenation):
             heads.setdefault(node.tail, []).append(node.head)
     for node in flat:
-        if node in heads and not isinstance(node, Sequence):
+        if node in heads and not isinstance(node, Concatenation):
             heads[node].append(EPSILON)
     if any(len(group) > 1 for group in heads.values()):
         factored = {tail for tail, group in heads.items() if EPSILON in group}
-        flat = {n: None for n in flat if not isinstance(n, Sequence) and n not in factored}
+        flat = {n: None for n in flat if not isinstance(n, Concatenation) and n not in factored}
         for tail, group in heads.items():
             united = group[0] if len(group) == 1 else (yield group)
             flat[_join(united or EMPTY, tail)] = None
@@ -448,10 +448,10 @@ class Repetition(Node):
 
     def _make_row(self) -> Row:
         rest = self._rest()
-        return collect((s, sequence(target, rest)) for s, target in self.body.row)
+        return collect((s, concatenation(target, rest)) for s, target in self.body.row)
 
     def step(self, byte: int) -> Node:
-        return sequence(self.body.derivative(byte), self._rest())
+        return concatenation(self.body.derivative(byte), self._rest())
 
     def _make_first_bytes(self) -> int:
         return self.body.first_bytes
@@ -478,4 +478,4 @@ def repetition(body: Node, least: int, most: int | None) -> Node:
 
 def optional(body: Node) -> Node:
     """Return the language of ``body`` and the empty word."""
-    return body if body.nullable else choice((EPSILON, body))
+    return body if body.nullable else union((EPSILON, body))

@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
-from state_machines.grammar.nodes import branch, choice
+from state_machines.grammar.nodes import branch, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.word_lists import Text, word_list
 
@@ -79,7 +79,7 @@ def _fold_trie(root: dict[int | None, object], singleton: Callable[[int], Symbol
             nullable=any(end is EPSILON for end in ends),
         )
         others = [end for end in ends if end is not EPSILON]
-        folded[id(vertex)] = choice([plain, *others]) if others else plain
+        folded[id(vertex)] = union([plain, *others]) if others else plain
     return folded[id(root)]
 
 

@@ -23,7 +23,7 @@ from state_machines.grammar.node import (
     collect,
     intern_node,
 )
-from state_machines.grammar.nodes import Choice, Sequence, choice, sequence
+from state_machines.grammar.nodes import Concatenation, Union, concatenation, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 
 __all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without"]
@@ -284,10 +284,10 @@ def ended(node: Node) -> Node:
     """Return what is left of the bytes of a text if no character is added that need not be."""
     if isinstance(node, EncodedText) and isinstance(node.text, UntilText):
         return encoded(node.text.ended(), node.spelling, node.terminator)
-    if isinstance(node, Sequence):
-        return sequence(node.head, ended(node.tail))
-    if isinstance(node, Choice):
-        return choice(map(ended, node.members))
+    if isinstance(node, Concatenation):
+        return concatenation(node.head, ended(node.tail))
+    if isinstance(node, Union):
+        return union(map(ended, node.members))
     return node
 
 

@@ -24,7 +24,7 @@ from state_machines.grammar.node import (
     collect,
     intern_node,
 )
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import union
 
 __all__ = ["Text", "word_list"]
 
@@ -112,7 +112,7 @@ def word_list(entries: Iterable[tuple[Text, Node]], singleton: Callable[[int], S
     key: Hashable = (texts, id(singleton))
     if not is_uniform:
         found = (by_text[text] for text in texts)
-        ends = [choice(end) if isinstance(end, list) else end for end in found]
+        ends = [union(end) if isinstance(end, list) else end for end in found]
         key = (texts, id(singleton), *map(id, ends))
     known_list = _WORD_LISTS.get(key)
     if known_list is None:
@@ -234,7 +234,7 @@ def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
         ("Stretch", id(words), first, last, depth, is_end),
         lambda: Stretch(words, first, last, depth, nullable=is_end),
     )
-    return longer if is_end or then is EMPTY else choice((longer, then))
+    return longer if is_end or then is EMPTY else union((longer, then))
 
 
 class Word(Node):

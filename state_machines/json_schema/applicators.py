@@ -7,7 +7,7 @@ from typing import Any
 
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.assertions import but, count, names_in, objects_with, requiring
@@ -140,7 +140,7 @@ def additional_properties(place: Place, value: Any, normaliser: Normaliser) -> V
     if term is TRUE:
         return but()
     listed = {name: TRUE for name in place.member("properties", dict) or {} if is_encodable(name)}
-    matched = choice(_name_patterns(place).values())
+    matched = union(_name_patterns(place).values())
     names = complement(matched, ANY_CODE_POINT)
     return but(shape=ObjectShape(properties=listed, others=(NameRule(names, term),)))
 

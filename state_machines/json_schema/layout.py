@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import literal, optional, sequence
+from state_machines.grammar.nodes import concatenation, literal, optional
 
 __all__ = ["LAYOUTS", "Layout", "Whitespace"]
 
@@ -29,8 +29,8 @@ class Layout:
     _spaced_comma: Node = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "colon", sequence(literal(b":"), self._space))
-        object.__setattr__(self, "_spaced_comma", sequence(literal(b","), self._space))
+        object.__setattr__(self, "colon", concatenation(literal(b":"), self._space))
+        object.__setattr__(self, "_spaced_comma", concatenation(literal(b","), self._space))
 
     @property
     def is_indented(self) -> bool:

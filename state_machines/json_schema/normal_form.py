@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.boolean import complement, intersection
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import Place
@@ -204,7 +204,7 @@ class Normaliser:
             case Conjunction(parts):
                 return _gathered(parts, intersection)
             case Disjunction(parts):
-                return _gathered(parts, choice)
+                return _gathered(parts, union)
             case Negation(part):
                 return _gathered((part,), lambda found: complement(found[0], ANY_CODE_POINT))
         raise AssertionError(f"no such term: {term}")

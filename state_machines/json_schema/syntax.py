@@ -12,7 +12,7 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.layout import LAYOUTS, Layout, Whitespace
 
@@ -84,11 +84,11 @@ class Syntax:
 
     def booleans(self, values: Iterable[bool]) -> Node:
         """Return how Booleans are written."""
-        return choice(self.true if value else self.false for value in sorted(values))
+        return union(self.true if value else self.false for value in sorted(values))
 
     def string(self, words: Node) -> Node:
         """Return how the strings of a language of code points are written, quotes included."""
-        return sequence(QUOTE, encoded(words, JSON_STRING, b'"'))
+        return concatenation(QUOTE, encoded(words, JSON_STRING, b'"'))
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a value that is written as ``text``."""

@@ -14,7 +14,7 @@ from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node, release
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import union
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.cardinality import Cardinality, check_distinct
@@ -69,11 +69,11 @@ class Translator:
         return node
 
     def _value(self, values: Values, depth: int) -> Node:
-        return choice((self._scalars(values), self._containers(values, depth)))
+        return union((self._scalars(values), self._containers(values, depth)))
 
     def _containers(self, values: Values, depth: int) -> Node:
         shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
-        return choice(
+        return union(
             self._container(shape, depth)
             for shape in shapes
             if self._normaliser.shape_is_inhabited(shape)
@@ -98,7 +98,7 @@ class Translator:
             ways.append(encoded(_numbers(values.numbers, self._any_spelling), RAW))
         if not values.strings.is_empty:
             ways.append(syntax.string(values.strings))
-        return choice(ways)
+        return union(ways)
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""
@@ -113,7 +113,7 @@ class Translator:
         ordered = sorted(texts)
         taken = [self._constant(t, depth) for t in ordered if t.startswith(("[", "{"))]
         left = without_scalars(values, [_parsed(t) for t in ordered if t[0] not in "[{"])
-        return choice((self._scalars(left), exclusion(self._containers(values, depth), taken)))
+        return union((self._scalars(left), exclusion(self._containers(values, depth), taken)))
 
     def _constant(self, text: str, depth: int) -> Node:
         """Return the node of one JSON value, in any spelling and order of its members."""
@@ -206,5 +206,5 @@ def _parsed(text: str) -> Any:
 
 def _numbers(numbers: NumberSet, any_spelling: bool) -> Node:
     if any_spelling and not numbers.intervals:
-        return choice(map(every_spelling, sorted(numbers.points)))
+        return union(map(every_spelling, sorted(numbers.points)))
     return number_language(numbers)

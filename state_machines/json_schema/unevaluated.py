@@ -16,7 +16,7 @@ from state_machines.effort import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.assertions import but, lacking, objects_with
@@ -72,7 +72,7 @@ def unevaluated_properties(place: Place, value: Any, normaliser: Normaliser) -> 
     def admit(case: _Case) -> Term:
         if case.all_names or term is TRUE:
             return case.condition
-        names = complement(choice(case.patterns), ANY_CODE_POINT)
+        names = complement(union(case.patterns), ANY_CODE_POINT)
         listed = dict.fromkeys(sorted(case.names), TRUE)
         shape = ObjectShape(properties=listed, others=(NameRule(names, term),))
         return table.all_of((case.condition, table.given(but(shape=shape))))

@@ -17,7 +17,7 @@ from state_machines.effort import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS, NumberSet
@@ -120,7 +120,7 @@ def disjoin(parts: Iterable[Values]) -> Values:
         null,
         booleans,
         NumberSet.union(numbers),
-        choice(strings),
+        union(strings),
         _united(arrays),
         _united(objects),
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EPSILON, Node, live_bytes
-from state_machines.grammar.nodes import sequence
+from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.until import UntilText
 from state_machines.masks.lexeme_walk import (
     Beyond,
@@ -100,7 +100,7 @@ class Lexemes:
             leads = _words(before)
             if leads is not None:
                 return self._led(leads, text.text)
-        return vertex_walk(sequence(before, text), self._trie, self._size)
+        return vertex_walk(concatenation(before, text), self._trie, self._size)
 
     def _led(self, leads: list[bytes], text: Node) -> LexemeWalk:
         trie = self._trie

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import sequence
+from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
@@ -345,7 +345,7 @@ class MaskMaker:
     def _less_taken(self, state: Node, wider: Node, taken: list[Node]) -> Ids:
         """Return the tokens of a wider state, less those that lead into what is taken."""
         allowed = self.mask(wider)[1].copy()
-        beginning = [sequence(text, everything(ANY_BYTE)) for text in taken]
+        beginning = [concatenation(text, everything(ANY_BYTE)) for text in taken]
         listed = [i for node in beginning for i in self._trie_walk.tokens(node)]
         doubtful = np.array(listed, np.int32)
         doubtful = doubtful[allowed[doubtful]]

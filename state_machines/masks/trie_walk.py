@@ -20,7 +20,7 @@ from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, Node, Row
-from state_machines.grammar.nodes import Choice, Literal, Sequence
+from state_machines.grammar.nodes import Concatenation, Literal, Union
 from state_machines.grammar.symbols import byte_ranges, bytes_in
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.recent import RecentWeak
@@ -110,7 +110,7 @@ class TrieWalk:
             node, tail, at = stack.pop()
             if visited is not None:
                 visited.add(at)
-            while type(node) is Sequence:
+            while type(node) is Concatenation:
                 tail = (node.tail, tail)
                 node = node.head
             kind = type(node)
@@ -129,16 +129,16 @@ class TrieWalk:
                     spend()
                     stack.append((self._after_capture(node, at), tail, at))  # type: ignore[arg-type]
                 continue
-            if tail is not None and node.nullable and kind is not Choice:
+            if tail is not None and node.nullable and kind is not Union:
                 stack.append((*tail, at))
             first = node._first
             if first is None:
                 first = node.first_bytes
             first &= bytes_below(at)
             if not first:
-                if kind is Choice and tail is not None and node.nullable:
+                if kind is Union and tail is not None and node.nullable:
                     stack.append((*tail, at))
-            elif kind is Choice:
+            elif kind is Union:
                 stack.extend((member, tail, at) for member in node.members)  # type: ignore[attr-defined]
             elif isinstance(node, Lazy) and kind is not EncodedText:
                 spend()

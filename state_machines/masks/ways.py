@@ -14,7 +14,7 @@ from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import Choice, Repetition, Sequence, choice, sequence
+from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, union
 
 __all__ = [
     "Split",
@@ -79,13 +79,13 @@ def alternatives(node: Node, tail: Tail = None, room: int = SHORT) -> Iterator[W
     stack: list[tuple[Node, Tail, int]] = [(node, tail, room)]
     while stack:
         node, tail, room = stack.pop()
-        while isinstance(node, Sequence):
+        while isinstance(node, Concatenation):
             tail, node = (node.tail, tail), node.head
         if isinstance(node, EncodedText) or (
             isinstance(node, Captured) and isinstance(node.rest, EncodedText)
         ):
             yield node, tail
-        elif isinstance(node, Choice) and not (node.nullable and node.max_length == 1 and room):
+        elif isinstance(node, Union) and not (node.nullable and node.max_length == 1 and room):
             for member in reversed(node.members):
                 if member is not EPSILON:
                     stack.append((member, tail, room))
@@ -128,8 +128,8 @@ def _by_head(state: Node) -> list[Way] | None:
     stack: list[tuple[Node, Node, bool]] = [(state, EPSILON, False)]
     while stack:
         node, rest, is_expanded = stack.pop()
-        while isinstance(node, Sequence):
-            rest = sequence(node.tail, rest)
+        while isinstance(node, Concatenation):
+            rest = concatenation(node.tail, rest)
             node = node.head
         if (node, rest, is_expanded) in seen:
             continue
@@ -137,7 +137,7 @@ def _by_head(state: Node) -> list[Way] | None:
             return None
         spend()
         seen.add((node, rest, is_expanded))
-        if isinstance(node, Choice):
+        if isinstance(node, Union):
             stack.extend((member, rest, is_expanded) for member in reversed(node.members))
         elif isinstance(node, Lazy) and not isinstance(node, EncodedText) and not is_expanded:
             stack.append((node.expansion, rest, True))
@@ -145,7 +145,7 @@ def _by_head(state: Node) -> list[Way] | None:
             rests.setdefault(node, {})[rest] = None
         elif rest is not EPSILON:
             stack.append((rest, EPSILON, is_expanded))
-    return [(node, (choice(after), None)) for node, after in rests.items()]
+    return [(node, (union(after), None)) for node, after in rests.items()]
 
 
 def joined(way: Tail) -> Node:
@@ -154,7 +154,7 @@ def joined(way: Tail) -> Node:
     while way is not None:
         part, way = way
         parts.append(part)
-    return sequence(*parts)
+    return concatenation(*parts)
 
 
 def without_taken(way: Way) -> tuple[Node, list[Node]] | None:
@@ -163,7 +163,7 @@ def without_taken(way: Way) -> tuple[Node, list[Node]] | None:
     They differ from other texts in few tokens, which are looked at one by one.
     """
     head, tail = way
-    if isinstance(head, Sequence):
+    if isinstance(head, Concatenation):
         tail, head = (head.tail, tail), head.head
     if not isinstance(head, Captured) or not isinstance(head.rest, Intersection):
         return None
@@ -181,7 +181,7 @@ def without_exclusion(way: Way) -> tuple[Node, Exclusion] | None:
     ``None`` if nothing is excluded.
     """
     head, tail = way
-    if isinstance(head, Sequence):
+    if isinstance(head, Concatenation):
         tail, head = (head.tail, tail), head.head
     if not isinstance(head, Captured) or not isinstance(head.rest, Exclusion):
         return None
@@ -194,20 +194,22 @@ def split(way: Way) -> Split | None:
     captures: list[Captured] = []
     head, tail = way
     while True:
-        while isinstance(head, Sequence):
+        while isinstance(head, Concatenation):
             tail, head = (head.tail, tail), head.head
         if isinstance(head, EncodedText):
-            return Split(sequence(*before), head, joined(tail), tuple(captures))
+            return Split(concatenation(*before), head, joined(tail), tuple(captures))
         if isinstance(head, Captured):
             captures.append(head)
             after = head.then.any_before(joined(tail))
             if isinstance(head.rest, EncodedText):
-                return Split(sequence(*before), head.rest, after, tuple(captures))
+                return Split(concatenation(*before), head.rest, after, tuple(captures))
             if after is None:
                 inner = split((head.rest, None))
                 if inner is None:
                     return None
-                return Split(sequence(*before, inner.before), inner.text, None, tuple(captures))
+                return Split(
+                    concatenation(*before, inner.before), inner.text, None, tuple(captures)
+                )
             if after is EMPTY:
                 return None
             head, tail = head.rest, (after, None)

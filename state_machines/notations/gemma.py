@@ -16,7 +16,7 @@ from typing import Any
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import literal, sequence
+from state_machines.grammar.nodes import concatenation, literal
 from state_machines.json_schema.layout import LAYOUTS
 from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
@@ -127,7 +127,7 @@ class _MarkedSyntax(Syntax):
 
     def string(self, words: Node) -> Node:
         """Return the strings of a language between markers."""
-        return sequence(self._marker, encoded(words, RAW), self._marker)
+        return concatenation(self._marker, encoded(words, RAW), self._marker)
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a value."""

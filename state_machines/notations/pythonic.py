@@ -17,7 +17,7 @@ from typing import Any, Literal
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.encoding import PYTHON_STRING, RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.layout import LAYOUTS
 from state_machines.json_schema.objects.object_shape import names_language
@@ -54,7 +54,7 @@ class PythonicNotation(Notation):
         texts = without(options.avoid)
         inner = everywhere(texts, texts)
         listed = names_language(filter(_is_keyword_name, writing.values_of))
-        names = intersection((choice((listed, _PLAIN_NAMES)), texts))
+        names = intersection((union((listed, _PLAIN_NAMES)), texts))
         term = writing.restricted(lambda _: inner, names, inner, "keyword arguments of Python")
         node = writing.node(term, _TOP, lambda value, _: writing.translator.value(value, 1))
         return Arguments(
@@ -108,13 +108,13 @@ class _PythonSyntax(Syntax):
         json_words = (self.null, self.true, self.false) if words == "both" else ()
         both = list(zip((b"None", b"True", b"False"), json_words or (None,) * 3, strict=True))
         self.null, self.true, self.false = (
-            literal(word) if other is None else choice((literal(word), other))
+            literal(word) if other is None else union((literal(word), other))
             for word, other in both
         )
 
     def string(self, words: Node) -> Node:
         """Return the literals of a language of strings."""
-        return sequence(QUOTE, encoded(words, PYTHON_STRING, b'"'))
+        return concatenation(QUOTE, encoded(words, PYTHON_STRING, b'"'))
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a literal."""

@@ -8,7 +8,7 @@ from itertools import product
 
 from state_machines.grammar.boolean import difference, everything, intersection
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, optional, sequence, symbols
+from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.grammar.until import text_without
 from state_machines.json_schema.objects.object_shape import names_language
@@ -22,7 +22,7 @@ SPACES = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
 _ANY = everything(ANY_CODE_POINT)
 _INK = symbols(ANY_CODE_POINT & ~CodePointSet.of(SPACES))
 
-TRIMMED = choice((EPSILON, sequence(_INK, optional(sequence(_ANY, _INK)))))
+TRIMMED = union((EPSILON, concatenation(_INK, optional(concatenation(_ANY, _INK)))))
 """Texts without white space around them."""
 
 NOT_NULL = difference(

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.json_schema.layout import LAYOUTS
 from state_machines.json_schema.syntax import JSON_SYNTAXES, MemberSyntax
 from state_machines.json_schema.terms import Term
@@ -147,21 +147,21 @@ class _TaggedWriting:
         notation, translator = self.notation, self.writing.translator
         values = self.writing.normaliser.values(term)
         if notation.says_string:
-            return choice(
+            return union(
                 (
                     _unless_empty(b'true">', encoded(values.strings, RAW)),
                     _unless_empty(b'false">', translator.others_without(term, (), 1)),
                 )
             )
         if self._is_raw(name):
-            return choice((encoded(values.strings, RAW), _NULL if values.null else EMPTY))
+            return union((encoded(values.strings, RAW), _NULL if values.null else EMPTY))
         ways = [translator.value(term, 1)]
         if notation.guesses:
             ways.append(encoded(intersection((values.strings, NO_LITERAL, TRIMMED)), RAW))
         if notation.python_words:
             ways.extend(literal(repr(value).encode()) for value in sorted(values.booleans))
             ways.extend([literal(b"None")] if values.null else [])
-        return choice(ways)
+        return union(ways)
 
     def read(self, text: str) -> dict[str, Any]:
         """Return the arguments that a text writes."""
@@ -207,7 +207,7 @@ class _TaggedWriting:
 
 
 def _unless_empty(before: bytes, node: Node) -> Node:
-    return EMPTY if node is EMPTY else sequence(literal(before), node)
+    return EMPTY if node is EMPTY else concatenation(literal(before), node)
 
 
 def _past(text: str, expected: str, at: int) -> int:

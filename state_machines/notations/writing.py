@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import choice
+from state_machines.grammar.nodes import union
 from state_machines.json_schema.compilation import Compilation
 from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
 from state_machines.json_schema.syntax import MemberSyntax, Syntax
@@ -113,4 +113,4 @@ class Writing:
         """Return the objects of a restricted term, in a syntax of their own."""
         with self.compilation.of(term):
             shapes = root_shapes(term, self.normaliser)
-            return choice(self.translator.object(shape, members, value_node) for shape in shapes)
+            return union(self.translator.object(shape, members, value_node) for shape in shapes)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.regex.syntax import (
-    Alternation,
+    Alternatives,
     Characters,
-    Concatenation,
     End,
     Expression,
     LookAhead,
     LookBehind,
     Repeat,
+    Series,
     WordBoundary,
 )
 
@@ -38,7 +38,7 @@ def left_classes(tree: Expression) -> tuple[CodePointSet, ...]:
             case WordBoundary(word=members) | LookBehind(members=members):
                 parts = (part for cell in classes for part in (cell & members, cell & ~members))
                 classes = [part for part in parts if part]
-            case Concatenation(parts=children) | Alternation(branches=children):
+            case Series(parts=children) | Alternatives(branches=children):
                 stack.extend(children)
             case Repeat(body=child) | LookAhead(body=child):
                 stack.append(child)
@@ -48,7 +48,7 @@ def left_classes(tree: Expression) -> tuple[CodePointSet, ...]:
 def word_of(tree: Expression) -> tuple[int, ...] | None:
     """Return the code points of an expression that matches one word alone, else ``None``."""
     word: list[int] = []
-    for part in tree.parts if isinstance(tree, Concatenation) else (tree,):
+    for part in tree.parts if isinstance(tree, Series) else (tree,):
         body, count = part, 1
         if isinstance(part, Repeat) and part.least == part.most and part.least < MAX_WORD:
             body, count = part.body, part.least
@@ -61,9 +61,9 @@ def word_of(tree: Expression) -> tuple[int, ...] | None:
 def always_matches_nothing(tree: Expression) -> bool:
     """Whether the expression matches the empty text wherever it stands."""
     match tree:
-        case Concatenation():
+        case Series():
             return all(map(always_matches_nothing, tree.parts))
-        case Alternation():
+        case Alternatives():
             return any(map(always_matches_nothing, tree.branches))
         case Repeat():
             return tree.least == 0 or always_matches_nothing(tree.body)
@@ -73,8 +73,8 @@ def always_matches_nothing(tree: Expression) -> bool:
 def without_leading_surplus(tree: Expression) -> Expression:
     """Return a tree that is found in the same texts: ``[0-9]+x`` is found where ``[0-9]x`` is."""
     match tree:
-        case Concatenation(parts=(first, *rest)) if not any(part.left for part in rest):
-            return Concatenation((without_leading_surplus(first), *rest))
+        case Series(parts=(first, *rest)) if not any(part.left for part in rest):
+            return Series((without_leading_surplus(first), *rest))
         case Repeat(body=body, least=least) if not body.left and body.reach <= 0:
             return Repeat(body, least, least, tree.position)
     return tree
@@ -84,9 +84,9 @@ def reaches_by_end_alone(tree: Expression) -> bool:
     match tree:
         case WordBoundary() | LookAhead():
             return False
-        case Concatenation():
+        case Series():
             return all(map(reaches_by_end_alone, tree.parts))
-        case Alternation():
+        case Alternatives():
             return all(map(reaches_by_end_alone, tree.branches))
         case Repeat():
             return reaches_by_end_alone(tree.body)
@@ -98,10 +98,10 @@ def without_end(tree: Expression) -> Expression:
     match tree:
         case End():
             return Characters(CodePointSet(()))
-        case Concatenation():
-            return Concatenation(tuple(map(without_end, tree.parts)))
-        case Alternation():
-            return Alternation(tuple(map(without_end, tree.branches)))
+        case Series():
+            return Series(tuple(map(without_end, tree.parts)))
+        case Alternatives():
+            return Alternatives(tuple(map(without_end, tree.branches)))
         case Repeat():
             return Repeat(without_end(tree.body), tree.least, tree.most, tree.position)
     return tree

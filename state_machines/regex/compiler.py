@@ -32,15 +32,15 @@ from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import (
+    Concatenation,
     Repetition,
     SymbolNode,
     branch,
-    choice,
+    concatenation,
     repetition,
-    sequence,
     symbols,
+    union,
 )
-from state_machines.grammar.nodes import Sequence as SequenceNode
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.tries import trie
 from state_machines.regex.analysis import (
@@ -53,14 +53,14 @@ from state_machines.regex.analysis import (
 )
 from state_machines.regex.parser import parse
 from state_machines.regex.syntax import (
-    Alternation,
+    Alternatives,
     Characters,
-    Concatenation,
     End,
     Expression,
     LookAhead,
     LookBehind,
     Repeat,
+    Series,
     Start,
     WordBoundary,
 )
@@ -136,12 +136,12 @@ class _Compiler:
         if _is_uniform(found):
             return _after_anything(found[0])
         later = [
-            _after_anything(sequence(symbols(members), node))
+            _after_anything(concatenation(symbols(members), node))
             if members is not ANY_CODE_POINT
-            else sequence(symbols(members), _after_anything(node))
+            else concatenation(symbols(members), _after_anything(node))
             for members, node in zip(self.classes, found[1:], strict=True)
         ]
-        return choice([found[0], *later])
+        return union([found[0], *later])
 
     def compile(self, tree: Expression, then: Continuation) -> Continuation:
         """Return the language of ``tree`` and then ``then``, to the end of the text."""
@@ -153,11 +153,11 @@ class _Compiler:
         match tree:
             case Characters():
                 return self.characters(tree.members, then)
-            case Concatenation():
+            case Series():
                 for part in reversed(tree.parts):
                     then = self.compile(part, then)
                 return then
-            case Alternation():
+            case Alternatives():
                 return self.alternation(tree, then)
             case Repeat():
                 return self.repeat(tree, then)
@@ -174,15 +174,15 @@ class _Compiler:
 
     def characters(self, members: CodePointSet, then: Continuation) -> Continuation:
         if all(node is then[1] for node in then[2:]):
-            return self.uniform(sequence(symbols(members), then[1]))
+            return self.uniform(concatenation(symbols(members), then[1]))
         return self.uniform(
-            choice(
-                sequence(symbols(members & left), node)
+            union(
+                concatenation(symbols(members & left), node)
                 for left, node in zip(self.classes, then[1:], strict=True)
             )
         )
 
-    def alternation(self, tree: Alternation, then: Continuation) -> Continuation:
+    def alternation(self, tree: Alternatives, then: Continuation) -> Continuation:
         words = [word_of(branch) for branch in tree.branches]
         found: list[Continuation] = []
         if _is_uniform(then) and sum(word is not None for word in words) > 1:
@@ -250,21 +250,21 @@ class _Compiler:
         if _is_uniform(then):
             return self.uniform(self.joined(language, then[0]))
         if _is_uniform(then[1:]):
-            some = sequence(branch(language.row), then[1])
+            some = concatenation(branch(language.row), then[1])
         else:
-            some = choice(self._before(language, then))
+            some = union(self._before(language, then))
         if not language.nullable:
             return self.uniform(some)
-        return _each(then, lambda node: choice((node, some)))
+        return _each(then, lambda node: union((node, some)))
 
     def joined(self, language: Node, then: Node) -> Node:
-        """Return ``sequence(language, then)`` unless too many parts in a row are optional."""
+        """Return ``concatenation(language, then)`` unless too many parts in a row are optional."""
         run, node = 0, then
-        while language.nullable and isinstance(node, SequenceNode) and node.head.nullable:
+        while language.nullable and isinstance(node, Concatenation) and node.head.nullable:
             run, node = run + 1, node.tail
         if run >= MAX_OPTIONAL:
             raise self.unsupported(f"more than {MAX_OPTIONAL} optional parts in a row", 0)
-        return sequence(language, then)
+        return concatenation(language, then)
 
     def _before(self, language: Node, then: Continuation) -> Iterator[Node]:
         """Split the non-empty words by their last character, which decides on the context."""
@@ -272,9 +272,9 @@ class _Compiler:
             if isinstance(language, Repetition) and isinstance(language.body, SymbolNode):
                 most = None if language.most is None else language.most - 1
                 before = repetition(language.body, max(language.least - 1, 0), most)
-                yield sequence(before, symbols(language.body.symbols & left), node)
+                yield concatenation(before, symbols(language.body.symbols & left), node)
             else:
-                yield sequence(_meet(language, sequence(_ANYTHING, symbols(left))), node)
+                yield concatenation(_meet(language, concatenation(_ANYTHING, symbols(left))), node)
 
     def dependent(self, tree: Repeat, then: Continuation) -> Continuation:
         """Repeat a body whose assertions look beyond it."""
@@ -300,7 +300,7 @@ class _Compiler:
     def tempered(self, tree: Repeat, then: Continuation) -> Continuation | None:
         """``((?!X)[set])*`` at the end of the text: no suffix of the repetition matches X."""
         match tree.body:
-            case Concatenation(parts=(LookAhead(left=False) as ahead, Characters() as one)):
+            case Series(parts=(LookAhead(left=False) as ahead, Characters() as one)):
                 pass
             case _:
                 return None
@@ -310,8 +310,8 @@ class _Compiler:
         condition = self.compile(ahead.body, self.anything)[0]
         if not ahead.negated:
             condition = complement(condition, ANY_CODE_POINT)
-        some = sequence(symbols(ANY_CODE_POINT), _ANYTHING)
-        bad = sequence(_ANYTHING, _meet(condition, some))
+        some = concatenation(symbols(ANY_CODE_POINT), _ANYTHING)
+        bad = concatenation(_ANYTHING, _meet(condition, some))
         return self.uniform(_meet(language, complement(bad, ANY_CODE_POINT)))
 
     def ending(self, tree: Repeat, then: Continuation) -> Continuation | None:
@@ -320,13 +320,13 @@ class _Compiler:
             return None
         inner = self.compile(without_end(tree.body), self.end)[0]
         before = repetition(inner, max(tree.least - 1, 0), None)
-        rounds = [sequence(repetition(inner, tree.least, None), then[0])]
+        rounds = [concatenation(repetition(inner, tree.least, None), then[0])]
         if then[0].nullable:
             last = self.compile(tree.body, self.end)[0]
             if last.nullable:
                 before = repetition(inner, 0, None)
-            rounds.append(sequence(before, last))
-        return self.uniform(choice(rounds))
+            rounds.append(concatenation(before, last))
+        return self.uniform(union(rounds))
 
 
 def _is_uniform(then: Continuation) -> bool:
@@ -339,7 +339,7 @@ def _each(then: Continuation, change: Callable[[Node], Node]) -> Continuation:
 
 
 def _union(continuations: Sequence[Continuation]) -> Continuation:
-    return tuple(choice(nodes) for nodes in zip(*continuations, strict=True))
+    return tuple(union(nodes) for nodes in zip(*continuations, strict=True))
 
 
 def _meet(left: Node, right: Node) -> Node:
@@ -358,7 +358,7 @@ def _starting(node: Node, members: CodePointSet, *, at_end: bool) -> Node:
 
 def _after_anything(node: Node) -> Node:
     """Return ``node`` behind any text, without doubling a beginning that is any text already."""
-    head = node.head if isinstance(node, SequenceNode) else node
+    head = node.head if isinstance(node, Concatenation) else node
     if isinstance(head, Repetition) and head.is_universal:
         return node
-    return sequence(_ANYTHING, node)
+    return concatenation(_ANYTHING, node)

@@ -26,14 +26,14 @@ from state_machines.errors import InvalidPatternError
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.regex.characters import CharacterReader
 from state_machines.regex.syntax import (
-    Alternation,
+    Alternatives,
     Characters,
-    Concatenation,
     End,
     Expression,
     LookAhead,
     LookBehind,
     Repeat,
+    Series,
     Start,
     WordBoundary,
 )
@@ -88,13 +88,13 @@ class _Parser(CharacterReader):
             branches.append(self.concatenation())
             found |= self.names
         self.names = found
-        return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
+        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
 
     def concatenation(self) -> Expression:
         parts: list[Expression] = []
         while not self.at_end and self.pattern[self.position] not in "|)":
             _append(parts, self.term())
-        return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
+        return parts[0] if len(parts) == 1 else Series(tuple(parts))
 
     def term(self) -> Expression:
         spend()
@@ -215,7 +215,7 @@ class _Parser(CharacterReader):
         self.names.add(name)
 
     def look_behind(self, start: int, body: Expression, *, negated: bool) -> Expression:
-        branches = body.branches if isinstance(body, Alternation) else (body,)
+        branches = body.branches if isinstance(body, Alternatives) else (body,)
         members = CodePointSet(())
         for branch in branches:
             if not isinstance(branch, Characters):

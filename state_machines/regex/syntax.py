@@ -19,14 +19,14 @@ from typing import TypeAlias
 from state_machines.grammar.symbols import CodePointSet
 
 __all__ = [
-    "Alternation",
+    "Alternatives",
     "Characters",
-    "Concatenation",
     "End",
     "Expression",
     "LookAhead",
     "LookBehind",
     "Repeat",
+    "Series",
     "Start",
     "WordBoundary",
 ]
@@ -127,7 +127,7 @@ class LookBehind(_Anchor):
 class LookAhead(_Anchor):
     """``(?=…)`` or, if ``negated``, ``(?!…)``."""
 
-    body: Expression = field(default_factory=lambda: Concatenation(()))
+    body: Expression = field(default_factory=lambda: Series(()))
     negated: bool = False
 
     @property
@@ -140,7 +140,7 @@ class LookAhead(_Anchor):
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenation:
+class Series:
     """One part after the other; no part: the empty text."""
 
     parts: tuple[Expression, ...]
@@ -162,7 +162,7 @@ class Concatenation:
 
 
 @dataclass(frozen=True, slots=True)
-class Alternation:
+class Alternatives:
     """Any of the branches; at least one."""
 
     branches: tuple[Expression, ...]
@@ -212,7 +212,7 @@ Expression: TypeAlias = (
     | WordBoundary
     | LookBehind
     | LookAhead
-    | Concatenation
-    | Alternation
+    | Series
+    | Alternatives
     | Repeat
 )

@@ -17,7 +17,7 @@ from state_machines.errors import CompositionError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import branch, choice, literal, optional, sequence
+from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.until import Finder, finder, text_until, text_without
 from state_machines.root.parts import Marker, Part, Spell, SubState, Text
 from state_machines.root.places import Entry, Place, Places, part_name
@@ -101,14 +101,14 @@ class Course:
 
     def follow(self, way: Way, node: Node) -> Node:
         """Return what may come where ``node`` is left of a way."""
-        return sequence(node, self.node(way.after, way.is_free))
+        return concatenation(node, self.node(way.after, way.is_free))
 
     def nothing(self, place: Place) -> tuple[Part, ...] | None:
         """Return which sub-states are left empty if the answer ends here; ``None``: it cannot."""
         return self._places.nothing(place)
 
     def _make_node(self, place: Place, is_after_text: bool) -> Node:
-        node = choice(self.follow(way, way.node) for way in self.ways(place, is_after_text))
+        node = union(self.follow(way, way.node) for way in self.ways(place, is_after_text))
         return node if self.nothing(place) is None else optional(node)
 
     def _found(self, place: Place, is_after_text: bool) -> Iterator[Way]:

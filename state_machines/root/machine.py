@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from state_machines.effort import MASK_STEPS, bounded_effort, too_deep
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.nodes import choice, optional
+from state_machines.grammar.nodes import optional, union
 from state_machines.machine import StateMachine
 from state_machines.matcher import Matcher
 from state_machines.root.attribution import Attribution, Piece
@@ -112,7 +112,7 @@ class RootMatcher(Matcher):
         attribution = self._attribution.copy()
         with bounded_effort(MASK_STEPS), _TOO_DEEP:
             attribution.end_texts()
-            state = choice(self._course.follow(way, node) for way, node, _ in attribution.threads)
+            state = union(self._course.follow(way, node) for way, node, _ in attribution.threads)
             if self.is_accepting:
                 state = optional(state)
         if state is not EMPTY:

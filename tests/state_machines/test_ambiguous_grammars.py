@@ -24,7 +24,7 @@ from state_machines import (
 )
 from state_machines.effort import bounded_effort
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import choice, literal, optional, repetition, sequence
+from state_machines.grammar.nodes import concatenation, literal, optional, repetition, union
 from state_machines.grammar.nodes import symbols as symbol_set
 from state_machines.masks import ways
 from state_machines.root import RootMatcher, RootStateMachine, Structured
@@ -193,8 +193,8 @@ def languages() -> st.SearchStrategy[Node]:
     return st.recursive(
         leaves,
         lambda inner: st.one_of(
-            st.lists(inner, min_size=2, max_size=3).map(lambda parts: sequence(*parts)),
-            st.lists(inner, min_size=2, max_size=4).map(choice),
+            st.lists(inner, min_size=2, max_size=3).map(lambda parts: concatenation(*parts)),
+            st.lists(inner, min_size=2, max_size=4).map(union),
             inner.map(optional),
             inner.map(lambda node: repetition(node, 0, None)),
             inner.map(lambda node: repetition(node, 1, 3)),
@@ -208,7 +208,7 @@ TEXTS = [bytes(97 + (n >> i & 1) for i in range(k)) for k in range(6) for n in r
 
 @given(st.lists(languages(), min_size=2, max_size=4))
 def test_choice_holds_what_its_members_hold(members: list[Node]) -> None:
-    united = choice(members)
+    united = union(members)
     for text in TEXTS:
         assert united.matches(text) == any(member.matches(text) for member in members)
         assert (united.after(text) is EMPTY) == all(m.after(text) is EMPTY for m in members)
@@ -216,5 +216,5 @@ def test_choice_holds_what_its_members_hold(members: list[Node]) -> None:
 
 @given(languages(), languages())
 def test_what_an_optional_part_leaves_is_no_member_of_its_own(first: Node, then: Node) -> None:
-    whole = sequence(optional(first), then)
-    assert choice((whole, then)) is whole
+    whole = concatenation(optional(first), then)
+    assert union((whole, then)) is whole

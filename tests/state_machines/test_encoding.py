@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.encoding import JSON_STRING, RAW, encode_set, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import repetition, sequence, symbols
+from state_machines.grammar.nodes import concatenation, repetition, symbols
 from state_machines.grammar.symbols import (
     ANY_CODE_POINT,
     MAX_CODE_POINT,
@@ -157,7 +157,7 @@ def test_a_terminator_ends_the_text() -> None:
 
 def test_a_language_without_words_is_empty() -> None:
     a = symbols(code_points("a"))
-    none = intersection([sequence(a, a), complement(repetition(a, 2, 2), ANY_CODE_POINT)])
+    none = intersection([concatenation(a, a), complement(repetition(a, 2, 2), ANY_CODE_POINT)])
     assert encoded(none, RAW) is EMPTY
     assert encoded(EMPTY, JSON_STRING, b'"') is EMPTY
 

@@ -20,12 +20,12 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
 from state_machines.grammar.nodes import (
     branch,
-    choice,
+    concatenation,
     literal,
     optional,
     repetition,
-    sequence,
     symbols,
+    union,
 )
 from state_machines.grammar.symbols import ANY_BYTE, byte_set, bytes_in
 from state_machines.grammar.tries import literals, trie
@@ -50,9 +50,9 @@ def build(expr: Expr) -> Node:
         case "words":
             return literals(word.encode() for word in parts[0])
         case "sequence":
-            return sequence(*map(build, parts))
+            return concatenation(*map(build, parts))
         case "choice":
-            return choice(map(build, parts))
+            return union(map(build, parts))
         case "optional":
             return optional(build(parts[0]))
         case "repetition":
@@ -247,12 +247,12 @@ def test_equal_structure_is_one_object(expr: Expr) -> None:
 def test_normal_forms(x: Expr, y: Expr, z: Expr) -> None:
     a, b, c = build(x), build(y), build(z)
     anything = everything(ANY_BYTE)
-    assert choice([a, b]) is choice([b, a, b, EMPTY])
-    assert choice([a]) is a
-    assert choice([a, anything]) is anything
-    assert sequence(a, sequence(b, c)) is sequence(sequence(a, b), c)
-    assert sequence(a, EPSILON) is a is sequence(EPSILON, a)
-    assert sequence(a, EMPTY) is EMPTY is sequence(EMPTY, a)
+    assert union([a, b]) is union([b, a, b, EMPTY])
+    assert union([a]) is a
+    assert union([a, anything]) is anything
+    assert concatenation(a, concatenation(b, c)) is concatenation(concatenation(a, b), c)
+    assert concatenation(a, EPSILON) is a is concatenation(EPSILON, a)
+    assert concatenation(a, EMPTY) is EMPTY is concatenation(EMPTY, a)
     assert intersection([a, b]) is intersection([b, a, b])
     assert intersection([a, anything]) is a
     assert intersection([a, EMPTY]) is EMPTY
@@ -271,8 +271,8 @@ def test_constants() -> None:
     assert symbols(0) is EMPTY
     assert literal(b"") is EPSILON
     assert literals([]) is EMPTY
-    assert choice([]) is EMPTY
-    assert sequence() is EPSILON
+    assert union([]) is EMPTY
+    assert concatenation() is EPSILON
     assert branch([]) is EMPTY
     assert branch([], nullable=True) is EPSILON
     assert complement(EMPTY, ANY_BYTE) is everything(ANY_BYTE)
@@ -288,7 +288,7 @@ def test_counters_stay_small() -> None:
     assert not intersection(
         [repetition(letter, 900, None), repetition(symbols(A | B), 0, 999)]
     ).is_empty
-    assert choice([repetition(letter, 0, 3), repetition(letter, 4, 9)]) is repetition(letter, 0, 9)
+    assert union([repetition(letter, 0, 3), repetition(letter, 4, 9)]) is repetition(letter, 0, 9)
 
 
 def test_a_trie_shares_ends_and_is_built_without_recursion() -> None:
@@ -300,7 +300,7 @@ def test_a_trie_shares_ends_and_is_built_without_recursion() -> None:
 
 def test_a_long_row_of_optional_parts_is_no_recursion() -> None:
     parts = [optional(literal(f"{index:04}".encode())) for index in range(2000)]
-    node = sequence(*parts)
+    node = concatenation(*parts)
     assert node.nullable
     assert node.row
     assert node.matches(b"00011999")
@@ -309,8 +309,8 @@ def test_a_long_row_of_optional_parts_is_no_recursion() -> None:
 
 def test_the_search_for_a_word_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boolean, "SEARCH_BUDGET", 20)
-    fives = sequence(literal(b"a"), repetition(literal(b"a" * 5), 0, None))
-    elevens = sequence(literal(b"aa"), repetition(literal(b"a" * 11), 0, None))
+    fives = concatenation(literal(b"a"), repetition(literal(b"a" * 5), 0, None))
+    elevens = concatenation(literal(b"aa"), repetition(literal(b"a" * 11), 0, None))
     with pytest.raises(GrammarBudgetError) as caught:
         _ = intersection([fives, elevens]).is_empty  # the shortest shared word has 46 letters
     assert caught.value.budget == 20
@@ -325,7 +325,7 @@ def balanced(key: object) -> Node:
     """Return balanced brackets, a opening and b closing."""
 
     def make() -> Node:
-        return optional(sequence(literal(b"a"), again, literal(b"b"), again))
+        return optional(concatenation(literal(b"a"), again, literal(b"b"), again))
 
     again = reference(key, make, nullable=True)
     return again

@@ -14,7 +14,7 @@ from state_machines import Vocabulary
 from state_machines.grammar.boolean import everything, intersection
 from state_machines.grammar.encoding import JSON_STRING, EncodedText, encode_set, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import literal, repetition, sequence, symbols
+from state_machines.grammar.nodes import concatenation, literal, repetition, symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.json_schema.objects.object_shape import without_names
@@ -123,7 +123,7 @@ def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
     numbers = suffixes.accepted(rest)
     assert all(rest.after(suffixes.texts[number]) is not EMPTY for number in numbers)
     found.update(walk.tokens(numbers).tolist())
-    assert found == brute_force(sequence(encoded(text, JSON_STRING, b'"'), rest))
+    assert found == brute_force(concatenation(encoded(text, JSON_STRING, b'"'), rest))
 
 
 @settings(max_examples=60)
@@ -133,12 +133,12 @@ def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: byte
         return
     string = encoded(text, JSON_STRING, b'"')
     assert isinstance(string, EncodedText)
-    lexeme = sequence(literal(lead), string)
+    lexeme = concatenation(literal(lead), string)
     walk = Lexemes(TRIE, VOCABULARY.size).walk(literal(lead), string)
     found = set(np.flatnonzero(walk.inside).tolist())
     beyond = walk.beyond(rest.first_bytes)
     found.update(beyond.tokens(beyond.suffixes.accepted(rest)).tolist())
-    assert found == brute_force(sequence(lexeme, rest))
+    assert found == brute_force(concatenation(lexeme, rest))
 
 
 @given(texts())

@@ -14,7 +14,7 @@ from small_vocabulary import brute_force_mask, small_vocabulary
 from state_machines import Matcher, Vocabulary
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.until import text_until, text_without
 from state_machines.masks import lexemes
 
@@ -40,11 +40,11 @@ def test_masks_of_bounded_texts(
     seed: int,
 ) -> None:
     most = None if room is None else least + room
-    free = sequence(encoded(text_without([*others, "|"], least, most), RAW), rest)
+    free = concatenation(encoded(text_without([*others, "|"], least, most), RAW), rest)
     state = free
     if wanted is not None:
         until = text_until(wanted, [*others, "|"], least, most)
-        state = choice([free, sequence(encoded(until, RAW), literal(b"null"))])
+        state = union([free, concatenation(encoded(until, RAW), literal(b"null"))])
     matcher = Matcher(state, VOCABULARY)
     random = Random(seed)
     for _ in range(12):

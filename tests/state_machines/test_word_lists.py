@@ -15,7 +15,7 @@ from state_machines.effort import bounded_effort
 from state_machines.grammar import tries, word_lists
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import literal, sequence
+from state_machines.grammar.nodes import concatenation, literal
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tries import literals, trie
 from state_machines.grammar.word_lists import word_list
@@ -72,7 +72,7 @@ def test_what_follows_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> 
     for word, then in entries:
         for end in (b"", b"b", b"ab"):
             text = word + end
-            expected = any(sequence(literal(w), t).matches(text) for w, t in entries)
+            expected = any(concatenation(literal(w), t).matches(text) for w, t in entries)
             assert node.matches(text) == expected
         assert node.after(word) is not EMPTY or then is EMPTY
 

@@ -16,7 +16,7 @@ from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, FleetingSteps, Node, intern_node
-from state_machines.grammar.nodes import Repetition, choice, literal, sequence
+from state_machines.grammar.nodes import Repetition, concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
@@ -76,7 +76,9 @@ class ArrayPlan:
 
     def node(self) -> Node:
         """Return the node of the whole array."""
-        return sequence(literal(b"["), self.items(self.steps.start, NOTHING_TAKEN, is_first=True))
+        return concatenation(
+            literal(b"["), self.items(self.steps.start, NOTHING_TAKEN, is_first=True)
+        )
 
     def items(self, state: ItemState, taken: Taken, *, is_first: bool = False) -> Node:
         """Return the node of everything after the items written so far."""
@@ -96,18 +98,18 @@ class ArrayPlan:
     def member(self, term: Term, target: ItemState, taken: Taken) -> Node:
         """Return the node of one item and everything after it."""
         if not self.steps.shape.unique:
-            return sequence(self._value_node(term, self.depth + 1), self.items(target, taken))
+            return concatenation(self._value_node(term, self.depth + 1), self.items(target, taken))
         words = self._strings(term)
         if taken.words is not EMPTY:
             words = difference(words, taken.words, ANY_CODE_POINT)
         others = self._others_of(term, taken)
         if self._limits is None:
-            item = choice((self.syntax.string(words), others))
+            item = union((self.syntax.string(words), others))
             return _unless_empty(item, DistinctItem(self, target, taken))
         strings = encoded(words, JSON_STRING, b'"')
-        return choice(
+        return union(
             (
-                sequence(literal(b'"'), captured(strings, FreeString(self, target, taken))),
+                concatenation(literal(b'"'), captured(strings, FreeString(self, target, taken))),
                 _unless_empty(others, DistinctItem(self, target, taken)),
             )
         )
@@ -261,11 +263,11 @@ class Items(Lazy):
         ways = []
         if plan.steps.is_final(self.state):
             closing = EPSILON if self.is_first else layout.closing(depth)
-            ways.append(sequence(closing, literal(b"]")))
+            ways.append(concatenation(closing, literal(b"]")))
         gap = layout.opening(depth) if self.is_first else layout.comma(depth)
         ways.extend(
-            sequence(gap, plan.member(term, target, self.taken))
+            concatenation(gap, plan.member(term, target, self.taken))
             for term, target in plan.steps.steps(self.state)
             if plan.may_follow(term, target)
         )
-        return choice(ways)
+        return union(ways)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import branch, choice, repetition, sequence, symbols
+from state_machines.grammar.nodes import branch, concatenation, repetition, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.regex import compile_pattern
 
@@ -86,8 +86,8 @@ def legacy_hostname() -> Node:
 def hostname() -> Node:
     """A host name (RFC 1123, section 2.1) without A-labels."""
     label = compile_pattern(rf"(?![Xx][Nn]--){_LABEL}", search=False)
-    more = sequence(symbols(code_points(".")), label)
-    return at_most(MAX_NAME, sequence(label, repetition(more, 0, None)))
+    more = concatenation(symbols(code_points(".")), label)
+    return at_most(MAX_NAME, concatenation(label, repetition(more, 0, None)))
 
 
 def email() -> Node:
@@ -108,10 +108,10 @@ def _mailbox(more: str, domain: str) -> Node:
     local = compile_pattern(rf"{atom}(?:\.{atom})*|{quoted}", search=False)
     name = at_most(_MAX_DOMAIN, compile_pattern(domain, search=False))
     literal = compile_pattern(rf"\[(?:{IPV4}|IPv6:{IPV6})\]", search=False)
-    return sequence(
+    return concatenation(
         intersection((local, octets_at_most(_MAX_LOCAL_PART))),
         symbols(code_points("@")),
-        choice((name, literal)),
+        union((name, literal)),
     )
 
 

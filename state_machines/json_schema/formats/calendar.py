@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, sequence
+from state_machines.grammar.nodes import concatenation, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tries import trie
 from state_machines.regex import compile_pattern
@@ -50,15 +50,15 @@ def date() -> Node:
 
 def time() -> Node:
     """``full-time`` (RFC 3339, section 5.6)."""
-    return choice((_language(_TIME), _leap_second(0), _leap_second(1)))
+    return union((_language(_TIME), _leap_second(0), _leap_second(1)))
 
 
 def date_time() -> Node:
     """``date-time`` (RFC 3339, section 5.6)."""
     mark = _language("[Tt]")
-    same_day = sequence(_language(f"{_YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
-    next_day = sequence(_language(f"{_YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
-    return choice((sequence(date(), mark, _language(_TIME)), same_day, next_day))
+    same_day = concatenation(_language(f"{_YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
+    next_day = concatenation(_language(f"{_YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
+    return union((concatenation(date(), mark, _language(_TIME)), same_day, next_day))
 
 
 def duration() -> Node:
@@ -117,8 +117,8 @@ def _second(offsets: tuple[str, ...]) -> Node:
 
     def make() -> Node:
         fraction = _language(_FRACTION)
-        ends = [sequence(fraction, _text(offset)) for offset in offsets]
-        return trie([(_points(":60"), choice(ends))], code_points)
+        ends = [concatenation(fraction, _text(offset)) for offset in offsets]
+        return trie([(_points(":60"), union(ends))], code_points)
 
     return reference(("second", offsets), make, min_length=3 + min(map(len, offsets)))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import branch, choice, optional, repetition, sequence, symbols
+from state_machines.grammar.nodes import branch, concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.tries import trie
 from state_machines.regex import compile_pattern
@@ -61,29 +61,29 @@ _ENDPOINTS = [chr(point) for point in range(0x20, 0x7F) if chr(point) not in "\\
 
 def ecma_regex() -> Node:
     """``Pattern`` (ECMA-262, section 22.2.1); see the module's docstring."""
-    atom = choice(
+    atom = union(
         (
             _language(rf"{_PLAIN}|\.|{_SET}|{_CHARACTER_ESCAPE}|{_BACK_REFERENCE}"),
             _character_class(),
         )
     )
     closing, quantifier = _text(")"), optional(_quantifier())
-    always = choice((_text("|"), _language(_ASSERTION), sequence(atom, quantifier)))
+    always = union((_text("|"), _language(_ASSERTION), concatenation(atom, quantifier)))
     disjunction = repetition(always, 0, None)
     for _ in range(MAX_GROUPS):
-        group = sequence(_language(_GROUP), disjunction, closing, quantifier)
-        look_around = sequence(_language(_LOOK_AROUND), disjunction, closing)
-        disjunction = repetition(choice((always, group, look_around)), 0, None)
+        group = concatenation(_language(_GROUP), disjunction, closing, quantifier)
+        look_around = concatenation(_language(_LOOK_AROUND), disjunction, closing)
+        disjunction = repetition(union((always, group, look_around)), 0, None)
     return disjunction
 
 
 def _character_class() -> Node:
     hyphen = optional(_text("-"))
     # A hyphen behind a range or a set begins no range, so it stands for itself.
-    closed = sequence(choice((_language(_SET), _ranges())), hyphen)
+    closed = concatenation(union((_language(_SET), _ranges())), hyphen)
     single = _language(rf"[^\\\]\-]|{_CHARACTER_ESCAPE}|\\b")
-    items = repetition(choice((closed, single)), 0, None)
-    return sequence(_language(r"\[\^?"), hyphen, items, hyphen, _text("]"))
+    items = repetition(union((closed, single)), 0, None)
+    return concatenation(_language(r"\[\^?"), hyphen, items, hyphen, _text("]"))
 
 
 def _ranges() -> Node:
@@ -94,11 +94,11 @@ def _ranges() -> Node:
         )
         for index, first in enumerate(_ENDPOINTS)
     )
-    return choice(
+    return union(
         (
             trie((([ord(c) for c in text], last) for text, last in plain), code_points),
-            sequence(_text(r"\x"), _hexadecimal_range("x", 2, "")),
-            sequence(_text(r"\u"), _hexadecimal_range("u", 4, "")),
+            concatenation(_text(r"\x"), _hexadecimal_range("x", 2, "")),
+            concatenation(_text(r"\u"), _hexadecimal_range("u", 4, "")),
         )
     )
 
@@ -108,7 +108,7 @@ def _hexadecimal_range(letter: str, width: int, first: str) -> Node:
 
     def make() -> Node:
         if len(first) == width:
-            return sequence(_text(rf"-\{letter}"), _at_least(first, 16))
+            return concatenation(_text(rf"-\{letter}"), _at_least(first, 16))
         return branch(
             (_digit(digit, digit), _hexadecimal_range(letter, width, f"{first}{digit:x}"))
             for digit in range(16)
@@ -119,8 +119,8 @@ def _hexadecimal_range(letter: str, width: int, first: str) -> Node:
 
 def _quantifier() -> Node:
     counted = _language(rf"\{{[0-9]{{1,{_MAX_BOUND_DIGITS}}},?\}}")
-    interval = sequence(_text("{"), _interval(""))
-    return sequence(choice((_language(r"[*+?]"), counted, interval)), optional(_text("?")))
+    interval = concatenation(_text("{"), _interval(""))
+    return concatenation(union((_language(r"[*+?]"), counted, interval)), optional(_text("?")))
 
 
 def _interval(first: str) -> Node:
@@ -128,8 +128,8 @@ def _interval(first: str) -> Node:
 
     def make() -> Node:
         longer = repetition(_any_digit(10), len(first), _MAX_BOUND_DIGITS - 1)
-        last = choice((_at_least(first, 10), sequence(symbols(_digit(1, 9)), longer)))
-        row = [(code_points(","), sequence(last, _text("}")))] if first else []
+        last = union((_at_least(first, 10), concatenation(symbols(_digit(1, 9)), longer)))
+        row = [(code_points(","), concatenation(last, _text("}")))] if first else []
         if first != "0" and len(first) < _MAX_FIRST_DIGITS:
             row.extend((_digit(d, d), _interval(f"{first}{d}")) for d in range(10))
         return branch(row)

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node, intern_node
-from state_machines.grammar.nodes import branch, choice, repetition, sequence, symbols
+from state_machines.grammar.nodes import branch, concatenation, repetition, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.json_schema.formats.addresses import MAX_NAME, at_most
 from state_machines.json_schema.formats.unicode_labels import Cells, label_classes
@@ -54,13 +54,13 @@ class _Labels:
     def names(self) -> Node:
         ascii_label, u_label = self._ascii_label(), self._u_label()
         no_right_to_left = repetition(symbols(~self._bidi("R", "AL", "AN")), 0, None)
-        plain = choice((ascii_label, intersection((u_label, no_right_to_left))))
-        bidi = intersection((choice((ascii_label, u_label)), self._bidi_rule()))
-        return choice((self._name(plain), self._name(bidi)))
+        plain = union((ascii_label, intersection((u_label, no_right_to_left))))
+        bidi = intersection((union((ascii_label, u_label)), self._bidi_rule()))
+        return union((self._name(plain), self._name(bidi)))
 
     def _name(self, label: Node) -> Node:
-        more = sequence(self._one("separator"), label)
-        return at_most(MAX_NAME, sequence(label, repetition(more, 0, None)))
+        more = concatenation(self._one("separator"), label)
+        return at_most(MAX_NAME, concatenation(label, repetition(more, 0, None)))
 
     def _one(self, *names: str) -> Node:
         return symbols(self._members(*names))
@@ -73,20 +73,23 @@ class _Labels:
 
     def _ascii_label(self) -> Node:
         letter, hyphen = self._one("ascii"), self._one("hyphen")
-        inner = repetition(choice((letter, hyphen)), 0, _MAX_ASCII_LABEL - 2)
-        label = sequence(letter, choice((EPSILON, sequence(inner, letter))))
+        inner = repetition(union((letter, hyphen)), 0, _MAX_ASCII_LABEL - 2)
+        label = concatenation(letter, union((EPSILON, concatenation(inner, letter))))
         return intersection((label, complement(self._reserved_hyphens(), ANY_CODE_POINT)))
 
     def _u_label(self) -> Node:
         valid, hyphen = self._members("valid"), self._members("hyphen")
         marks = self._members("mark")
-        shape = sequence(
+        shape = concatenation(
             symbols(valid & ~marks & ~hyphen),
-            choice(
-                (EPSILON, sequence(repetition(symbols(valid), 0, None), symbols(valid & ~hyphen)))
+            union(
+                (
+                    EPSILON,
+                    concatenation(repetition(symbols(valid), 0, None), symbols(valid & ~hyphen)),
+                )
             ),
         )
-        forbidden = choice(
+        forbidden = union(
             (self._reserved_hyphens(), *self._out_of_context(), *self._not_normalised())
         )
         return intersection(
@@ -100,7 +103,7 @@ class _Labels:
     def _reserved_hyphens(self) -> Node:
         hyphen = self._one("hyphen")
         two = repetition(symbols(ANY_CODE_POINT), 2, 2)
-        return sequence(two, hyphen, hyphen, _ANYTHING)
+        return concatenation(two, hyphen, hyphen, _ANYTHING)
 
     def _out_of_context(self) -> Iterable[Node]:
         """Yield the labels that break a rule of RFC 5892, appendix A, one language a rule."""
@@ -110,7 +113,7 @@ class _Labels:
         yield self._unless("geresh", before="Hebrew")
         yield self._unless("gershayim", before="Hebrew")
         without = repetition(symbols(~self._members("kana or Han")), 0, None)
-        yield sequence(without, self._one("katakana middle dot"), without)
+        yield concatenation(without, self._one("katakana middle dot"), without)
         yield _both(self._one("Arabic digit"), self._one("extended Arabic digit"))
 
     def _bad_joiners(self) -> Iterable[Node]:
@@ -118,24 +121,24 @@ class _Labels:
         yield self._unless("joiner", before="virama")
         joining = {kind: self._one(f"joining {kind}") for kind in "LDRT"}
         transparent = repetition(joining["T"], 0, None)
-        left = sequence(_ANYTHING, choice((joining["L"], joining["D"])), transparent)
-        right = sequence(transparent, choice((joining["R"], joining["D"])), _ANYTHING)
-        virama = sequence(_ANYTHING, self._one("virama"))
+        left = concatenation(_ANYTHING, union((joining["L"], joining["D"])), transparent)
+        right = concatenation(transparent, union((joining["R"], joining["D"])), _ANYTHING)
+        virama = concatenation(_ANYTHING, self._one("virama"))
         mark = self._one("non-joiner")
-        yield sequence(complement(choice((left, virama)), ANY_CODE_POINT), mark, _ANYTHING)
+        yield concatenation(complement(union((left, virama)), ANY_CODE_POINT), mark, _ANYTHING)
         no_virama = complement(virama, ANY_CODE_POINT)
-        yield sequence(no_virama, mark, complement(right, ANY_CODE_POINT))
+        yield concatenation(no_virama, mark, complement(right, ANY_CODE_POINT))
 
     def _unless(self, mark: str, *, before: str | None = None, after: str | None = None) -> Node:
         """Return the texts in which a mark lacks a neighbour it needs."""
         ways = []
         if before is not None:
-            left = choice((EPSILON, sequence(_ANYTHING, symbols(~self._members(before)))))
-            ways.append(sequence(left, self._one(mark), _ANYTHING))
+            left = union((EPSILON, concatenation(_ANYTHING, symbols(~self._members(before)))))
+            ways.append(concatenation(left, self._one(mark), _ANYTHING))
         if after is not None:
-            right = choice((EPSILON, sequence(symbols(~self._members(after)), _ANYTHING)))
-            ways.append(sequence(_ANYTHING, self._one(mark), right))
-        return choice(ways)
+            right = union((EPSILON, concatenation(symbols(~self._members(after)), _ANYTHING)))
+            ways.append(concatenation(_ANYTHING, self._one(mark), right))
+        return union(ways)
 
     def _not_normalised(self) -> Iterable[Node]:
         """Yield texts of PVALID code points that hold all of those that are not in NFC (UAX 15).
@@ -150,7 +153,7 @@ class _Labels:
         pairs.append((("composes with a mark", *bands), ("composing mark",)))
         pairs.append((("composes with a letter",), ("composing letter",)))
         for before, after in pairs:
-            yield sequence(_ANYTHING, self._one(*before), self._one(*after), _ANYTHING)
+            yield concatenation(_ANYTHING, self._one(*before), self._one(*after), _ANYTHING)
 
     def _bidi_rule(self) -> Node:
         """Return the labels that meet RFC 5893, section 2."""
@@ -158,27 +161,27 @@ class _Labels:
         # These stand beside left-to-right letters only. To say so at once saves long searches.
         misplaced = self._members("katakana middle dot", "middle dot", "keraia")
         inner = self._bidi("R", "AL", "AN", *_BIDI_EITHER) & ~misplaced
-        right = sequence(
+        right = concatenation(
             _shaped(self._bidi("R", "AL"), inner, self._bidi("R", "AL", "EN", "AN")), trailing
         )
         mixed = _both(symbols(self._bidi("EN")), symbols(self._bidi("AN")))
         letters = self._bidi("L")
-        left = sequence(
+        left = concatenation(
             _shaped(letters, self._bidi("L", *_BIDI_EITHER), self._bidi("L", "EN")), trailing
         )
-        return choice((intersection((right, complement(mixed, ANY_CODE_POINT))), left))
+        return union((intersection((right, complement(mixed, ANY_CODE_POINT))), left))
 
 
 def _shaped(first: CodePointSet, inner: CodePointSet, last: CodePointSet) -> Node:
     """Return the texts of a first, any number of inner and a last character, maybe the first."""
-    longer = sequence(symbols(first), repetition(symbols(inner), 0, None), symbols(last))
-    return choice((symbols(first & last), longer))
+    longer = concatenation(symbols(first), repetition(symbols(inner), 0, None), symbols(last))
+    return union((symbols(first & last), longer))
 
 
 def _both(left: Node, right: Node) -> Node:
     """Return the texts that hold a character of each of two classes."""
-    return choice(
-        sequence(_ANYTHING, first, _ANYTHING, second, _ANYTHING)
+    return union(
+        concatenation(_ANYTHING, first, _ANYTHING, second, _ANYTHING)
         for first, second in ((left, right), (right, left))
     )
 

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from state_machines.effort import spend
 from state_machines.grammar.node import EPSILON
-from state_machines.grammar.nodes import optional, repetition, sequence, symbols
+from state_machines.grammar.nodes import concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points
 from state_machines.json_schema.numbers.lattices import Lattice
 
@@ -19,8 +19,8 @@ _ZERO = symbols(code_points("0"))
 
 _TAILS = {
     "none": EPSILON,
-    "one zero": optional(sequence(_POINT, _ZERO)),
-    "zeros": optional(sequence(_POINT, repetition(_ZERO, 1, None))),
+    "one zero": optional(concatenation(_POINT, _ZERO)),
+    "zeros": optional(concatenation(_POINT, repetition(_ZERO, 1, None))),
 }
 """What may follow the digits of a number of a lattice without decimal places."""
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
-from state_machines.grammar.nodes import branch, optional, repetition, sequence, symbols
+from state_machines.grammar.nodes import branch, concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points
 from state_machines.json_schema.numbers.decimal_grid import Grid, grid_of
 from state_machines.json_schema.numbers.intervals import LARGEST, MAX_INTEGER_DIGITS, Interval
@@ -35,7 +35,7 @@ _ZERO = symbols(_DIGITS[0])
 _POSITIVE = symbols(code_points(ord("1"), ord("9")))
 
 DIGIT = symbols(code_points(ord("0"), ord("9")))
-FRACTION = sequence(_POINT, repetition(DIGIT, 1, None))
+FRACTION = concatenation(_POINT, repetition(DIGIT, 1, None))
 ZEROS = repetition(_ZERO, 0, None)
 
 
@@ -141,7 +141,7 @@ def _whole(grid: Grid, rest: int, ahead: _Ahead) -> Node:
         grid = grid.unbounded
         if grid.is_trivial:
             tail = optional(FRACTION) if grid.dense else grid.tail
-            return sequence(repetition(DIGIT, ahead.least, ahead.most), tail)
+            return concatenation(repetition(DIGIT, ahead.least, ahead.most), tail)
     rest %= grid.whole_modulus
     best: int | None = None
     for count in range(ahead.least, ahead.most + 1):
@@ -261,7 +261,7 @@ def _beyond(
     if high is not None or not grid.dense:
         return EMPTY if must_differ else repetition(_ZERO, 0 if begun else 1, None)
     if must_differ:
-        return sequence(ZEROS, _POSITIVE, repetition(DIGIT, 0, None))
+        return concatenation(ZEROS, _POSITIVE, repetition(DIGIT, 0, None))
     return repetition(DIGIT, 0 if begun else 1, None)
 
 

@@ -23,7 +23,7 @@ from fractions import Fraction
 from state_machines.effort import spend
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import choice, optional, sequence, symbols
+from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.tries import trie
 from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
@@ -46,7 +46,7 @@ _PLUS = optional(symbols(code_points("+")))
 _MARK = symbols(CodePointSet.of("eE"))
 _LEADING_ZERO = optional(symbols(code_points("0")))
 _NON_ZERO = symbols(code_points("1", "9"))
-_POINT_ZERO = optional(sequence(symbols(code_points(".")), symbols(code_points("0"))))
+_POINT_ZERO = optional(concatenation(symbols(code_points(".")), symbols(code_points("0"))))
 
 _Holes = tuple[Fraction, ...]
 
@@ -63,7 +63,7 @@ def number_language(numbers: NumberSet) -> Node:
             code_points,
         )
     )
-    return choice(ways)
+    return union(ways)
 
 
 def every_spelling(number: Fraction) -> Node:
@@ -71,8 +71,8 @@ def every_spelling(number: Fraction) -> Node:
     exactly = Interval(low=number, high=number)
     plain = _plain(exactly, ())
     if not number:
-        plain = sequence(optional(_MINUS), plain)
-    return choice((plain, _scientific(exactly, ())))
+        plain = concatenation(optional(_MINUS), plain)
+    return union((plain, _scientific(exactly, ())))
 
 
 def _interval_language(interval: Interval, holes: _Holes) -> Node:
@@ -84,7 +84,7 @@ def _interval_language(interval: Interval, holes: _Holes) -> Node:
         plain = _plain(interval, within)
         if interval.step is not None or interval.avoided:
             return plain
-        return choice((plain, _scientific(interval, within)))
+        return union((plain, _scientific(interval, within)))
 
     return _LANGUAGES.get((interval, within), make)
 
@@ -93,8 +93,8 @@ def _plain(interval: Interval, holes: _Holes) -> Node:
     """Return the decimals of an interval, less the holes."""
     ways = [magnitudes(interval, holes)]
     if interval.low is None or interval.low < 0:
-        ways.append(sequence(_MINUS, magnitudes(-interval, [-hole for hole in holes])))
-    return choice(ways)
+        ways.append(concatenation(_MINUS, magnitudes(-interval, [-hole for hole in holes])))
+    return union(ways)
 
 
 def _written(number: Fraction, is_plain: bool) -> tuple[list[int], Node]:
@@ -124,8 +124,8 @@ def _scientific(interval: Interval, holes: _Holes) -> Node:
     if interval.high is None or interval.high > 0:
         ways.append(_powers(interval, holes))
     if interval.low is None or interval.low < 0:
-        ways.append(sequence(_MINUS, _powers(-interval, [-hole for hole in holes])))
-    return choice(ways)
+        ways.append(concatenation(_MINUS, _powers(-interval, [-hole for hole in holes])))
+    return union(ways)
 
 
 def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
@@ -153,14 +153,14 @@ def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
         )
         if not mantissas.is_empty:
             mantissa = magnitudes(mantissas, [hole / scale for hole in excepted.get(power, ())])
-            ways.append(sequence(mantissa, _exponents(power, power)))
+            ways.append(concatenation(mantissa, _exponents(power, power)))
     if first <= last:
         ways.append(_free_powers(first, last))
-    return choice(ways)
+    return union(ways)
 
 
 def _free_powers(least: int, most: int) -> Node:
-    return sequence(_NON_ZERO, optional(FRACTION), _exponents(least, most))
+    return concatenation(_NON_ZERO, optional(FRACTION), _exponents(least, most))
 
 
 def _magnitude(number: Fraction) -> int:
@@ -175,10 +175,10 @@ def _exponents(least: int, most: int) -> Node:
     """Return the powers of ten in a range as ``repr`` writes them: ``e+16``, ``e16``, ``e-07``."""
     ways = []
     if least < 0:
-        ways.append(sequence(_MINUS, _LEADING_ZERO, _whole_numbers(max(-most, 1), -least)))
+        ways.append(concatenation(_MINUS, _LEADING_ZERO, _whole_numbers(max(-most, 1), -least)))
     if most >= 0:
-        ways.append(sequence(_PLUS, _LEADING_ZERO, _whole_numbers(max(least, 0), most)))
-    return sequence(_MARK, choice(ways))
+        ways.append(concatenation(_PLUS, _LEADING_ZERO, _whole_numbers(max(least, 0), most)))
+    return concatenation(_MARK, union(ways))
 
 
 def _whole_numbers(least: int, most: int) -> Node:

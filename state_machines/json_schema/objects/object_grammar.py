@@ -24,7 +24,7 @@ from state_machines.grammar.node import (
     collect,
     intern_node,
 )
-from state_machines.grammar.nodes import choice, literal, sequence
+from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import byte_set
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps, numbers
 from state_machines.json_schema.objects.name_trie import NameVertex, name_trie
@@ -81,7 +81,7 @@ class ObjectPlan:
 
     def node(self) -> Node:
         """Return the node of the whole object."""
-        return sequence(self.syntax.begin, self.members(self.steps.start))
+        return concatenation(self.syntax.begin, self.members(self.steps.start))
 
     def members(self, state: MemberState) -> Node:
         """Return the node of everything after the members written so far."""
@@ -117,8 +117,8 @@ class ObjectPlan:
 
     def _member_tail(self, ways: Iterator[tuple[Term, MemberState]], name: str | None) -> Node:
         colon, end = self.syntax.colon, self.syntax.value_end
-        return choice(
-            sequence(colon, self._value_node(term, name), end, self.members(target))
+        return union(
+            concatenation(colon, self._value_node(term, name), end, self.members(target))
             for term, target in ways
         )
 
@@ -153,11 +153,11 @@ class Members(Lazy):
         ways = []
         if plan.steps.may_end(state):
             closing = EPSILON if state.is_first else syntax.closing(depth)
-            ways.append(sequence(closing, syntax.end))
+            ways.append(concatenation(closing, syntax.end))
         if plan.steps.shape.most is None or state.counted < plan.steps.shape.most:
             gap = syntax.opening(depth) if state.is_first else syntax.comma(depth)
-            ways.append(sequence(gap, syntax.name_begin, self._names()))
-        return choice(ways)
+            ways.append(concatenation(gap, syntax.name_begin, self._names()))
+        return union(ways)
 
     def _names(self) -> Node:
         plan, state = self.plan, self.state
@@ -173,7 +173,7 @@ class Members(Lazy):
         ]
         if candidates:
             names.append(_names_below(plan, plan.steps.seen_from(state), plan.names, candidates))
-        return choice(names)
+        return union(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,10 +335,10 @@ def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candi
         open_children = [child for child in vertex.children.values() if child.below & candidates]
         if len(open_children) != 1:
             names = _name_choice(plan, state, vertex, candidates & vertex.below)
-            return sequence(literal(vertex.text[written:]), names)
+            return concatenation(literal(vertex.text[written:]), names)
         vertex = open_children[0]
     text, index = vertex.only
-    return sequence(literal(text[written:]), _listed_value(plan, state, index))
+    return concatenation(literal(text[written:]), _listed_value(plan, state, index))
 
 
 def _name_choice(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int) -> Node:
