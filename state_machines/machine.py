@@ -12,7 +12,7 @@ from state_machines.errors import (
     InvalidPatternError,
     UnsupportedPatternError,
 )
-from state_machines.grammar.deep import after
+from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node, release
 from state_machines.grammar.tries import literals
@@ -58,14 +58,19 @@ class StateMachine:
         Raises :class:`~state_machines.errors.GrammarBudgetError` for a text that a grammar reads in
         too many ways.
         """
-        return after(self.start, text.encode() if isinstance(text, str) else text).nullable
+        return compute_word_derivative(
+            self.start, text.encode() if isinstance(text, str) else text
+        ).nullable
 
     def begins(self, text: str | bytes) -> bool:
         """Whether one of the machine's texts begins so; bytes may end inside a character.
 
         See :meth:`matches`.
         """
-        return after(self.start, text.encode() if isinstance(text, str) else text) is not EMPTY
+        return (
+            compute_word_derivative(self.start, text.encode() if isinstance(text, str) else text)
+            is not EMPTY
+        )
 
 
 class RegexStateMachine(StateMachine):

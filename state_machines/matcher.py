@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from state_machines.effort import MASK_STEPS, bounded_effort, too_deep
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
-from state_machines.grammar.deep import followed
+from state_machines.grammar.deep import word_derivative
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import Vocabulary
@@ -97,10 +97,10 @@ class Matcher:
         if form is None:
             raise TokenRejectedError(f"token {token_id} is no text", token_id=token_id)
         # Fast path: a step that was taken before costs no work that would have to be bounded.
-        state = self._state.known_step(form)
+        state = self._state.known_word_derivative(form)
         if state is None:
             with bounded_effort(MASK_STEPS):
-                state = followed(self._state, form)
+                state = word_derivative(self._state, form)
             if self._machine is not None:
                 self._machine.steps_taken += 1
         if state is EMPTY:
@@ -126,7 +126,7 @@ class Matcher:
                         if first & (first - 1):
                             break
                         text = bytes((first.bit_length() - 1,))
-                    node = node.after(text)
+                    node = node.compute_word_derivative(text)
                     forced += text
         except GrammarBudgetError:
             pass

@@ -53,7 +53,7 @@ class ForcedTokens:
         forced = matcher.forced_bytes()
         if not forced:
             return ()
-        follow = matcher.state.after(forced)
+        follow = matcher.state.compute_word_derivative(forced)
         is_over = follow.nullable and not follow.first_bytes
         context = self._context(written)
         key = (context, forced, is_over)

@@ -296,7 +296,7 @@ class SequenceState:
             form = forms[token_id]
             if form is None or token_id in self._options.end_token_ids:
                 continue
-            state = matcher.state.follow(form)
+            state = matcher.state.word_derivative(form)
             first = state.first_bytes
             if _must_end(state) or (not state.nullable and not first & (first - 1)):
                 return True

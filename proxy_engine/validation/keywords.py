@@ -94,7 +94,7 @@ def finds(pattern: Any, text: str) -> bool:
         if not place % CHARACTERS_PER_STEP:
             spend()
         point = ord(character)
-        for members, target in language.row:
+        for members, target in language.transitions:
             if point in members:
                 language = target
                 break

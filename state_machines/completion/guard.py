@@ -259,7 +259,7 @@ class Guard:
         try:
             with bounded_effort(FOLLOW_STEPS):
                 try:
-                    return self.matcher.state.follow(form)
+                    return self.matcher.state.word_derivative(form)
                 except RecursionError:
                     # The matcher knows what to do about states that are nested too deeply.
                     twin = self.matcher.copy()

@@ -222,10 +222,10 @@ class _Solver:
             text = self._cutter.leaf(node.text)
             return text if text.weight <= limit else None
         if isinstance(node, Repetition):
-            body = yield node.body, limit // node.least
+            body = yield node.body, limit // node.min_count
             if body is None:
                 return None
-            word = self._cutter.repeated(body, node.least)
+            word = self._cutter.repeated(body, node.min_count)
             return word if word.weight <= limit else None
         if isinstance(node, Fan):
             return (yield from self._least_of(node.ways(), limit))

@@ -170,7 +170,7 @@ class Outcomes:
             beyond = form[depth:]
             after = live.get(beyond)
             if after is None:
-                after = live[beyond] = rest.after(beyond)
+                after = live[beyond] = rest.compute_word_derivative(beyond)
             if after is EMPTY or (captured and _is_exceptional(captured, form[:depth], beyond)):
                 continue
             told[token_id] = True

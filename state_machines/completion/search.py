@@ -142,7 +142,7 @@ class Search:
             node, vertex = stack.pop()
             # A text that is remembered leads to as many states as there are tokens.
             ahead = None
-            if self._is_large and node.fleeting is not None:
+            if self._is_large and node.transient is not None:
                 ahead = (*self._first(node), ord('"'))
             for byte in bytes_in(node.first_bytes & trie.bytes_below(vertex)):
                 target = node.derivative(byte)

@@ -15,7 +15,7 @@ from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
 from state_machines.effort import spend
 from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText, Spelling
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, live_bytes
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, leading_bytes
 from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.grammar.word_lists import Word
@@ -156,7 +156,7 @@ class Words:
                 return (letters, target) if isinstance(letters, bytes) else None
             spelled = self._spelling_of(str(letters), spelling, barred)
             return None if spelled is None else (spelled, target)
-        row = text.row
+        row = text.transitions
         spend(len(row) // 4)
         nearest = min(row, key=_nearness, default=None)
         if nearest is None or nearest[1].min_length >= text.min_length:
@@ -174,7 +174,7 @@ class Words:
             return None
         times = 1
         if isinstance(text, Repetition):
-            times, text = text.least, text.body
+            times, text = text.min_count, text.body
         letters = self._text(text, 0)
         spelled = None if letters is None else self._spelling_of(letters, spelling, barred)
         return None if spelled is None else self._cutter.repeated(self._cutter.leaf(spelled), times)
@@ -214,9 +214,9 @@ class Words:
             return self._search(node, most)
         if isinstance(node, Repetition):
             body = self._text(node.body, depth, most)
-            if body is None or len(body) * node.least > MAX_LETTERS:
+            if body is None or len(body) * node.min_count > MAX_LETTERS:
                 return None
-            return body * node.least
+            return body * node.min_count
         if isinstance(node, Union):
             best: str | None = None
             # For the first any effort is made, and only little to find a shorter one.
@@ -256,8 +256,8 @@ class Words:
             most -= 1
             if most < 0:
                 return None
-            spend(1 + len(state.row))
-            for symbols, target in state.row:
+            spend(1 + len(state.transitions))
+            for symbols, target in state.transitions:
                 character = self._character(symbols)
                 # What is not plain takes several bytes.
                 length = written[state] + (1 if character < 0x80 else 6)
@@ -310,8 +310,8 @@ class Words:
                 continue
             if len(written) > MAX_STATES:
                 break
-            spend(1 + len(state.row))
-            for symbols, target in state.row:
+            spend(1 + len(state.transitions))
+            for symbols, target in state.transitions:
                 length = written[state] + 1
                 if target is not EMPTY and length < written.get(target, length + 1):
                     written[target] = length
@@ -333,7 +333,7 @@ class Words:
             seen = visits[state] = visits.get(state, 0) + 1
             if seen > MAX_VISITS:
                 continue
-            following = live_bytes(state)
+            following = leading_bytes(state)
             spend(1 + len(following))
             for byte in following:
                 target = state.derivative(byte)

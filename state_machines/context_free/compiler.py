@@ -93,7 +93,7 @@ class GrammarCompiler:
                 self.book.put(members[0], self.compile(body, first=True))
             for name in members:
                 # So that no row has to look through many rules at once.
-                _ = self._nodes[name].row
+                _ = self._nodes[name].transitions
         self.start = self._nodes[start]
 
     def _check(self, rule: Rule) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
 from state_machines.grammar.nodes import branch
 
 __all__ = ["RuleBook", "RuleNode", "some"]
@@ -77,17 +77,17 @@ class RuleNode(Lazy):
     def expand(self) -> Node:
         return self._book.expansion(self._name)
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         # By its row, which is kept: rules that begin with others may be thousands deep.
         bit = 1 << byte
-        for members, target in self.row:
+        for members, target in self.transitions:
             if members & bit:
                 return target
         return EMPTY
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         first = 0
-        for members, _ in self.row:
+        for members, _ in self.transitions:
             first |= members
         return first
 
@@ -102,10 +102,10 @@ class _Some(Lazy):
         self.whole = whole
 
     def expand(self) -> Node:
-        return branch(self.whole.row)
+        return branch(self.whole.transitions)
 
-    def _make_row(self) -> Row:
-        return self.whole.row
+    def compute_transitions(self) -> Transitions:
+        return self.whole.transitions
 
     def release(self) -> Iterable[Node]:
         return (*super().release(), self.whole)

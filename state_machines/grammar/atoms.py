@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
-    FleetingSteps,
     Node,
-    Row,
     Symbols,
-    collect,
+    TransientDerivatives,
+    Transitions,
+    collect_transitions,
     intern_node,
 )
 
@@ -25,7 +25,7 @@ SHORT_LITERAL = 256
 
 MAX_STEPS = 1024
 
-_STEPS = FleetingSteps(MAX_STEPS)
+_STEPS = TransientDerivatives(MAX_STEPS)
 
 
 class SymbolNode(Node):
@@ -37,7 +37,7 @@ class SymbolNode(Node):
         super().__init__(nullable=False, min_length=1, max_length=1)
         self.symbols = members
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         return ((self.symbols, EPSILON),)
 
 
@@ -53,7 +53,7 @@ class Branch(Node):
 
     __slots__ = ()
 
-    def __init__(self, row: Row, nullable: bool) -> None:
+    def __init__(self, row: Transitions, nullable: bool) -> None:
         longest: int | None = 0
         for _, target in row:
             if target.max_length is None or longest is None:
@@ -66,15 +66,15 @@ class Branch(Node):
             max_length=longest,
             boolean=any(target.boolean for _, target in row),
         )
-        self._row = row
+        self._transitions = row
 
     def release(self) -> Iterable[Node]:
         # Its row is what it is.
-        return [target for _, target in self.row]
+        return [target for _, target in self.transitions]
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         bit = 1 << byte
-        for members, target in self.row:
+        for members, target in self.transitions:
             if members & bit:
                 return target
         return EMPTY
@@ -82,7 +82,7 @@ class Branch(Node):
 
 def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> Node:
     """Return the node with the given derivatives; the symbol sets must be disjoint."""
-    kept = collect(row)
+    kept = collect_transitions(row)
     if not kept:
         return EPSILON if nullable else EMPTY
     return intern_node(
@@ -100,22 +100,22 @@ class Literal(Node):
         super().__init__(nullable=False, min_length=len(text), max_length=len(text))
         self.text = text
         if len(text) > SHORT_LITERAL:
-            self.fleeting = _STEPS
+            self.transient = _STEPS
 
     @property
     def leading_text(self) -> bytes:
         return self.text
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         return ((1 << self.text[0], literal(self.text[1:])),)
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         return 1 << self.text[0]
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         return literal(self.text[1:]) if self.text[0] == byte else EMPTY
 
-    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         own = self.text
         if text.startswith(own, position):
             return position + len(own), EPSILON

@@ -12,7 +12,15 @@ from heapq import heappop, heappush
 
 from state_machines.effort import spend
 from state_machines.errors import GrammarBudgetError
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Node,
+    Symbols,
+    Transitions,
+    collect_transitions,
+    intern_node,
+)
 from state_machines.grammar.nodes import (
     FEW_MEMBERS,
     Repetition,
@@ -47,21 +55,21 @@ class _Boolean(Node):
             nullable=nullable, min_length=min_length, max_length=max_length, boolean=True
         )
         self._empty: bool | None = False if nullable else None
-        self._raw: Row | None = None
+        self._raw: Transitions | None = None
 
     @property
-    def raw_row(self) -> Row:
+    def raw_row(self) -> Transitions:
         """The derivatives, dead ones included."""
         raw = self._raw
         if raw is None:
             raw = self._raw = self._make_raw_row()
         return raw
 
-    def _make_raw_row(self) -> Row:
+    def _make_raw_row(self) -> Transitions:
         raise NotImplementedError  # pragma: no cover - abstract
 
-    def _make_row(self) -> Row:
-        return collect(self.raw_row)
+    def compute_transitions(self) -> Transitions:
+        return collect_transitions(self.raw_row)
 
     @property
     def is_empty(self) -> bool:
@@ -84,18 +92,18 @@ class Intersection(_Boolean):
         )
         self.members = members
 
-    def _make_raw_row(self) -> Row:
+    def _make_raw_row(self) -> Transitions:
         row: list[tuple[Symbols, tuple[Node, ...]]] = [
-            (s, (target,)) for s, target in self.members[0].row
+            (s, (target,)) for s, target in self.members[0].transitions
         ]
         for member in self.members[1:]:
             cells = row
             row = []
             for s, targets in cells:
-                spend(1 + len(member.row) // 8)
+                spend(1 + len(member.transitions) // 8)
                 row += [
                     (common, (*targets, target))
-                    for other, target in member.row
+                    for other, target in member.transitions
                     if (common := s & other)
                 ]
         return _collect_raw((s, intersection(targets)) for s, targets in row)
@@ -113,10 +121,10 @@ class Complement(_Boolean):
         self.body = body
         self.alphabet = alphabet
 
-    def _make_raw_row(self) -> Row:
+    def _make_raw_row(self) -> Transitions:
         rest = self.alphabet
         pairs = []
-        for s, target in self.body.row:
+        for s, target in self.body.transitions:
             rest = rest & ~s
             pairs.append((s, complement(target, self.alphabet)))
         if rest:
@@ -124,7 +132,7 @@ class Complement(_Boolean):
         return _collect_raw(pairs)
 
 
-def _collect_raw(pairs: Iterable[tuple[Symbols, Node]]) -> Row:
+def _collect_raw(pairs: Iterable[tuple[Symbols, Node]]) -> Transitions:
     by_target: dict[Node, Symbols] = {}
     for s, target in pairs:
         if target is not EMPTY:
@@ -151,10 +159,10 @@ def complement(body: Node, alphabet: Symbols) -> Node:
 
 def _lengths_beside(counter: Repetition) -> Iterable[Node]:
     """Return the words that are too short or too long for a bound on the length alone."""
-    if counter.least > 0:
-        yield repetition(counter.body, 0, counter.least - 1)
-    if counter.most is not None:
-        yield repetition(counter.body, counter.most + 1, None)
+    if counter.min_count > 0:
+        yield repetition(counter.body, 0, counter.min_count - 1)
+    if counter.max_count is not None:
+        yield repetition(counter.body, counter.max_count + 1, None)
 
 
 def difference(body: Node, minus: Node, alphabet: Symbols) -> Node:
@@ -201,8 +209,8 @@ def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
             rest[node] = None
     if not lengths:
         return rest or dict.fromkeys(list(flat)[:1])
-    least = max(node.least for node in lengths)
-    tops = [node.most for node in lengths if node.most is not None]
+    least = max(node.min_count for node in lengths)
+    tops = [node.max_count for node in lengths if node.max_count is not None]
     most = min(tops) if tops else None
     if most is not None and most < least:
         return {EMPTY: None}
@@ -238,7 +246,7 @@ def _has_no_word(start: _Boolean) -> bool:
                     step._empty = False
                 step = came_from[step]
             return False
-        row = node.raw_row if isinstance(node, _Boolean) else node.row
+        row = node.raw_row if isinstance(node, _Boolean) else node.transitions
         spend(1 + len(row) // 4)
         for _, target in row:
             if target not in came_from:

@@ -13,10 +13,10 @@ from collections.abc import Hashable, Iterable
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
-    FleetingSteps,
     Node,
-    Row,
-    collect,
+    TransientDerivatives,
+    Transitions,
+    collect_transitions,
     intern_node,
 )
 from state_machines.grammar.nodes import concatenation, union
@@ -39,7 +39,7 @@ class Continuation(ABC):
 
     @property
     @abstractmethod
-    def steps(self) -> FleetingSteps:
+    def steps(self) -> TransientDerivatives:
         """Where the steps within the captured text are kept."""
 
     @abstractmethod
@@ -121,34 +121,38 @@ class Captured(Node):
         self.text = text
         self.rest = rest
         self.then = then
-        self.fleeting = then.steps
+        self.transient = then.steps
 
-    def _make_row(self) -> Row:
-        return collect(
+    def compute_transitions(self) -> Transitions:
+        return collect_transitions(
             (1 << byte, self._step(byte, target))
-            for symbols, target in self.rest.row
+            for symbols, target in self.rest.transitions
             for byte in bytes_in(symbols)
         )
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         first = self.rest.first_bytes
         closing = 1 << ord('"')
-        if first & closing and self.then.has_exceptions and self.step(ord('"')) is EMPTY:
+        if (
+            first & closing
+            and self.then.has_exceptions
+            and self.compute_derivative(ord('"')) is EMPTY
+        ):
             first ^= closing
         return first
 
     def derivative(self, byte: int) -> Node:
         """Return what may follow ``byte``. Not kept: what is captured seldom comes again."""
-        return self.step(byte)
+        return self.compute_derivative(byte)
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         """Compute the derivative by a byte."""
         target = self.rest.derivative(byte)
         return EMPTY if target is EMPTY else self._step(byte, target)
 
-    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         start = position
-        position, target = self.rest.leap(text, position)
+        position, target = self.rest.run_derivative(text, position)
         return position, captured(target, self.then, self.text + text[start:position])
 
     def release(self) -> Iterable[Node]:

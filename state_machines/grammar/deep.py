@@ -13,22 +13,22 @@ from state_machines.effort import spend, too_deep
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Union
 
-__all__ = ["after", "followed"]
+__all__ = ["compute_word_derivative", "word_derivative"]
 
 _TOO_DEEP = too_deep()
 
 
-def followed(node: Node, text: bytes) -> Node:
+def word_derivative(node: Node, text: bytes) -> Node:
     """Return the derivative by a byte string, kept as :meth:`Node.follow` keeps it.
 
     Raises :class:`~state_machines.errors.GrammarBudgetError` instead of :class:`RecursionError`.
     """
-    return _without_recursion(node, text, Node.follow)
+    return _without_recursion(node, text, Node.word_derivative)
 
 
-def after(node: Node, text: bytes) -> Node:
-    """Return the derivative by a whole byte string; see :func:`followed`."""
-    return _without_recursion(node, text, Node.after)
+def compute_word_derivative(node: Node, text: bytes) -> Node:
+    """Return the derivative by a whole byte string; see :func:`word_derivative`."""
+    return _without_recursion(node, text, Node.compute_word_derivative)
 
 
 def _without_recursion(node: Node, text: bytes, ask: Callable[[Node, bytes], Node]) -> Node:

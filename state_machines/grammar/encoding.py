@@ -95,7 +95,7 @@ class EncodedText(Lazy):
         self.text = text
         self.spelling = spelling
         self.terminator = terminator
-        self.fleeting = text.fleeting
+        self.transient = text.transient
 
     def release(self) -> Iterable[Node]:
         # Many machines have the same texts.
@@ -108,27 +108,27 @@ class EncodedText(Lazy):
                 encode_set(characters, self.spelling),
                 encoded(target, self.spelling, self.terminator),
             )
-            for characters, target in self.text.row
+            for characters, target in self.text.transitions
         ]
         if self.text.nullable:
             members.append(literal(self.terminator))
         return union(members)
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         first = 1 << self.terminator[0] if self.text.nullable and self.terminator else 0
         escapes, pairs = self.spelling.escapes, self.spelling.pairs
-        for characters, _ in self.text.row:
+        for characters, _ in self.text.transitions:
             first |= _first_bytes(characters, escapes, pairs)
         return first
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         if self._is_plain(byte):
             return encoded(_after(self.text, byte), self.spelling, self.terminator)
         if self.terminator and byte == self.terminator[0]:
             return literal(self.terminator[1:]) if self.text.nullable else EMPTY
-        return super().step(byte)
+        return super().compute_derivative(byte)
 
-    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         if not self.terminator:
             return position + 1, self.derivative(text[position])
         node, start = self.text, position
@@ -152,7 +152,7 @@ def _after(text: Node, point: int) -> Node:
     """Return the derivative of a language of code points."""
     if isinstance(text, Repetition) and text.is_universal:
         return text
-    return text.after_character(point)
+    return text.character_derivative(point)
 
 
 def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:

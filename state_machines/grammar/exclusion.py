@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from state_machines.effort import spend
 from state_machines.grammar.lazy import Fan
-from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
+from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.grammar.symbols import bytes_in
 
@@ -39,7 +39,7 @@ class Exclusion(Node):
         )
         self.body = body
         self.excluded = excluded
-        self.fleeting = body.fleeting
+        self.transient = body.transient
         self._empty: bool | None = False if self.nullable else None
 
     @property
@@ -64,25 +64,25 @@ class Exclusion(Node):
         excluded = (n.derivative(byte) for n in self.excluded if n.first_bytes & bit)
         return exclusion(self.body.derivative(byte), excluded)
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         target = self.raw_step(byte)
         return EMPTY if target.boolean and target.is_empty else target
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         first = self.body.first_bytes
         for byte in bytes_in(first & self.shared_bytes):
             if self.derivative(byte) is EMPTY:
                 first ^= 1 << byte
         return first
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         shared = self.shared_bytes
         pairs = []
-        for symbols, target in self.body.row:
+        for symbols, target in self.body.transitions:
             if symbols & ~shared:
                 pairs.append((symbols & ~shared, target))
             pairs.extend((1 << byte, self.derivative(byte)) for byte in bytes_in(symbols & shared))
-        return collect(pairs)
+        return collect_transitions(pairs)
 
     def release(self) -> Iterable[Node]:
         return (*super().release(), self.body, *self.excluded)
@@ -173,4 +173,4 @@ def _one_of_permuted(node: Exclusion) -> Node | None:
     text, target = permuted
     if tail is not None:
         target = concatenation(target, tail)
-    return exclusion(target, (excluded.after(text) for excluded in node.excluded))
+    return exclusion(target, (excluded.compute_word_derivative(text) for excluded in node.excluded))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
-from state_machines.grammar.node import Node, Row, intern_node
+from state_machines.grammar.node import Node, Transitions, intern_node
 
 __all__ = ["Fan", "Lazy", "reference"]
 
@@ -63,13 +63,13 @@ class Lazy(Node):
         found = super().release()
         return found if expansion is None else (*found, expansion)
 
-    def _make_row(self) -> Row:
-        return self.expansion.row
+    def compute_transitions(self) -> Transitions:
+        return self.expansion.transitions
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         return self.expansion.first_bytes
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         return self.expansion.derivative(byte)
 
 

@@ -25,20 +25,20 @@ from state_machines.grammar.symbols import bytes_in
 __all__ = [
     "EMPTY",
     "EPSILON",
-    "FleetingSteps",
     "Node",
-    "Row",
     "Symbols",
+    "TransientDerivatives",
+    "Transitions",
     "intern_node",
     "known_node",
-    "merge_rows",
+    "merge_transitions",
     "release",
 ]
 
 Symbols: TypeAlias = Any
 """A symbol set: ``int`` over bytes, ``CodePointSet`` over code points; one kind in one tree."""
 
-Row: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
+Transitions: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
 
 
 # A plain dict of weak references: several times as quick as a WeakValueDictionary.
@@ -53,7 +53,7 @@ MAX_KEPT_STEPS = 4096
 """Steps by texts that one node keeps."""
 
 
-class FleetingSteps:
+class TransientDerivatives:
     """The last steps that were taken from states that depend on what has been written.
 
     Of such states there is no end, and each leads to others; so that they do not hold on to one
@@ -74,12 +74,12 @@ class FleetingSteps:
             steps, self._steps = self._steps, OrderedDict()
         return list(steps.values())
 
-    def follow(self, node: Node, text: bytes) -> Node:
+    def word_derivative(self, node: Node, text: bytes) -> Node:
         """Return the derivative of a node by a byte string."""
         key = (node, text)
         step = self._steps.get(key)
         if step is None:
-            step = node.after(text)
+            step = node.compute_word_derivative(text)
         freed = None
         with self._lock:
             self._steps[key] = step
@@ -102,16 +102,16 @@ class Node:
 
     __slots__ = (
         "__weakref__",
+        "_derivatives",
         "_first",
         "_key",
-        "_row",
-        "_steps",
+        "_transitions",
         "boolean",
-        "fleeting",
         "mask",
         "max_length",
         "min_length",
         "nullable",
+        "transient",
     )
 
     is_closed = False
@@ -124,11 +124,11 @@ class Node:
         self.min_length = min_length
         self.max_length = max_length
         self.boolean = boolean
-        self.fleeting: FleetingSteps | None = None
+        self.transient: TransientDerivatives | None = None
         """Where steps by texts are kept instead, of a state that depends on what was written."""
-        self._row: Row | None = None
+        self._transitions: Transitions | None = None
         self._first: int | None = None
-        self._steps: dict[int | bytes, Node] | None = None
+        self._derivatives: dict[int | bytes, Node] | None = None
         self._key: Hashable = None
         self.mask: bytes | None = None
         """The key of the mask that the state was given last."""
@@ -150,25 +150,25 @@ class Node:
             _TABLE_LOCK.release()
 
     @property
-    def family(self) -> Hashable | None:
+    def subsumption_key(self) -> Hashable | None:
         """Names the nodes with which :meth:`holds` can compare this one, if there are any."""
         return None
 
-    def holds(self, other: Node) -> bool:
+    def subsumes(self, other: Node) -> bool:
         """Whether every word of another node of the family is surely a word of this one."""
         return self is other
 
     @property
-    def row(self) -> Row:
+    def transitions(self) -> Transitions:
         """The derivatives: disjoint symbol sets, each with the live node it leads to."""
-        row = self._row
+        row = self._transitions
         if row is None:
-            row = self._make_row()
-            if self.fleeting is None:
-                self._row = row
+            row = self.compute_transitions()
+            if self.transient is None:
+                self._transitions = row
         return row
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         raise NotImplementedError  # pragma: no cover - every subclass gives its row
 
     @property
@@ -181,12 +181,12 @@ class Node:
         """The set of bytes that a word of the language can begin with (byte alphabet only)."""
         first = self._first
         if first is None:
-            first = self._first = self._make_first_bytes()
+            first = self._first = self.compute_first_bytes()
         return first
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         first = 0
-        for symbols, _ in self.row:
+        for symbols, _ in self.transitions:
             first |= symbols
         return first
 
@@ -196,56 +196,56 @@ class Node:
         The answer is kept with the node, unless that is :attr:`fleeting`; :meth:`step` gives it
         without keeping it.
         """
-        steps = self._steps
+        steps = self._derivatives
         if steps is None:
-            steps = self._steps = {}
+            steps = self._derivatives = {}
         step = steps.get(byte)
         if step is None:
-            step = self.step(byte)
-            if self.fleeting is None:
+            step = self.compute_derivative(byte)
+            if self.transient is None:
                 steps[byte] = step
         return step
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         """Compute the derivative by a byte anew."""
-        for symbols, target in self.row:
+        for symbols, target in self.transitions:
             if symbols >> byte & 1:
                 return target
         return EMPTY
 
-    def after_character(self, point: int) -> Node:
+    def character_derivative(self, point: int) -> Node:
         """Return what may follow a code point (code point alphabet only)."""
-        for characters, target in self.row:
+        for characters, target in self.transitions:
             if point in characters:
                 return target
         return EMPTY
 
-    def known_step(self, text: bytes) -> Node | None:
+    def known_word_derivative(self, text: bytes) -> Node | None:
         """Return what :meth:`follow` has kept of a text; ``None`` if nothing."""
-        steps = self._steps
+        steps = self._derivatives
         return None if steps is None else steps.get(text)
 
-    def follow(self, text: bytes) -> Node:
+    def word_derivative(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to come again; it is kept."""
-        steps = self._steps
+        steps = self._derivatives
         if steps is None:
-            steps = self._steps = {}
+            steps = self._derivatives = {}
         step = steps.get(text)
         if step is None:
-            fleeting = self.fleeting
+            fleeting = self.transient
             if fleeting is not None:
-                return fleeting.follow(self, text)
+                return fleeting.word_derivative(self, text)
             if len(steps) >= MAX_KEPT_STEPS:
-                steps = self._steps = {}
-            step = steps[text] = self.after(text)
+                steps = self._derivatives = {}
+            step = steps[text] = self.compute_word_derivative(text)
         return step
 
-    def after(self, text: bytes) -> Node:
+    def compute_word_derivative(self, text: bytes) -> Node:
         """Return the derivative by a whole byte string."""
         node = self
         position = 0
         while position < len(text) and node is not EMPTY:
-            position, node = node.leap(text, position)
+            position, node = node.run_derivative(text, position)
         return node
 
     @property
@@ -253,7 +253,7 @@ class Node:
         """A byte string that all words begin with, where that is known without a look at rows."""
         return b""
 
-    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         """Match a byte of a text, or more if that is no dearer: (where it stands then, node).
 
         No state that is left behind on the way may be nullable, for a caller goes on from there.
@@ -262,15 +262,15 @@ class Node:
 
     def matches(self, text: bytes) -> bool:
         """Whether the byte string is a word of the language."""
-        return self.after(text).nullable
+        return self.compute_word_derivative(text).nullable
 
     def release(self) -> Iterable[Node]:
         """Forget what is remembered of where the node leads to, and return the nodes it knew.
 
         The node stays as good as it was, for whoever holds it.
         """
-        steps, row = self._steps, self._row
-        self._steps = self._row = None
+        steps, row = self._derivatives, self._transitions
+        self._derivatives = self._transitions = None
         found = list(steps.values()) if steps else []
         if row:
             found.extend(target for _, target in row)
@@ -285,7 +285,7 @@ class _Empty(Node):
     def __init__(self) -> None:
         super().__init__(nullable=False, min_length=0, max_length=0)
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         return ()
 
     @property
@@ -301,7 +301,7 @@ class _Epsilon(Node):
     def __init__(self) -> None:
         super().__init__(nullable=True, min_length=0, max_length=0)
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         return ()
 
 
@@ -363,7 +363,9 @@ def release(nodes: Iterable[Node]) -> None:
                 stack.append(node)
 
 
-def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:
+def merge_transitions(
+    rows: Iterable[Transitions], join: Callable[[list[Node]], Node]
+) -> Transitions:
     """Refine several rows into one; where sets overlap the targets are joined by ``join``."""
     cells: list[tuple[Symbols, list[Node]]] = []
     for row in rows:
@@ -384,12 +386,12 @@ def merge_rows(rows: Iterable[Row], join: Callable[[list[Node]], Node]) -> Row:
             if rest:
                 refined.append((rest, [target]))
             cells = refined
-    return collect(
+    return collect_transitions(
         (cell, targets[0] if len(targets) == 1 else join(targets)) for cell, targets in cells
     )
 
 
-def collect(pairs: Iterable[tuple[Symbols, Node]]) -> Row:
+def collect_transitions(pairs: Iterable[tuple[Symbols, Node]]) -> Transitions:
     """Make a row of disjoint pairs: equal targets are united, dead ones dropped."""
     by_target: dict[Node, Symbols] = {}
     for symbols, target in pairs:
@@ -400,6 +402,6 @@ def collect(pairs: Iterable[tuple[Symbols, Node]]) -> Row:
     return tuple((symbols, target) for target, symbols in by_target.items())
 
 
-def live_bytes(node: Node) -> tuple[int, ...]:
+def leading_bytes(node: Node) -> tuple[int, ...]:
     """Return the bytes that a word of the language can begin with, ascending."""
     return bytes_in(node.first_bytes)

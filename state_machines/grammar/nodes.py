@@ -32,11 +32,11 @@ from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
     Node,
-    Row,
-    collect,
+    Transitions,
+    collect_transitions,
     intern_node,
     known_node,
-    merge_rows,
+    merge_transitions,
 )
 from state_machines.grammar.symbols import is_whole_alphabet
 
@@ -77,7 +77,7 @@ class Concatenation(Node):
         )
         self.head = head
         self.tail = tail
-        self.fleeting = head.fleeting or (tail.fleeting if head.nullable else None)
+        self.transient = head.transient or (tail.transient if head.nullable else None)
 
     @property
     def is_empty(self) -> bool:
@@ -87,23 +87,25 @@ class Concatenation(Node):
     def leading_text(self) -> bytes:
         return b"" if self.head.nullable else self.head.leading_text
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         # A loop, since thousands of nullable heads may stand in a row.
         rows = [self._step_head()]
         node: Node = self
         while isinstance(node, Concatenation) and node.head.nullable:
             node = node.tail
-            if isinstance(node, Concatenation) and node._row is None:
+            if isinstance(node, Concatenation) and node._transitions is None:
                 rows.append(node._step_head())
             else:
-                rows.append(node.row)
+                rows.append(node.transitions)
                 break
-        return merge_rows(rows, union) if len(rows) > 1 else rows[0]
+        return merge_transitions(rows, union) if len(rows) > 1 else rows[0]
 
-    def _step_head(self) -> Row:
-        return collect((s, concatenation(target, self.tail)) for s, target in self.head.row)
+    def _step_head(self) -> Transitions:
+        return collect_transitions(
+            (s, concatenation(target, self.tail)) for s, target in self.head.transitions
+        )
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         first = 0
         node: Node = self
         while isinstance(node, Concatenation) and node._first is None:
@@ -113,16 +115,16 @@ class Concatenation(Node):
             node = node.tail
         return first | node.first_bytes
 
-    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         if self.head.nullable:
             return position + 1, self.derivative(text[position])
-        position, head = self.head.leap(text, position)
+        position, head = self.head.run_derivative(text, position)
         return position, concatenation(head, self.tail)
 
     def release(self) -> Iterable[Node]:
         # Most nodes are sequences: this is short, not general.
-        steps, row = self._steps, self._row
-        self._steps = self._row = None
+        steps, row = self._derivatives, self._transitions
+        self._derivatives = self._transitions = None
         found = [self.tail, self.head]
         if steps:
             found += steps.values()
@@ -130,7 +132,7 @@ class Concatenation(Node):
             found += [target for _, target in row]
         return found
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         if not self.head.nullable:
             return concatenation(self.head.derivative(byte), self.tail)
         found = []
@@ -215,16 +217,16 @@ class Union(Node):
             boolean=any(member.boolean for member in members),
         )
         self.members = members
-        self.fleeting = next(filter(None, (member.fleeting for member in members)), None)
+        self.transient = next(filter(None, (member.transient for member in members)), None)
 
     @property
     def is_empty(self) -> bool:
         return self.boolean and all(member.is_empty for member in self.members)
 
-    def _make_row(self) -> Row:
-        return merge_rows((member.row for member in self.members), union)
+    def compute_transitions(self) -> Transitions:
+        return merge_transitions((member.transitions for member in self.members), union)
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         first = 0
         for member in self.members:
             first |= member.first_bytes
@@ -233,7 +235,7 @@ class Union(Node):
     def release(self) -> Iterable[Node]:
         return (*super().release(), *self.members)
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         bit = 1 << byte
         return union(m.derivative(byte) for m in self.members if m.first_bytes & bit)
 
@@ -280,8 +282,8 @@ def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
         if type(node) is Concatenation:
             if node.head.nullable:
                 optional_heads.append(node)
-        elif node.family is not None:
-            families.setdefault(node.family, []).append(node)
+        elif node.subsumption_key is not None:
+            families.setdefault(node.subsumption_key, []).append(node)
         elif isinstance(node, SymbolNode):
             sets.append(node)
         elif isinstance(node, Repetition):
@@ -332,7 +334,7 @@ def _held_by_kin(kin: list[Node]) -> set[Node]:
     held: set[Node] = set()
     for node in kin:
         spend(1 + len(kin) // FEW_MEMBERS)
-        if any(other.holds(node) for other in kin if other is not node and other not in held):
+        if any(other.subsumes(node) for other in kin if other is not node and other not in held):
             held.add(node)
     return held
 
@@ -340,7 +342,9 @@ def _held_by_kin(kin: list[Node]) -> set[Node]:
 def _united_counters(body: Node, group: list[Repetition]) -> list[Node]:
     """Unite ``body{a,b}`` and ``body{c,d}`` where the intervals touch."""
     united: list[tuple[int, int | None]] = []
-    for least, most in sorted(((n.least, n.most) for n in group), key=lambda span: span[0]):
+    for least, most in sorted(
+        ((n.min_count, n.max_count) for n in group), key=lambda span: span[0]
+    ):
         if united:
             low, high = united[-1]
             if high is None or least <= high + 1:
@@ -425,7 +429,7 @@ def _factoring(flat: dict[Node, None]) -> _Factoring:
 class Repetition(Node):
     """``body`` between ``least`` and ``most`` times (``None``: without bound)."""
 
-    __slots__ = ("body", "is_closed", "is_universal", "least", "most")
+    __slots__ = ("body", "is_closed", "is_universal", "max_count", "min_count")
 
     def __init__(self, body: Node, least: int, most: int | None) -> None:
         bounded = most is not None and body.max_length is not None
@@ -436,8 +440,8 @@ class Repetition(Node):
             boolean=body.boolean,
         )
         self.body = body
-        self.least = least
-        self.most = most
+        self.min_count = least
+        self.max_count = most
         self.is_closed = least == 0 and most is None
         self.is_universal = (
             least == 0
@@ -446,19 +450,21 @@ class Repetition(Node):
             and is_whole_alphabet(body.symbols)
         )
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         rest = self._rest()
-        return collect((s, concatenation(target, rest)) for s, target in self.body.row)
+        return collect_transitions(
+            (s, concatenation(target, rest)) for s, target in self.body.transitions
+        )
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         return concatenation(self.body.derivative(byte), self._rest())
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         return self.body.first_bytes
 
     def _rest(self) -> Node:
-        most = None if self.most is None else self.most - 1
-        return repetition(self.body, max(self.least - 1, 0), most)
+        most = None if self.max_count is None else self.max_count - 1
+        return repetition(self.body, max(self.min_count - 1, 0), most)
 
 
 def repetition(body: Node, least: int, most: int | None) -> Node:
@@ -469,8 +475,8 @@ def repetition(body: Node, least: int, most: int | None) -> Node:
         return EPSILON
     if body.nullable:
         least = 0
-    if isinstance(body, Repetition) and body.most is None and body.least <= 1:
-        return repetition(body.body, least * body.least, None)
+    if isinstance(body, Repetition) and body.max_count is None and body.min_count <= 1:
+        return repetition(body.body, least * body.min_count, None)
     if most == 1:
         return body if least == 1 else optional(body)
     return intern_node(("Repetition", id(body), least, most), lambda: Repetition(body, least, most))

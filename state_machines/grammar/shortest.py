@@ -7,7 +7,7 @@ from itertools import count
 from weakref import WeakKeyDictionary
 
 from state_machines.effort import spend
-from state_machines.grammar.node import EMPTY, Node, live_bytes
+from state_machines.grammar.node import EMPTY, Node, leading_bytes
 
 __all__ = ["has_endless_words", "shortest_length", "shortest_word"]
 
@@ -36,7 +36,7 @@ def shortest_word(node: Node, *, budget: int = 100_000) -> bytes | None:
             return _path(state, came_from)
         if len(done) > budget:
             raise OverflowError(f"no end within {budget} states")
-        for byte in live_bytes(state):
+        for byte in leading_bytes(state):
             target = state.derivative(byte)
             length = written[state] + 1
             if target is not EMPTY and length < written.get(target, length + 1):
@@ -79,7 +79,7 @@ def has_endless_words(node: Node, *, budget: int = 1000) -> bool:
             spend()
             above.add(state)
             stack.append((state, True))
-            stack.extend((target, False) for _, target in state.row)
+            stack.extend((target, False) for _, target in state.transitions)
     return False
 
 
@@ -97,7 +97,7 @@ def _search_length(node: Node) -> int:
         if hope > written[state] + state.min_length:
             continue
         spend()
-        for _, target in state.row:
+        for _, target in state.transitions:
             length = written[state] + 1
             if length < written.get(target, length + 1):
                 written[target] = length

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 
 from state_machines.effort import spend
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Row, Symbols, collect, intern_node
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Node,
+    Symbols,
+    Transitions,
+    collect_transitions,
+    intern_node,
+)
 from state_machines.grammar.nodes import branch, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.word_lists import Text, word_list
@@ -96,8 +104,8 @@ class GrowingTrie(Node):
         )
         self.children = children
 
-    def _make_row(self) -> Row:
-        return collect((code_points(point), child) for point, child in self.children)
+    def compute_transitions(self) -> Transitions:
+        return collect_transitions((code_points(point), child) for point, child in self.children)
 
 
 def with_word(words: Node, word: str) -> Node:

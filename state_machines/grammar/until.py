@@ -17,10 +17,10 @@ from state_machines.grammar.encoding import EncodedText, encoded
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
-    FleetingSteps,
     Node,
-    Row,
-    collect,
+    TransientDerivatives,
+    Transitions,
+    collect_transitions,
     intern_node,
 )
 from state_machines.grammar.nodes import Concatenation, Union, concatenation, union
@@ -33,7 +33,7 @@ FAR = 256
 
 MAX_STEPS = 1024
 
-_STEPS = FleetingSteps(MAX_STEPS)
+_STEPS = TransientDerivatives(MAX_STEPS)
 
 STATES_A_STEP = 16
 """States of a finder that are built or passed in a step of work."""
@@ -225,17 +225,17 @@ class UntilText(Node):
         self.least = least
         self.most = most
         if max(least, most or 0) > FAR:
-            self.fleeting = _STEPS
+            self.transient = _STEPS
 
-    def after_character(self, point: int) -> Node:
+    def character_derivative(self, point: int) -> Node:
         """Return what is left after a character."""
         most = None if self.most is None else self.most - 1
         state = self.finder.step(self.state, chr(point))
         return _until(self.finder, self.wanted, state, self.least - 1, most)
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         most = None if self.most is None else self.most - 1
-        return collect(
+        return collect_transitions(
             (letters, _until(self.finder, self.wanted, state, self.least - 1, most))
             for letters, state in self.finder.row(self.state)
         )

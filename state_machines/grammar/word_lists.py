@@ -17,11 +17,11 @@ from state_machines.effort import spend
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
-    FleetingSteps,
     Node,
-    Row,
     Symbols,
-    collect,
+    TransientDerivatives,
+    Transitions,
+    collect_transitions,
     intern_node,
 )
 from state_machines.grammar.nodes import union
@@ -39,7 +39,7 @@ CHUNK = 2048
 
 MAX_STEPS = 1024
 
-_STEPS = FleetingSteps(MAX_STEPS)
+_STEPS = TransientDerivatives(MAX_STEPS)
 
 
 class _WordList:
@@ -188,7 +188,7 @@ class Stretch(Node):
         self.last = last
         self.depth = depth
         if words.common(first, last) - depth > SHORT:
-            self.fleeting = _STEPS
+            self.transient = _STEPS
 
     @property
     def leading_text(self) -> bytes:
@@ -197,7 +197,7 @@ class Stretch(Node):
             return b""
         return text[self.depth : self.words.common(self.first, self.last)]
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         words, depth = self.words, self.depth
         texts = words.texts
         row = []
@@ -208,9 +208,9 @@ class Stretch(Node):
             members = words.singleton(_symbol(texts[start], depth))
             row.append((members, _stretch(words, start, stop, depth + 1)))
             start = stop
-        return collect(row)
+        return collect_transitions(row)
 
-    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         common = self.words.common(self.first, self.last)
         if common == self.depth:
             return position + 1, self.derivative(text[position])
@@ -257,7 +257,7 @@ class Word(Node):
         self.end = end
         self.singleton = singleton
         if length > SHORT:
-            self.fleeting = _STEPS
+            self.transient = _STEPS
 
     @property
     def is_empty(self) -> bool:
@@ -276,11 +276,11 @@ class Word(Node):
         stop = self.start + length
         return self.text[self.start : stop], _word(self.text, stop, self.end, self.singleton)
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         rest = _word(self.text, self.start + 1, self.end, self.singleton)
-        return collect(((self.singleton(_symbol(self.text, self.start)), rest),))
+        return collect_transitions(((self.singleton(_symbol(self.text, self.start)), rest),))
 
-    def leap(self, text: bytes, position: int) -> tuple[int, Node]:
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         own, start = self.text, self.start
         length = min(len(own) - start, len(text) - position)
         if own[start : start + length] != text[position : position + length]:

@@ -13,7 +13,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.memo import NodeMemo
-from state_machines.grammar.node import EMPTY, FleetingSteps, Node, intern_node, release
+from state_machines.grammar.node import EMPTY, Node, TransientDerivatives, intern_node, release
 from state_machines.grammar.nodes import union
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
@@ -58,7 +58,7 @@ class Translator:
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
         self._constants = NodeMemo(MAX_CONSTANTS)
-        self._fleeting = FleetingSteps(MAX_FLEETING)
+        self._fleeting = TransientDerivatives(MAX_FLEETING)
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""

@@ -87,7 +87,7 @@ class Automaton:
             return
         row = [
             (first, last, self._number(target))
-            for symbols, target in self.nodes[number].row
+            for symbols, target in self.nodes[number].transitions
             for first, last in self._ranges(symbols)
         ]
         spend(1 + len(row) // 8)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
-from state_machines.grammar.node import EPSILON, Node, live_bytes
+from state_machines.grammar.node import EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.until import UntilText
 from state_machines.masks.lexeme_walk import (
@@ -173,7 +173,7 @@ def _words(node: Node) -> list[bytes] | None:
         layer = [
             (prefix + bytes((byte,)), state.derivative(byte))
             for prefix, state in layer
-            for byte in live_bytes(state)
+            for byte in leading_bytes(state)
         ]
         if len(words) + len(layer) > MAX_LEADS:
             return None

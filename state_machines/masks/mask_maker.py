@@ -309,7 +309,7 @@ class MaskMaker:
             return (), doubtful.tobytes()
         spelled, others = self._endings(walk.leads, tuple(words))
         for text, vertex in spelled:
-            node = state.after(text)
+            node = state.compute_word_derivative(text)
             if node is not EMPTY:
                 trie.add_tokens_at(vertex, few)
                 few += self._trie_walk.tokens(node, vertex)
@@ -361,7 +361,11 @@ class MaskMaker:
 
     def _exactly(self, state: Node, token_ids: Ids) -> list[int]:
         forms = self._forms
-        return [i for i in token_ids.tolist() if state.after(forms[i] or b"") is not EMPTY]
+        return [
+            i
+            for i in token_ids.tolist()
+            if state.compute_word_derivative(forms[i] or b"") is not EMPTY
+        ]
 
 
 def _digested(text: bytes) -> bytes:

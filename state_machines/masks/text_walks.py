@@ -105,7 +105,7 @@ class StringTokens:
     def _met(self, text: Node, least: int) -> set[Node]:
         """Return the states that tokens lead to, and those of characters that they begin."""
         automaton, _ = self._states(text, least, None)
-        return {target for node in automaton.nodes[1:] for _, target in node.row}
+        return {target for node in automaton.nodes[1:] for _, target in node.transitions}
 
     def result(self, is_live: Flags, begun: Flags, leaves: Flags) -> TextWalk:
         """Make a walk of what stays inside.
@@ -143,7 +143,7 @@ class StringTokens:
             if not node.nullable:
                 refusing.append(vertex)
             covered = 0
-            for members, target in node.row:
+            for members, target in node.transitions:
                 covered += len(members)
                 if target is anything:
                     continue
@@ -253,4 +253,4 @@ def _without_bounds(text: Node) -> tuple[Node, int, int | None]:
         return text, 0, None
     others = [node for node in members if node is not bounds[0]]
     rest = intersection(others) if others else everything(ANY_CODE_POINT)
-    return rest, bounds[0].least, bounds[0].most
+    return rest, bounds[0].min_count, bounds[0].max_count

@@ -19,7 +19,7 @@ from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, Node, Row
+from state_machines.grammar.node import EMPTY, Node, Transitions
 from state_machines.grammar.nodes import Concatenation, Literal, Union
 from state_machines.grammar.symbols import byte_ranges, bytes_in
 from state_machines.masks.automaton import Automaton, states_at_vertices
@@ -73,7 +73,7 @@ class _CaptureEnd(Node):
         self.text = text
         self.vertex = vertex
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         raise NotImplementedError  # pragma: no cover - walks replace it by what follows
 
 

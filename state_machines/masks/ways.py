@@ -226,7 +226,7 @@ def is_narrow(text: Node) -> bool:
     beginnings = 0
     while stack:
         node, depth = stack.pop()
-        for characters, target in node.row:
+        for characters, target in node.transitions:
             beginnings += len(characters)
             if beginnings > FEW_BEGINNINGS:
                 return False

@@ -250,7 +250,7 @@ class _Compiler:
         if _is_uniform(then):
             return self.uniform(self.joined(language, then[0]))
         if _is_uniform(then[1:]):
-            some = concatenation(branch(language.row), then[1])
+            some = concatenation(branch(language.transitions), then[1])
         else:
             some = union(self._before(language, then))
         if not language.nullable:
@@ -270,8 +270,8 @@ class _Compiler:
         """Split the non-empty words by their last character, which decides on the context."""
         for left, node in zip(self.classes, then[1:], strict=True):
             if isinstance(language, Repetition) and isinstance(language.body, SymbolNode):
-                most = None if language.most is None else language.most - 1
-                before = repetition(language.body, max(language.least - 1, 0), most)
+                most = None if language.max_count is None else language.max_count - 1
+                before = repetition(language.body, max(language.min_count - 1, 0), most)
                 yield concatenation(before, symbols(language.body.symbols & left), node)
             else:
                 yield concatenation(_meet(language, concatenation(_ANYTHING, symbols(left))), node)
@@ -351,7 +351,7 @@ def _meet(left: Node, right: Node) -> Node:
 def _starting(node: Node, members: CodePointSet, *, at_end: bool) -> Node:
     """Return the words whose first character is a member, and the empty one if ``at_end``."""
     return branch(
-        ((symbols & members, target) for symbols, target in node.row if symbols & members),
+        ((symbols & members, target) for symbols, target in node.transitions if symbols & members),
         nullable=node.nullable and at_end,
     )
 

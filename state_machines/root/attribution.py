@@ -67,7 +67,7 @@ class Attribution:
             if len(threads) == 1:
                 # A thread that is alone may take several bytes in one step.
                 way, node, history = threads[0]
-                read, node = node.leap(text, position)
+                read, node = node.run_derivative(text, position)
                 moved = [Thread(way, node, history)]
             else:
                 byte = text[position]

@@ -121,7 +121,7 @@ class Course:
                 node = self._places.language(part)
                 if is_after_text and node.nullable:
                     # What comes where it is empty is among the entries.
-                    node = branch(node.row)
+                    node = branch(node.transitions)
                 if node is not EMPTY:
                     yield Way(part, node, entry.after, entry.before)
             elif not is_after_text:

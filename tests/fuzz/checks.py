@@ -256,7 +256,7 @@ def _walk(schema: Any, oracle: Oracle, random: Random, counts: Counter[str]) -> 
         matcher.advance(token_id)
         text += VOCABULARY.token_bytes[token_id] or b""
     forced = matcher.forced_bytes()
-    if matcher.state.after(forced) is EMPTY:
+    if matcher.state.compute_word_derivative(forced) is EMPTY:
         return Finding("forced text cannot be written", schema, repr(text))
     ending = an_ending(matcher.state)
     if ending is None:

@@ -46,7 +46,7 @@ def spellings(node: Node, written: bytes = b"") -> Iterator[bytes]:
     """Yield all words of a finite language of bytes."""
     if node.nullable:
         yield written
-    for members, target in node.row:
+    for members, target in node.transitions:
         for byte in bytes_in(members):
             yield from spellings(target, written + bytes([byte]))
 
@@ -97,10 +97,10 @@ def test_a_walk_through_the_bytes_spells_a_word(data: st.DataObject, spelling: o
     allowed = CodePointSet((p, p + 1) for p in BORDERS if p not in (0xD7FF, MAX_CODE_POINT))
     node = encoded(repetition(symbols(allowed), 0, 4), spelling)  # type: ignore[arg-type]
     written = bytearray()
-    while node.row:
+    while node.transitions:
         if node.nullable and data.draw(st.booleans()):
             break
-        members, _ = data.draw(st.sampled_from(node.row))
+        members, _ = data.draw(st.sampled_from(node.transitions))
         byte = data.draw(st.sampled_from(bytes_in(members)))
         written.append(byte)
         node = node.derivative(byte)
@@ -151,7 +151,7 @@ def test_a_terminator_ends_the_text() -> None:
     node = encoded(repetition(symbols(code_points("a")), 0, None), JSON_STRING, b'"')
     assert node.matches(b'aa"')
     assert not node.nullable
-    assert node.after(b'a"') is EPSILON
+    assert node.compute_word_derivative(b'a"') is EPSILON
     assert encoded(EPSILON, JSON_STRING, b'"').matches(b'"')
 
 
@@ -165,7 +165,11 @@ def test_a_language_without_words_is_empty() -> None:
 def test_equal_texts_are_one_node() -> None:
     assert encoded(word("ab"), RAW) is encoded(word("ab"), RAW)
     node = encoded(repetition(symbols(ANY_CODE_POINT), 0, None), JSON_STRING, b'"')
-    assert node.after(b"abc") is node.after("é😀".encode()) is node.after(b"\\n")
+    assert (
+        node.compute_word_derivative(b"abc")
+        is node.compute_word_derivative("é😀".encode())
+        is node.compute_word_derivative(b"\\n")
+    )
 
 
 def test_long_counted_text() -> None:

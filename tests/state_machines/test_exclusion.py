@@ -32,7 +32,7 @@ def test_exclusion_holds_the_words_that_are_left(words: list[bytes], taken: list
     for byte in b"ab":
         begins = any(word[:1] == bytes((byte,)) for word in left)
         assert (node.derivative(byte) is not EMPTY) == begins == bool(first >> byte & 1)
-    assert {byte for bits, _ in node.row for byte in range(256) if bits >> byte & 1} == {
+    assert {byte for bits, _ in node.transitions for byte in range(256) if bits >> byte & 1} == {
         word[0] for word in left if word
     }
 
@@ -66,8 +66,8 @@ def test_members_in_any_order_do_not_multiply_out() -> None:
         assert machine.matches(json.dumps([one, other]))
         assert not machine.matches(json.dumps([one, dict(reversed(one.items()))]))
         assert not machine.matches(json.dumps([one, other, one])[:-1])
-        after_two = machine.start.after(json.dumps([one, other])[:-1].encode())
-        assert after_two.after(b"]").nullable
+        after_two = machine.start.compute_word_derivative(json.dumps([one, other])[:-1].encode())
+        assert after_two.compute_word_derivative(b"]").nullable
 
 
 ITEMS: dict[str, Any] = {

@@ -264,8 +264,12 @@ def words(name: str) -> st.SearchStrategy[str]:
         assert node is not None
         steps = draw(st.integers(0, 24))
         word = []
-        while not (node.nullable and (steps <= 0 or not node.row)):
-            row = node.row if steps > 0 else [min(node.row, key=lambda pair: _to_end(pair[1]))]
+        while not (node.nullable and (steps <= 0 or not node.transitions)):
+            row = (
+                node.transitions
+                if steps > 0
+                else [min(node.transitions, key=lambda pair: _to_end(pair[1]))]
+            )
             members, node = draw(st.sampled_from(list(row)))
             ranges = members.ranges
             first, last = draw(st.sampled_from(ranges[:200]))
@@ -282,7 +286,7 @@ def _to_end(node: Node) -> int:
     for distance in range(10):
         if any(state.nullable for state in layer):
             return distance
-        layer = list(dict.fromkeys(islice((t for s in layer for _, t in s.row), 200)))
+        layer = list(dict.fromkeys(islice((t for s in layer for _, t in s.transitions), 200)))
     return 10 + node.min_length
 
 

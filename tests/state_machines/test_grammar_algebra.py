@@ -17,7 +17,7 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar import boolean
 from state_machines.grammar.boolean import complement, difference, everything, intersection
 from state_machines.grammar.lazy import reference
-from state_machines.grammar.node import EMPTY, EPSILON, Node, live_bytes
+from state_machines.grammar.node import EMPTY, EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import (
     branch,
     concatenation,
@@ -220,7 +220,7 @@ def test_row_derivative_and_first_bytes_agree(expr: Expr, path: str) -> None:
         if letter:
             node = node.derivative(ord(letter))
         covered = 0
-        for members, target in node.row:
+        for members, target in node.transitions:
             assert members
             assert not covered & members, "the sets of a row are disjoint"
             covered |= members
@@ -231,7 +231,7 @@ def test_row_derivative_and_first_bytes_agree(expr: Expr, path: str) -> None:
                 for word in WORDS[:40]:
                     assert other.matches(word.encode()) == target.matches(word.encode())
         assert covered == node.first_bytes
-        assert live_bytes(node) == bytes_in(covered)
+        assert leading_bytes(node) == bytes_in(covered)
         for byte in b"abcz\x00\xff":
             assert (node.derivative(byte) is EMPTY) == (not covered >> byte & 1)
 
@@ -293,7 +293,7 @@ def test_counters_stay_small() -> None:
 
 def test_a_trie_shares_ends_and_is_built_without_recursion() -> None:
     node = literals([b"x" * 5000 + b"end", b"y" * 5000 + b"end"])
-    assert node.after(b"x" * 5000) is node.after(b"y" * 5000)
+    assert node.compute_word_derivative(b"x" * 5000) is node.compute_word_derivative(b"y" * 5000)
     assert node.matches(b"y" * 5000 + b"end")
     assert not node.matches(b"y" * 5000)
 
@@ -302,7 +302,7 @@ def test_a_long_row_of_optional_parts_is_no_recursion() -> None:
     parts = [optional(literal(f"{index:04}".encode())) for index in range(2000)]
     node = concatenation(*parts)
     assert node.nullable
-    assert node.row
+    assert node.transitions
     assert node.matches(b"00011999")
     assert not node.matches(b"19990001")
 
@@ -370,7 +370,7 @@ def test_references_of_one_key_are_one_node() -> None:
     assert reference("one key", lambda: EPSILON, nullable=True) is node
     wrong = reference("declared wrongly", lambda: literal(b"a"), nullable=True)
     with pytest.raises(ValueError, match="nullable"):
-        _ = wrong.row
+        _ = wrong.transitions
 
 
 def test_nodes_that_nobody_holds_are_forgotten() -> None:

@@ -35,7 +35,7 @@ from state_machines import (
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
 )
-from state_machines.grammar.node import EMPTY, live_bytes
+from state_machines.grammar.node import EMPTY, leading_bytes
 
 VOCABULARY = small_vocabulary()
 LAYOUTS = st.sampled_from(("json", "compact", "indented"))
@@ -101,7 +101,7 @@ def test_walks_by_bytes_end_in_admitted_text(
     machine = compiled(schema, property_order=order, whitespace=layout)
     random, state, text = Random(seed), machine.start, b""
     for _ in range(30):
-        choices = live_bytes(state)
+        choices = leading_bytes(state)
         if state.nullable and (not choices or random.random() < 0.2):
             break
         assert choices, f"dead end after {text!r}"
@@ -240,7 +240,7 @@ def test_no_dead_ends_where_few_values_meet_many_demands(
     judge = Judge(schema)
     random, state, text = Random(seed), machine.start, b""
     for _ in range(60):
-        choices = live_bytes(state)
+        choices = leading_bytes(state)
         if state.nullable:
             assert judge.admits_text(text), text
             return
@@ -330,10 +330,10 @@ def test_forced_bytes_are_the_only_continuation(schema: Any, seed: int) -> None:
         state = matcher.state
         for byte in forced:
             assert not state.nullable
-            assert live_bytes(state) == (byte,)
+            assert leading_bytes(state) == (byte,)
             state = state.derivative(byte)
-        assert state.nullable or len(live_bytes(state)) != 1
-        choices = live_bytes(matcher.state)
+        assert state.nullable or len(leading_bytes(state)) != 1
+        choices = leading_bytes(matcher.state)
         if not choices:
             break
         matcher.advance(random.choice(choices))
@@ -380,7 +380,7 @@ def test_the_callers_schema_is_left_alone(schema: Any) -> None:
         state = machine.start
         schema.clear()
         schema["type"] = "null"
-        first = live_bytes(state)
+        first = leading_bytes(state)
         assert first
         assert all(state.derivative(byte) is not EMPTY for byte in first)
 
@@ -419,7 +419,7 @@ def test_matchers_in_threads_see_the_same_masks() -> None:
         walks = list(pool.map(walk, range(24)))
     for walked in walks:
         for written, mask in walked:
-            expected = brute_force_mask(machine.start.after(written), VOCABULARY)
+            expected = brute_force_mask(machine.start.compute_word_derivative(written), VOCABULARY)
             assert mask == expected.tobytes()
 
 

@@ -108,10 +108,10 @@ def test_alternatives_with_tags_are_told_apart_by_the_tag() -> None:
     for kind in ("a", "b", "c"):
         assert machine.matches(json.dumps({"kind": kind, "value": "x"}))
     assert not machine.matches('{"kind": "d", "value": "x"}')
-    after_tag = machine.start.after(b'{"kind": "b"')
+    after_tag = machine.start.compute_word_derivative(b'{"kind": "b"')
     assert (
-        after_tag.after(b', "value": "').first_bytes
-        == machine.start.after(b'{"kind": "a", "value": "').first_bytes
+        after_tag.compute_word_derivative(b', "value": "').first_bytes
+        == machine.start.compute_word_derivative(b'{"kind": "a", "value": "').first_bytes
     )
 
 

@@ -17,7 +17,7 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.effort import bounded_effort
-from state_machines.grammar.node import EMPTY, live_bytes
+from state_machines.grammar.node import EMPTY, leading_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.json_schema.numbers.number_sets import exact
 
@@ -115,7 +115,7 @@ def test_every_way_leads_to_a_number(schema: Any, random: Random) -> None:
     for _ in range(4):
         state, text = machine.start, b""
         for _ in range(random.randrange(12)):
-            ways = live_bytes(state)
+            ways = leading_bytes(state)
             assert ways or state.nullable, text
             if not ways:
                 break

@@ -280,11 +280,11 @@ def test_numbers_far_from_zero_and_near_to_it_are_written(schema: Any, random: R
     except UnsatisfiableSchemaError:
         return
     text = bytearray()
-    while not node.nullable or (len(text) < 30 and node.row and random.random() < 0.9):
-        assert node.row, "a state without a byte"
-        ways = node.row
+    while not node.nullable or (len(text) < 30 and node.transitions and random.random() < 0.9):
+        assert node.transitions, "a state without a byte"
+        ways = node.transitions
         if len(text) >= 30:
-            ways = [min(node.row, key=lambda way: way[1].min_length or 0)]
+            ways = [min(node.transitions, key=lambda way: way[1].min_length or 0)]
         symbols, node = random.choice(ways)
         text.append(random.choice(bytes_in(symbols)))
     assert Judge(schema).admits_text(bytes(text))

@@ -100,10 +100,10 @@ def walk(start: Node, random: Random, steps: int = 20) -> None:
     node = start
     for _ in range(steps):
         assert node is not EMPTY
-        assert node.nullable or node.row, "a state without a byte"
-        if not node.row:
+        assert node.nullable or node.transitions, "a state without a byte"
+        if not node.transitions:
             return
-        symbols, node = random.choice(node.row)
+        symbols, node = random.choice(node.transitions)
         assert bytes_in(symbols)
 
 

@@ -92,7 +92,7 @@ def test_masks_are_what_every_token_says(name: str, vocabulary: Vocabulary) -> N
 
 def bytewise(state: Node, text: bytes) -> Node:
     for byte in text:
-        state = state.step(byte) if state.first_bytes >> byte & 1 else EMPTY
+        state = state.derivative(byte) if state.first_bytes >> byte & 1 else EMPTY
     return state
 
 
@@ -102,7 +102,7 @@ def test_a_token_leads_where_its_bytes_lead(name: str) -> None:
     for matcher in walks(machine, VOCABULARY, seed=1):
         for form in VOCABULARY.token_bytes:
             if form is not None:
-                assert matcher.state.after(form) is bytewise(matcher.state, form)
+                assert matcher.state.compute_word_derivative(form) is bytewise(matcher.state, form)
 
 
 def test_two_vocabularies_take_turns() -> None:
@@ -110,7 +110,7 @@ def test_two_vocabularies_take_turns() -> None:
     forms = [bytes((byte,)) for byte in range(256)]
     other = Vocabulary([*forms, b'{"a', b"end"], end_token_ids=[257])
     for text in (b"", b"{", b'{"a', b'{"a"', b'{"a": 1'):
-        states = [machine.start.after(text)] * 2
+        states = [machine.start.compute_word_derivative(text)] * 2
         for vocabulary in (VOCABULARY, other, VOCABULARY, other):
             mask = Matcher(states[0], vocabulary).allowed_tokens()
             assert np.array_equal(mask, brute_force_mask(states[0], vocabulary))
@@ -172,7 +172,7 @@ def test_bounds_and_taken_values_reach_beyond_a_token(
     forms += [b'"A', b'"a', b'"1', b'"\\', b"\\u", b"12", b"Ab", b", 2,", b", 2]", b", 3]"]
     forms += [b'}, {"n": 2}', b'}, {"n": 3}']
     vocabulary = Vocabulary([*forms, b"end"], end_token_ids=[len(forms)])
-    state = JsonSchemaStateMachine(schema).start.after(text)
+    state = JsonSchemaStateMachine(schema).start.compute_word_derivative(text)
     mask = Matcher(state, vocabulary).allowed_tokens()
     assert np.array_equal(mask, brute_force_mask(state, vocabulary))
 

@@ -32,7 +32,7 @@ def spells(node: Node, text: str) -> bool:
     """Whether a language of code points holds the text."""
     for character in text:
         point = ord(character)
-        found = [target for members, target in node.row if point in members]
+        found = [target for members, target in node.transitions if point in members]
         if not found:
             return False
         (node,) = found
@@ -162,14 +162,14 @@ def test_no_state_is_dead(pattern: Spelled, text: str) -> None:
         node = compile_pattern(pattern.ecma, search=False)
     except UnsupportedPatternError:
         return
-    assert (node is EMPTY) or not node.is_empty or not node.row
+    assert (node is EMPTY) or not node.is_empty or not node.transitions
     for character in text:
-        found = [target for members, target in node.row if ord(character) in members]
+        found = [target for members, target in node.transitions if ord(character) in members]
         if not found:
             break
         (node,) = found
         assert not node.is_empty
-        assert node.nullable or node.row
+        assert node.nullable or node.transitions
 
 
 # Hand-made cases: pattern, texts in which it is found, texts in which it is not
@@ -421,7 +421,7 @@ def test_space_is_ecmas() -> None:
 def test_case_is_ignored_as_by_simple_folding() -> None:
     points = {*range(0x250), 0x39C, 0x3BC, 0x1E9E, 0x212A, 0x212B} - {0x130, 0x131}  # Turkic
     for point in points & set(range(0x250)):
-        ((members, _),) = compile_pattern(f"(?i)^\\u{point:04x}$", search=False).row
+        ((members, _),) = compile_pattern(f"(?i)^\\u{point:04x}$", search=False).transitions
         oracle = regex.compile(rf"\u{point:04x}", regex.IGNORECASE)
         assert points & set(members) == {p for p in points if oracle.fullmatch(chr(p))}, chr(point)
 

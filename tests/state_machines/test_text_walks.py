@@ -50,7 +50,9 @@ def test_escapes_and_what_they_begin(point: int, other: int) -> None:
             begun = begun_escape(text[:length])
             assert begun is not None
             assert point in begun
-            leads_there = encode_set(code_points(other), JSON_STRING).after(text[:length])
+            leads_there = encode_set(code_points(other), JSON_STRING).compute_word_derivative(
+                text[:length]
+            )
             assert (other in begun) == (leads_there is not EMPTY)
 
 
@@ -95,7 +97,7 @@ def texts(draw: st.DrawFn) -> Node:
         parts = [without_names(part, draw(NAMES)) for part in parts[:1]] + parts[1:]
     node = intersection(parts)
     for character in draw(st.text("ab1é", max_size=2)):
-        node = next((t for s, t in node.row if ord(character) in s), node)
+        node = next((t for s, t in node.transitions if ord(character) in s), node)
     return node
 
 
@@ -108,7 +110,7 @@ def brute_force(state: Node) -> set[int]:
         for token_id, form in enumerate(VOCABULARY.token_bytes)
         if form is not None
         and token_id not in VOCABULARY.end_token_ids
-        and state.after(form) is not EMPTY
+        and state.compute_word_derivative(form) is not EMPTY
     }
 
 
@@ -121,7 +123,9 @@ def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
     found = set(np.flatnonzero(walk.inside).tolist())
     suffixes = walk.suffixes
     numbers = suffixes.accepted(rest)
-    assert all(rest.after(suffixes.texts[number]) is not EMPTY for number in numbers)
+    assert all(
+        rest.compute_word_derivative(suffixes.texts[number]) is not EMPTY for number in numbers
+    )
     found.update(walk.tokens(numbers).tolist())
     assert found == brute_force(concatenation(encoded(text, JSON_STRING, b'"'), rest))
 
@@ -147,6 +151,6 @@ def test_shortest_lengths(text: Node) -> None:
         return
     layer, length = {text}, 0
     while not any(node.nullable for node in layer):
-        layer = {target for node in layer for _, target in node.row}
+        layer = {target for node in layer for _, target in node.transitions}
         length += 1
     assert shortest_length(text) == length

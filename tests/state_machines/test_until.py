@@ -28,7 +28,7 @@ def language(node: Node) -> set[str]:
         layer = [
             (word + letter, target)
             for word, state in layer
-            for symbols, target in state.row
+            for symbols, target in state.transitions
             for letter in "abx"
             if ord(letter) in symbols
         ]
@@ -106,7 +106,7 @@ def test_no_state_is_a_dead_end(
 ) -> None:
     for node in (text_until(wanted, others, *bound, first), text_without(others, *bound, first)):
         for letter in text:
-            targets = [target for symbols, target in node.row if ord(letter) in symbols]
+            targets = [target for symbols, target in node.transitions if ord(letter) in symbols]
             if not targets:
                 break
             node = targets[0]
@@ -120,7 +120,7 @@ def has_word(node: Node) -> bool:
     for _ in range(40):
         if any(state.nullable for state in layer):
             return True
-        layer = [t for state in layer for _, t in state.row if t not in seen]
+        layer = [t for state in layer for _, t in state.transitions if t not in seen]
         seen.update(layer)
     return False
 
@@ -134,7 +134,7 @@ def test_an_ended_text_is_short(
     for letter in text:
         if not isinstance(node, UntilText):
             return
-        node = next((t for symbols, t in node.row if ord(letter) in symbols), EMPTY)
+        node = next((t for symbols, t in node.transitions if ord(letter) in symbols), EMPTY)
     if isinstance(node, UntilText):
         ended = node.ended()
         assert language(ended) <= language(node)
@@ -152,8 +152,10 @@ def test_near_bounds_are_the_same_within_a_length(
         for word in product("abx", repeat=length):
             one, other = node, near
             for letter in word:
-                one = next((t for symbols, t in one.row if ord(letter) in symbols), EMPTY)
-                other = next((t for symbols, t in other.row if ord(letter) in symbols), EMPTY)
+                one = next((t for symbols, t in one.transitions if ord(letter) in symbols), EMPTY)
+                other = next(
+                    (t for symbols, t in other.transitions if ord(letter) in symbols), EMPTY
+                )
                 assert (one is EMPTY) == (other is EMPTY)
                 assert one.nullable == other.nullable
 
@@ -161,7 +163,7 @@ def test_near_bounds_are_the_same_within_a_length(
 def test_an_ended_text_keeps_within_its_bound() -> None:
     """With no room left, a marker that has begun could be begun once more."""
     node = text_until("ab", (), 0, 0)
-    (begun,) = {target for symbols, target in node.row if ord("a") in symbols}
+    (begun,) = {target for symbols, target in node.transitions if ord("a") in symbols}
     assert isinstance(begun, UntilText)
     assert language(begun.ended()) == language(begun) == {"b"}
 
@@ -169,7 +171,7 @@ def test_an_ended_text_keeps_within_its_bound() -> None:
 def test_far_bounds_share_what_is_near() -> None:
     start = text_until("</think>", (), 0, 100_000)
     assert isinstance(start, UntilText)
-    (target,) = {t for symbols, t in start.row if ord("x") in symbols}
+    (target,) = {t for symbols, t in start.transitions if ord("x") in symbols}
     assert isinstance(target, UntilText)
     assert start is not target
     assert start.near(128) is target.near(128)

@@ -60,7 +60,7 @@ def test_words_are_admitted_and_no_others(over: str) -> None:
             assert node.matches(text.encode()) == (text in words)
             for end in range(len(text) + 1):
                 begins = any(word.startswith(text[:end]) for word in words)
-                assert (node.after(text[:end].encode()) is not EMPTY) == begins
+                assert (node.compute_word_derivative(text[:end].encode()) is not EMPTY) == begins
         assert node.min_length == min(map(len, words))
 
     check()
@@ -74,7 +74,7 @@ def test_what_follows_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> 
             text = word + end
             expected = any(concatenation(literal(w), t).matches(text) for w, t in entries)
             assert node.matches(text) == expected
-        assert node.after(word) is not EMPTY or then is EMPTY
+        assert node.compute_word_derivative(word) is not EMPTY or then is EMPTY
 
 
 @given(WORDS)

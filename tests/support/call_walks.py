@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from state_machines.grammar.node import EMPTY, Node, live_bytes
+from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
 from state_machines.root.parts import Spell
@@ -49,7 +49,7 @@ def a_word(node: Node, random: Random, steps: int) -> bytes:
     for _ in range(random.randrange(steps + 1)):
         if node.nullable and random.random() < 0.05:
             return bytes(word)
-        live = live_bytes(node)
+        live = leading_bytes(node)
         if not live:
             break
         structure = [byte for byte in live if byte in b'{}[]",:<>()= \n0123456789']
@@ -70,10 +70,10 @@ def ending(node: Node) -> bytes:
             if count % 12 == 11:
                 closing = _closing(state)
                 word += closing
-                state = state.after(closing)
+                state = state.compute_word_derivative(closing)
                 continue
             steps = []
-            for members, after in state.row:
+            for members, after in state.transitions:
                 rank, byte = _easiest(members)
                 # What has not ended it so often does not: it may be text to this language.
                 often = word.count(byte) // 8
@@ -85,8 +85,8 @@ def ending(node: Node) -> bytes:
 
 def _closing(state: Node) -> bytes:
     """Return the end of a text that is no more text, if there is one."""
-    tried = [(text, state.after(text)) for text in _CLOSINGS]
-    ways = [(len(live_bytes(after)), text) for text, after in tried if after is not EMPTY]
+    tried = [(text, state.compute_word_derivative(text)) for text in _CLOSINGS]
+    ways = [(len(leading_bytes(after)), text) for text, after in tried if after is not EMPTY]
     few, text = min(ways, default=(256, b""))
     return text if few < 100 else b""
 

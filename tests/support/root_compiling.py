@@ -47,7 +47,7 @@ def shortest_ending(state: Node, most: int = 3000) -> bytes | None:
         for word, node in layer:
             if node.nullable:
                 return word
-            for symbols, target in node.row:
+            for symbols, target in node.transitions:
                 if target not in seen:
                     seen.add(target)
                     usual = (byte for byte in USUAL if symbols >> byte & 1)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from state_machines import Vocabulary
-from state_machines.grammar.node import EMPTY, Node, live_bytes
+from state_machines.grammar.node import EMPTY, Node, leading_bytes
 
 __all__ = [
     "an_ending",
@@ -49,7 +49,7 @@ def brute_force_mask(state: Node, vocabulary: Vocabulary) -> npt.NDArray[np.bool
         [
             state.nullable
             if token_id in vocabulary.end_token_ids
-            else form is not None and state.after(form) is not EMPTY
+            else form is not None and state.compute_word_derivative(form) is not EMPTY
             for token_id, form in enumerate(vocabulary.token_bytes)
         ],
         np.bool_,
@@ -104,7 +104,7 @@ def _searched_ending(state: Node, budget: int = 300) -> bytes | None:
         _, _, _, node, word = heappop(queue)
         if node.nullable:
             return word
-        live = live_bytes(node)
+        live = leading_bytes(node)
         for byte in [byte for byte in live if byte in _ENDING_BYTES] or live[:4]:
             target = node.derivative(byte)
             if target not in seen:

@@ -15,7 +15,7 @@ from state_machines.grammar.boolean import counts_any_symbol, difference
 from state_machines.grammar.capture import Continuation, captured
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, FleetingSteps, Node, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
 from state_machines.grammar.nodes import Repetition, concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
@@ -50,7 +50,7 @@ class ArrayPlan:
         strings: Callable[[Term], Node],
         others_without: Callable[[Term, Iterable[str], int], Node],
         count_values: Callable[[Term, int], int],
-        fleeting: FleetingSteps,
+        fleeting: TransientDerivatives,
     ) -> None:
         self.layout = syntax.layout
         self.syntax = syntax
@@ -157,10 +157,10 @@ def _limits(languages: Iterator[Node]) -> frozenset[int] | None:
             continue
         if not isinstance(language, Repetition) or not counts_any_symbol(language):
             return None
-        if language.most is not None:
-            if language.most <= _LONG:
+        if language.max_count is not None:
+            if language.max_count <= _LONG:
                 return None
-            limits.add(language.most)
+            limits.add(language.max_count)
     return frozenset(limits)
 
 
@@ -182,7 +182,7 @@ class DistinctItem(Continuation):
         return (type(self), id(self.plan), self.target, self.taken.key)
 
     @property
-    def steps(self) -> FleetingSteps:
+    def steps(self) -> TransientDerivatives:
         """Where the steps within the item are kept."""
         return self.plan.fleeting
 

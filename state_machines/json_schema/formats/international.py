@@ -201,7 +201,8 @@ class _Widened(Lazy):
     def expand(self) -> Node:
         """Return the inner row with its symbols widened."""
         row = (
-            (self.cells.widened(s), _widened(target, self.cells)) for s, target in self.inner.row
+            (self.cells.widened(s), _widened(target, self.cells))
+            for s, target in self.inner.transitions
         )
         return branch(row, nullable=self.inner.nullable)
 

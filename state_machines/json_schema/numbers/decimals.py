@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from state_machines.grammar.node import EMPTY, Node, Row, collect, intern_node
+from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import branch, concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points
 from state_machines.json_schema.numbers.decimal_grid import Grid, grid_of
@@ -108,7 +108,7 @@ class Whole(Node):
             max_length=None if grid.dense or grid.places or tail is None else ahead.most + tail,
         )
 
-    def _make_row(self) -> Row:
+    def compute_transitions(self) -> Transitions:
         grid, ahead = self.grid, self.ahead
         steps = []
         for digit, mark in enumerate(_DIGITS):
@@ -118,8 +118,8 @@ class Whole(Node):
         if grid.dense or grid.places:
             steps.append((_DOT, self._point()))
         elif self.nullable:
-            steps.extend(grid.tail.row)
-        return collect(steps)
+            steps.extend(grid.tail.transitions)
+        return collect_transitions(steps)
 
     def _point(self) -> Node:
         grid, ahead = self.grid, self.ahead
@@ -194,8 +194,8 @@ class Part(Node):
         self.begun = begun
         super().__init__(nullable=min_length == 0, min_length=min_length, max_length=None)
 
-    def _make_row(self) -> Row:
-        return collect((mark, self._after(digit)) for digit, mark in enumerate(_DIGITS))
+    def compute_transitions(self) -> Transitions:
+        return collect_transitions((mark, self._after(digit)) for digit, mark in enumerate(_DIGITS))
 
     def _after(self, digit: int) -> Node:
         grid, low, high = self.grid, self.low, self.high

@@ -73,7 +73,7 @@ def count_words(language: Node, most: int) -> int:
         below: dict[Node, int] = {}
         for node, ways in layer.items():
             counted += ways * node.nullable
-            for symbols, target in node.row:
+            for symbols, target in node.transitions:
                 below[target] = min(most, below.get(target, 0) + ways * len(symbols))
         layer = below
     return min(counted, most)
@@ -90,7 +90,7 @@ def few_words(language: Node, most: int) -> list[str] | None:
         layer = [
             (prefix + chr(point), target)
             for prefix, node in layer
-            for symbols, target in node.row
+            for symbols, target in node.transitions
             for first, last in symbols.ranges
             for point in range(first, last + 1)
         ]
@@ -106,7 +106,7 @@ def a_word(language: Node) -> str:
         for node in layer:
             if node.nullable:
                 return words[node]
-            for symbols, target in node.row:
+            for symbols, target in node.transitions:
                 if target not in words:
                     words[target] = words[node] + chr(symbols.ranges[0][0])
                     below.append(target)

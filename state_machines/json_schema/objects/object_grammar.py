@@ -18,10 +18,10 @@ from state_machines.grammar.lazy import Fan, Lazy
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
-    FleetingSteps,
     Node,
-    Row,
-    collect,
+    TransientDerivatives,
+    Transitions,
+    collect_transitions,
     intern_node,
 )
 from state_machines.grammar.nodes import concatenation, literal, union
@@ -62,7 +62,7 @@ class ObjectPlan:
         is_empty: Callable[[Term], bool],
         is_barred: Callable[[Term], bool],
         value_node: Callable[[Term, str | None], Node],
-        fleeting: FleetingSteps,
+        fleeting: TransientDerivatives,
     ) -> None:
         self.syntax = syntax
         self.depth = depth
@@ -135,13 +135,13 @@ class Members(Lazy):
         self.state = state
 
     @property
-    def family(self) -> Hashable | None:
+    def subsumption_key(self) -> Hashable | None:
         """Objects that differ in which clauses are met."""
         if not self.plan.steps.has_clauses:
             return None
         return (Members, id(self.plan), self.state._replace(met=0))
 
-    def holds(self, other: Node) -> bool:
+    def subsumes(self, other: Node) -> bool:
         """Whether every clause that the other has met is met."""
         return isinstance(other, Members) and not other.state.met & ~self.state.met
 
@@ -194,7 +194,7 @@ class Unlisted(Continuation):
         return (type(self), id(self.plan), self.state, id(self.cell), self.example)
 
     @property
-    def steps(self) -> FleetingSteps:
+    def steps(self) -> TransientDerivatives:
         """Where the steps within the name are kept."""
         return self.plan.fleeting
 
@@ -283,7 +283,7 @@ class NameChoice(Fan):
         self.vertex = vertex
         self.candidates = candidates
 
-    def _make_first_bytes(self) -> int:
+    def compute_first_bytes(self) -> int:
         return byte_set(byte for byte, _ in self._open_children())
 
     def _open_children(self) -> Iterator[tuple[int, NameVertex]]:
@@ -291,10 +291,12 @@ class NameChoice(Fan):
             if child.below & self.candidates:
                 yield byte, child
 
-    def _make_row(self) -> Row:
-        return collect((1 << byte, self.derivative(byte)) for byte, _ in self._open_children())
+    def compute_transitions(self) -> Transitions:
+        return collect_transitions(
+            (1 << byte, self.derivative(byte)) for byte, _ in self._open_children()
+        )
 
-    def step(self, byte: int) -> Node:
+    def compute_derivative(self, byte: int) -> Node:
         child = self.vertex.children.get(byte)
         if child is None or not child.below & self.candidates:
             return EMPTY

@@ -320,7 +320,7 @@ def word_in(language: Node, word: str) -> bool:
 def _is_word(language: Node, word: str) -> bool:
     for character in word:
         point = ord(character)
-        for members, target in language.row:
+        for members, target in language.transitions:
             if point in members:
                 language = target
                 break

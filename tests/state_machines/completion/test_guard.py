@@ -116,7 +116,7 @@ def test_groups_of_tokens_are_what_single_ones_are(pattern: str, more: int) -> N
     """All that is narrowed by lexemes is narrowed so one by one."""
     state = RegexStateMachine(pattern).start
     string = JsonSchemaStateMachine({"type": "string", "pattern": "^[ab]*é?$"}).start
-    for start in (state, string.after(b'"a'), string):
+    for start in (state, string.compute_word_derivative(b'"a'), string):
         allowed = RegexStateMachine("a").matcher(VOCABULARY)._store.allowed(start)
         most = COMPLETION.length(start) + more - 3
         masks = []
@@ -185,7 +185,9 @@ def test_closeness_names_what_leads_to_the_end() -> None:
         nearer = guard.closeness(allowed)
         assert allowed[nearer].all()
         for token_id in nearer.tolist():
-            state = guard.matcher.state.after(VOCABULARY.token_bytes[token_id] or b"")
+            state = guard.matcher.state.compute_word_derivative(
+                VOCABULARY.token_bytes[token_id] or b""
+            )
             assert COMPLETION.length(state) < needed or token_id == guard.plan[0]
         guard.advance(int(nearer[-1]))
         written += 1

@@ -44,7 +44,11 @@ def by_layers(state: Node, vocabulary: Vocabulary) -> int:
     ]
     layer, seen, count = {state}, {state}, 0
     while not any(node.nullable for node in layer):
-        found = {node.after(form) for node in layer for form in forms} - {EMPTY} - seen
+        found = (
+            {node.compute_word_derivative(form) for node in layer for form in forms}
+            - {EMPTY}
+            - seen
+        )
         assert found
         layer, count = found, count + 1
         seen |= found

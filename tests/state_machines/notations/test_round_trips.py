@@ -22,7 +22,7 @@ from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
 
 from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.errors import InvalidSchemaError
-from state_machines.grammar.node import live_bytes
+from state_machines.grammar.node import leading_bytes
 from state_machines.json_schema.layout import Whitespace
 from state_machines.json_schema.objects.object_shape import word_in
 from state_machines.notations import FUNCTION_GEMMA, GEMMA4, Arguments
@@ -56,7 +56,7 @@ def walked(arguments: Arguments, seed: int) -> str | None:
     """Write a text at random; ``None`` where no end is near."""
     random, state, text = Random(seed), arguments.node, b""
     for _ in range(random.choice((5, 40, 120))):
-        choices = live_bytes(state)
+        choices = leading_bytes(state)
         if state.nullable and (not choices or random.random() < 0.1):
             break
         assert choices, f"dead end after {text!r}"

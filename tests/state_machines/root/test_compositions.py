@@ -307,6 +307,6 @@ def test_an_answer_is_not_mistaken_for_one_that_is_forgotten() -> None:
         word = f"w{index % 50}"
         machine = machine_of(word)
         assert machine.matches(f"({word})({word})")
-        held.append(machine.start.after(f"({word})({word})(".encode()))
+        held.append(machine.start.compute_word_derivative(f"({word})({word})(".encode()))
         del machine
         collect(0)

@@ -14,7 +14,7 @@ from root_strategies import LETTERS, compositions, vocabularies
 from schema_strategies import examples
 
 from state_machines import Vocabulary
-from state_machines.grammar.node import EMPTY, Node, live_bytes
+from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.root import Piece, RootStateMachine
 from state_machines.root.attribution import Attribution
 
@@ -26,7 +26,7 @@ def walk(machine: RootStateMachine, random: Random) -> bytes | None:
     """Write at random, and end soon; ``None`` where no end is found. Fails at a dead end."""
     node, text = machine.start, bytearray()
     for step in range(40):
-        live = live_bytes(node)
+        live = leading_bytes(node)
         if node.nullable and (not live or random.random() < 0.15 or step > 20):
             return bytes(text)
         assert live, f"dead end after {bytes(text)!r}"
@@ -123,7 +123,7 @@ def test_readings_go_with_the_grammar(composition: Any, vocabulary: Vocabulary) 
         node: Node = machine.start
         attribution = Attribution(machine.course)
         for _ in range(12):
-            live = live_bytes(node)
+            live = leading_bytes(node)
             assert bool(live) == any(thread.node.first_bytes for thread in attribution.threads)
             if not live:
                 break

@@ -118,9 +118,9 @@ def test_texts_end_when_they_are_told_to(
     assert matcher.state is not EMPTY
     ending = shortest_ending(matcher.state)
     assert ending is not None
-    assert before.after(ending).nullable
+    assert before.compute_word_derivative(ending).nullable
     written = advance_at_random(matcher, random, 40)
-    assert before.after(written) is not EMPTY
+    assert before.compute_word_derivative(written) is not EMPTY
 
 
 @examples(40)
@@ -181,7 +181,7 @@ ANSWER = Sequence(
 )
 def test_a_trigger_is_found_however_it_is_cut(answer: str, vocabulary: Vocabulary) -> None:
     machine = RootStateMachine(ANSWER, vocabulary)
-    state = machine.start.after(answer.encode())
+    state = machine.start.compute_word_derivative(answer.encode())
     assert state.first_bytes == 1 << ord("{")
     assert not machine.matches(answer)
     random = Random(0)
