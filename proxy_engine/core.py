@@ -15,7 +15,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
-from state_machines.tools import ToolFormat
+from state_machines.tool_calls import ToolFormat
 
 from .answers.turns import Turns
 from .conversation.prompts import Prompt

@@ -13,7 +13,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
-from state_machines.tools import ToolFormat
+from state_machines.tool_calls import ToolFormat
 
 from .batch_engine import BatchEngine
 from .conversation.interaction import Interaction
@@ -165,7 +165,7 @@ class InferenceEngine(Closing, BatchEngine):
         Raises, before the model runs: ``PromptError``, ``InvalidOptionError``,
         ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,
         ``CompositionError``, ``CompileLimitError``, ``EngineClosedError``; and
-        ``BudgetTooSmallError`` where even the shortest output is longer than ``max_tokens``;
+        ``MaxTokensTooSmallError`` where even the shortest output is longer than ``max_tokens``;
         ``GrammarBudgetError`` where no way to a complete output is found in time. What is returned
         is always complete. After: ``OutputValidationError`` where a type's own validators refuse
         it.

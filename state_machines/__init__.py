@@ -7,7 +7,6 @@ True
 
 from state_machines.context_free import GrammarStateMachine
 from state_machines.errors import (
-    BudgetTooSmallError,
     CompositionError,
     GrammarBudgetError,
     GrammarError,
@@ -16,6 +15,7 @@ from state_machines.errors import (
     InvalidPatternError,
     InvalidSchemaError,
     MarkerError,
+    MaxTokensTooSmallError,
     PatternError,
     ProxyError,
     SchemaError,
@@ -33,10 +33,9 @@ from state_machines.json_schema import JsonSchemaStateMachine
 from state_machines.machine import ChoiceStateMachine, RegexStateMachine, StateMachine
 from state_machines.matcher import Matcher
 from state_machines.vocabulary import Vocabulary
-from state_machines.vocabulary_cache import VocabularyCache
+from state_machines.vocabulary.disk_cache import VocabularyCache
 
 __all__ = [
-    "BudgetTooSmallError",
     "ChoiceStateMachine",
     "CompositionError",
     "GrammarBudgetError",
@@ -49,6 +48,7 @@ __all__ = [
     "JsonSchemaStateMachine",
     "MarkerError",
     "Matcher",
+    "MaxTokensTooSmallError",
     "PatternError",
     "ProxyError",
     "RegexStateMachine",

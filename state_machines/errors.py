@@ -20,7 +20,7 @@
     ├── CompositionError                parts of an answer that cannot be put together
     │   └── ToolNameError               a tool whose name a tool format cannot write
     ├── InvalidArgumentError            an argument of another type, or that means nothing
-    ├── BudgetTooSmallError             not even the shortest text fits into so many tokens
+    ├── MaxTokensTooSmallError             not even the shortest text fits into so many tokens
     ├── TokenRejectedError              ``advance`` with a token the mask forbids
     └── GrammarBudgetError              a grammar needs more states than its budget
 
@@ -34,7 +34,6 @@ from __future__ import annotations
 from typing import Self
 
 __all__ = [
-    "BudgetTooSmallError",
     "CompositionError",
     "GrammarBudgetError",
     "GrammarError",
@@ -43,6 +42,7 @@ __all__ = [
     "InvalidPatternError",
     "InvalidSchemaError",
     "MarkerError",
+    "MaxTokensTooSmallError",
     "PatternError",
     "ProxyError",
     "SchemaError",
@@ -219,7 +219,7 @@ class InvalidArgumentError(ProxyError, ValueError):
         self.argument = argument
 
 
-class BudgetTooSmallError(ProxyError):
+class MaxTokensTooSmallError(ProxyError):
     """No admitted text fits into ``given`` tokens; ``needed`` is the least number that does.
 
     ``is_exact`` tells whether that is proven: if not, it is the least that was found.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from state_machines.effort import COMPILE_STEPS, bounded_effort, spend
+from state_machines.budgets import COMPILE_STEPS, spend, step_budget
 from state_machines.errors import (
     GrammarBudgetError,
     InvalidArgumentError,
@@ -54,7 +54,7 @@ class StateMachine:
     def matches(self, text: str | bytes) -> bool:
         """Whether a whole text is one of the machine's.
 
-        The work is not bounded, but for what :func:`~state_machines.effort.bounded_effort` says.
+        The work is not bounded, but for what :func:`~state_machines.budgets.step_budget` says.
         Raises :class:`~state_machines.errors.GrammarBudgetError` for a text that a grammar reads in
         too many ways.
         """
@@ -90,7 +90,7 @@ class RegexStateMachine(StateMachine):
                 f"a pattern is a string, not {type(pattern).__name__}", argument="pattern"
             )
         try:
-            with bounded_effort(COMPILE_STEPS):
+            with step_budget(COMPILE_STEPS):
                 language = compile_pattern(pattern, search=False)
                 if language.is_empty:
                     raise InvalidPatternError("no text matches", pattern=pattern, position=0)

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.effort import MASK_STEPS, bounded_effort, too_deep
+from state_machines.budgets import MASK_STEPS, recursion_budget, step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.grammar.deep import word_derivative
 from state_machines.grammar.node import EMPTY, Node
@@ -16,7 +16,7 @@ from state_machines.vocabulary import Vocabulary
 
 __all__ = ["Matcher"]
 
-_TOO_DEEP = too_deep()
+_RECURSION_BUDGET = recursion_budget()
 
 
 class MatchedMachine(Protocol):
@@ -73,7 +73,7 @@ class Matcher:
 
         Raises :class:`~state_machines.errors.TokenRejectedError` if it is not allowed, and
         :class:`~state_machines.errors.GrammarBudgetError` where that takes more than
-        :data:`~state_machines.effort.MASK_STEPS` steps, as for a text that a grammar reads in too
+        :data:`~state_machines.budgets.MASK_STEPS` steps, as for a text that a grammar reads in too
         many ways; the state is unchanged then.
         """
         state = self._after(token_id)
@@ -99,7 +99,7 @@ class Matcher:
         # Fast path: a step that was taken before costs no work that would have to be bounded.
         state = self._state.known_word_derivative(form)
         if state is None:
-            with bounded_effort(MASK_STEPS):
+            with step_budget(MASK_STEPS):
                 state = word_derivative(self._state, form)
             if self._machine is not None:
                 self._machine.steps_taken += 1
@@ -113,12 +113,12 @@ class Matcher:
         """Return the bytes that must come next, as far as there is one possibility.
 
         Returns fewer of them where to find more takes more than
-        :data:`~state_machines.effort.MASK_STEPS` steps.
+        :data:`~state_machines.budgets.MASK_STEPS` steps.
         """
         forced = bytearray()
         node = self._state
         try:
-            with bounded_effort(MASK_STEPS), _TOO_DEEP:
+            with step_budget(MASK_STEPS), _RECURSION_BUDGET:
                 while not self._finished and not node.nullable:
                     text = node.leading_text
                     if not text:

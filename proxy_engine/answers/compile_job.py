@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 
 from ..errors import CompileLimitError, RequestCancelledError
 from .turns import Turns
@@ -24,7 +24,7 @@ class CompileJob:
     """Compiling a response format and tools, the first mask, and the first completion plan.
 
     For one thread. All calls of :meth:`run` together use at most ``max_seconds`` of processor time
-    (``None``: no limit beside those of ``state_machines.effort``).
+    (``None``: no limit beside those of ``state_machines.budgets``).
 
     Args:
         turns: Shared by all jobs of an engine; ``None``: the job shares with nobody.
@@ -66,7 +66,7 @@ class CompileJob:
             time.sleep(_POLITENESS_SECONDS)
 
         try:
-            with bounded_effort(checkpoint=checkpoint):
+            with step_budget(checkpoint=checkpoint):
                 return work()
         finally:
             self._charge()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from state_machines import SchemaError, StateMachine, Vocabulary
 from state_machines.root import Part, RootStateMachine, Structured, Text
-from state_machines.tools import Delimiters, ToolFormat, ToolSignature
-from state_machines.tools.tool_format import NO_DELIMITERS
+from state_machines.tool_calls import Delimiters, ToolFormat, ToolSignature
+from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
 from ..options import GenerationOptions, ReasoningOptions
 from ..tools import ToolChoice, tool_schema_errors

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from state_machines.errors import CompositionError
 from state_machines.root.parts import Choice, Marker, Optional, Part, Sequence, Text
-from state_machines.tools.call import ToolSignature
-from state_machines.tools.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
+from state_machines.tool_calls.call import ToolSignature
+from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
 
 __all__ = ["REASONING", "TEXT", "Calls", "Reasoning", "compose_answer"]
 

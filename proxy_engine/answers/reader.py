@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.notations import JSON
 from state_machines.root import Marker, Part, Piece, SubState, Text
-from state_machines.tools.call import CALL, Arguments, CallEnd, CallId, CallStart, CallText
+from state_machines.tool_calls.call import CALL, Arguments, CallEnd, CallId, CallStart, CallText
+from state_machines.tool_calls.notations import JSON
 
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError

@@ -12,7 +12,7 @@ from typing import Any
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines.errors import CompositionError
-from state_machines.tools import FORMATS, Delimiters, ToolFormat, format_named
+from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, format_named
 
 from ..errors import InvalidOptionError
 from ..text_checks import short_repr
@@ -26,7 +26,7 @@ DEFAULT_FORMAT = "hermes"
 def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
     """Return the format of a model's tool calls.
 
-    ``explicit``, a name of :data:`state_machines.tools.FORMATS` or a format of one's own, comes
+    ``explicit``, a name of :data:`state_machines.tool_calls.FORMATS` or a :class:`ToolFormat`, comes
     first. Raises ``InvalidOptionError`` for a name that is not known.
     """
     if isinstance(explicit, ToolFormat):

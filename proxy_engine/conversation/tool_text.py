@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from state_machines.notations import JSON, PYTHONIC, PYTHONIC_JSON
-from state_machines.tools import FORMATS, ToolFormat
+from state_machines.tool_calls import FORMATS, ToolFormat
+from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON
 
 __all__ = ["PLAIN_TOOL_TEXT", "ToolText", "tool_text_of"]
 

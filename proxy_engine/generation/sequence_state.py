@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from samplers import Sampler, apply_lean, apply_mask
 from state_machines import Matcher
+from state_machines.budgets import step_budget
 from state_machines.completion import Guard
-from state_machines.effort import bounded_effort
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
@@ -179,7 +179,7 @@ class SequenceState:
         Raises:
             GrammarBudgetError: The state after the token takes too much work.
         """
-        with bounded_effort(TAKE_STEPS):
+        with step_budget(TAKE_STEPS):
             return self._take(token_id, is_forced=False, choice=choice)
 
     def take_forced(self) -> list[Token]:
@@ -249,7 +249,7 @@ class SequenceState:
         if planned is not None:
             return planned
         try:
-            with bounded_effort(self._mask_steps):
+            with step_budget(self._mask_steps):
                 allowed = matcher.allowed_tokens()
         except GrammarBudgetError:
             self._mask_steps = SLOW_MASK_STEPS
@@ -284,7 +284,7 @@ class SequenceState:
         if self._matcher is None or self._masks.on_device(allowed).count > MANY_TOKENS:
             return False
         try:
-            with bounded_effort(MASK_STEPS):
+            with step_budget(MASK_STEPS):
                 return self._forces_after_any(self._matcher, allowed)
         except GrammarBudgetError:
             # No more than a hint for how the next pass is run.

@@ -10,8 +10,8 @@ from typing import Any
 from state_machines import Vocabulary
 from state_machines.completion import Guard
 from state_machines.root import Text, identifiers_in
-from state_machines.tools import ToolFormat
-from state_machines.tools.call import CALL
+from state_machines.tool_calls import ToolFormat
+from state_machines.tool_calls.call import CALL
 
 from ..answers.compile_job import CompileJob
 from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler

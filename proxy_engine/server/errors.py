@@ -10,9 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 
 from state_machines.errors import (
-    BudgetTooSmallError,
     GrammarBudgetError,
     GrammarError,
+    MaxTokensTooSmallError,
     PatternError,
     ProxyError,
     SchemaError,
@@ -141,7 +141,7 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
             return refused("invalid_response_format", "response_format")
         case InvalidOptionError():
             return refused("invalid_value", error.option)
-        case BudgetTooSmallError():
+        case MaxTokensTooSmallError():
             return refused("max_tokens_too_small", "max_tokens", needed_tokens=error.needed)
         case PromptTooLongError():
             return refused("context_length_exceeded", "prompt")

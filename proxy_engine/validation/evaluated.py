@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 from referencing.jsonschema import lookup_recursive_ref
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 
 from .judgement import judgement
 from .keywords import Errors, finds, prepare_lookup

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from contextvars import ContextVar, Token
 from typing import Any
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 
 __all__ = ["Judgement", "UndecidedError", "charge", "judgement"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 from jsonschema.protocols import Validator
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import PatternError
 from state_machines.json_schema.numbers.number_sets import exact
 from state_machines.regex import compile_pattern

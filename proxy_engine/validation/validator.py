@@ -14,7 +14,7 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import extend, validator_for
 from referencing import Registry
 
-from state_machines.effort import bounded_effort, spend
+from state_machines.budgets import spend, step_budget
 from state_machines.errors import GrammarBudgetError, ProxyError
 
 from .evaluated import unevaluated_items, unevaluated_properties
@@ -73,7 +73,7 @@ class JsonValidator:
     def _first_error(self, value: Any) -> jsonschema.ValidationError | None:
         judgement = Judgement(value, self._schema)
         try:
-            with bounded_effort(judgement.limit), judgement:
+            with step_budget(judgement.limit), judgement:
                 if self._validator is None:
                     self._validator = self._of_draft()
                 judgement.base_uri = self._validator._resolver._base_uri

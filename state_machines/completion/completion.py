@@ -8,16 +8,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.budgets import recursion_budget, step_budget
+from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.cutter import UNWRITABLE, Cutter
 from state_machines.completion.least import LeastWords
 from state_machines.completion.outcomes import OUTCOME_STEPS, Outcomes
 from state_machines.completion.plan import COMPLETE, Plan
 from state_machines.completion.search import Search, Shortest
-from state_machines.effort import bounded_effort, too_deep
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks.mask_store import MaskStore
-from state_machines.masks.recent import RecentWeak
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["PLAN_STEPS", "Completion", "Shortest"]
@@ -31,7 +31,7 @@ SEARCH_STEPS = 100_000
 MAX_FOUND = 1 << 17
 """Tokens of plans that were searched for and are kept, in all."""
 
-_TOO_DEEP = too_deep()
+_RECURSION_BUDGET = recursion_budget()
 
 
 class Completion:
@@ -52,8 +52,8 @@ class Completion:
         self._least = LeastWords(self._cutter)
         self._search = Search(trie, self._estimate, self._first_byte)
         self._outcomes = Outcomes(vocabulary, trie)
-        self._found: RecentWeak[Node, tuple[int, ...]] = RecentWeak(MAX_FOUND)
-        self._shortest: RecentWeak[Node, tuple[int, Shortest]] = RecentWeak(MAX_FOUND)
+        self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(MAX_FOUND)
+        self._shortest: WeakKeyLruCache[Node, tuple[int, Shortest]] = WeakKeyLruCache(MAX_FOUND)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Completion:
@@ -73,7 +73,7 @@ class Completion:
         """
         if state.nullable:
             return COMPLETE
-        with bounded_effort(steps), _TOO_DEEP:
+        with step_budget(steps), _RECURSION_BUDGET:
             ending = self._least.ending(state, steps)
             length = self._cutter.fewest(ending)
             if length < UNWRITABLE:

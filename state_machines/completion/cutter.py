@@ -12,9 +12,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
+from state_machines.budgets import spend
+from state_machines.caches import LruCache
 from state_machines.completion.endings import NOTHING, UNWRITABLE_WEIGHT, Ending, joined
-from state_machines.effort import spend
-from state_machines.masks.recent import Recent
 from state_machines.masks.token_trie import TokenTrie
 
 __all__ = ["TOKEN_WEIGHT", "UNWRITABLE", "Cutter"]
@@ -63,11 +63,11 @@ class Cutter:
         self.trie = trie
         self.longest = max(1, len(trie.levels) - 2)
         """The bytes of the longest token."""
-        self._weights: Recent[bytes, int] = Recent(MAX_WEIGHED)
-        self._pieces: Recent[tuple[bytes, Ending], Ending] = Recent(MAX_WEIGHED)
-        self._blocks: Recent[tuple[bytes | Ending, int], Ending] = Recent(MAX_WEIGHED)
-        self._cuts: Recent[tuple[Ending, Context], _Cut] = Recent(MAX_CUTS)
-        self._contexts: Recent[Context, Context] = Recent(MAX_CUTS)
+        self._weights: LruCache[bytes, int] = LruCache(MAX_WEIGHED)
+        self._pieces: LruCache[tuple[bytes, Ending], Ending] = LruCache(MAX_WEIGHED)
+        self._blocks: LruCache[tuple[bytes | Ending, int], Ending] = LruCache(MAX_WEIGHED)
+        self._cuts: LruCache[tuple[Ending, Context], _Cut] = LruCache(MAX_CUTS)
+        self._contexts: LruCache[Context, Context] = LruCache(MAX_CUTS)
 
     def leaf(self, text: bytes) -> Ending:
         """Return a text as an ending."""

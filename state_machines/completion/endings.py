@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 
 __all__ = ["NOTHING", "UNWRITABLE_WEIGHT", "Ending", "joined"]
 

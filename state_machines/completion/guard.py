@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.budgets import step_budget
 from state_machines.completion.completion import PLAN_STEPS, Completion
 from state_machines.completion.plan import COMPLETE, Plan
-from state_machines.effort import bounded_effort
 from state_machines.errors import (
-    BudgetTooSmallError,
     GrammarBudgetError,
+    MaxTokensTooSmallError,
     TokenRejectedError,
     UnwritableTextError,
 )
@@ -60,7 +60,7 @@ class Guard:
     is found in time is accepted only if it is the next one of the plan that the guard holds.
 
     Raises:
-        BudgetTooSmallError: Nothing fits; names the least number of tokens that was found, see
+        MaxTokensTooSmallError: Nothing fits; names the least number of tokens that was found, see
             :meth:`Completion.shortest`, or that is proven to be too few.
         GrammarBudgetError: No plan was found in time, so nothing could be promised.
     """
@@ -80,7 +80,7 @@ class Guard:
         """The tokens that may be used, all that are left or fewer; see :meth:`restrict`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
-        with bounded_effort(PLAN_STEPS):
+        with step_budget(PLAN_STEPS):
             self._way = self._first_way(max_tokens)
         self._looked: tuple[Node, int, int, Plan, Plan | None] | None = None
 
@@ -89,7 +89,7 @@ class Guard:
         least = completion.least(state)
         if least > max(max_tokens, FAR_OFF):
             # To find out how many it takes would take very long.
-            raise BudgetTooSmallError(
+            raise MaxTokensTooSmallError(
                 f"the shortest output takes {least} tokens or more, and {max_tokens} are given",
                 needed=least,
                 given=max_tokens,
@@ -257,7 +257,7 @@ class Guard:
     def _followed(self, token_id: int, form: bytes) -> Node | None:
         """Return the state after a token; ``None`` if that is not found in time."""
         try:
-            with bounded_effort(FOLLOW_STEPS):
+            with step_budget(FOLLOW_STEPS):
                 try:
                     return self.matcher.state.word_derivative(form)
                 except RecursionError:
@@ -276,9 +276,9 @@ class Guard:
             return None
 
 
-def _too_small(needed: int, given: int, is_exact: bool) -> BudgetTooSmallError:
+def _too_small(needed: int, given: int, is_exact: bool) -> MaxTokensTooSmallError:
     least = "takes" if is_exact else "that was found takes"
-    return BudgetTooSmallError(
+    return MaxTokensTooSmallError(
         f"the shortest output {least} {needed} tokens, and {given} are given",
         needed=needed,
         given=given,

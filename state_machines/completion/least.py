@@ -15,10 +15,11 @@ from collections.abc import Generator, Iterable
 from itertools import chain
 from json.encoder import encode_basestring
 
+from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.cutter import TOKEN_WEIGHT, Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
 from state_machines.completion.words import LONG, Words
-from state_machines.effort import bounded_effort, spend, too_deep
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.capture import Captured
@@ -26,7 +27,6 @@ from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Fan, Lazy
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
-from state_machines.masks.recent import RecentWeak
 
 __all__ = ["LeastWords"]
 
@@ -48,7 +48,7 @@ MAX_CAPTURED = 1 << 14
 LONG_LITERAL = 512
 """Bytes of a literal from which on it is not cut to be compared."""
 
-_TOO_DEEP = too_deep()
+_RECURSION_BUDGET = recursion_budget()
 
 _COMPOSED = (Concatenation, Union, Lazy, Repetition, Fan, Captured, Literal)
 
@@ -79,8 +79,8 @@ class LeastWords:
     def __init__(self, cutter: Cutter) -> None:
         self.cutter = cutter
         self.words = Words(cutter)
-        self.known: RecentWeak[Node, Ending] = RecentWeak(MAX_ENDINGS)
-        self.floors: RecentWeak[Node, int] = RecentWeak(MAX_FLOORS)
+        self.known: WeakKeyLruCache[Node, Ending] = WeakKeyLruCache(MAX_ENDINGS)
+        self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(MAX_FLOORS)
 
     def ending(self, node: Node, steps: int) -> Ending:
         """Return a short ending of a state that is not dead.
@@ -99,7 +99,7 @@ class LeastWords:
             head = None if tail is None else self.known.get(node.head)
             if tail is not None and head is not None:
                 return self.known.put(node, joined(head, tail))
-        with bounded_effort(steps), _TOO_DEEP:
+        with step_budget(steps), _RECURSION_BUDGET:
             solver = _Solver(self)
             for limit in LIMITS:
                 found = solver.solve(node, limit)

@@ -13,14 +13,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.effort import bounded_effort, spend, too_deep
+from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.masks.automaton import Automaton, states_at_vertices
-from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import TokenTrie, stretches
 from state_machines.masks.ways import Split, alternatives, split
 from state_machines.vocabulary import Vocabulary
@@ -45,7 +45,7 @@ CAPTURE_MARGIN = 3
 """Tokens more that a text may take which must not be one that is taken."""
 
 
-_TOO_DEEP = too_deep()
+_RECURSION_BUDGET = recursion_budget()
 
 
 class _Walk:
@@ -82,7 +82,7 @@ class Outcomes:
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
         self._trie = trie
-        self._walks: RecentWeak[Node, _Walk] = RecentWeak(MAX_WALKS)
+        self._walks: WeakKeyLruCache[Node, _Walk] = WeakKeyLruCache(MAX_WALKS)
 
     def within(
         self,
@@ -104,7 +104,7 @@ class Outcomes:
         open_ids[self._ends] = False
         near = _Near(length, most)
         try:
-            with bounded_effort(steps), _TOO_DEEP:
+            with step_budget(steps), _RECURSION_BUDGET:
                 self._enter(state, near, open_ids, result)
         except GrammarBudgetError:
             # What was not looked at is left out.

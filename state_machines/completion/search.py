@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
+from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.completion.cutter import UNWRITABLE
 from state_machines.completion.plan import Plan
-from state_machines.effort import bounded_effort, spend, too_deep
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
@@ -26,7 +26,7 @@ HOPE_STEPS = 60
 """Steps for going on by a byte, and for looking how far away the end is from a state."""
 
 
-_TOO_DEEP = too_deep()
+_RECURSION_BUDGET = recursion_budget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Search:
         """
         found: list[tuple[int, ...]] = []
         try:
-            with bounded_effort(steps), _TOO_DEEP:
+            with step_budget(steps), _RECURSION_BUDGET:
                 is_exact = self._improve(start, known, found, at_most, steps)
         except GrammarBudgetError:
             is_exact = False

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
+from state_machines.budgets import spend
+from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
-from state_machines.effort import spend
 from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText, Spelling
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, leading_bytes
 from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.grammar.word_lists import Word
-from state_machines.masks.recent import Recent, RecentWeak
 
 __all__ = ["LONG", "Words"]
 
@@ -71,10 +71,12 @@ class Words:
         self._letters = [ord(letter) for letter in longest]
         rest = [byte for byte in alone if byte not in self._letters]
         self._bytes = [*self._letters, *rest]
-        self._texts: RecentWeak[Node, str] = RecentWeak(MAX_TEXTS)
-        self._ropes: RecentWeak[Node, tuple[Spelling | None, Ending]] = RecentWeak(MAX_TEXTS)
+        self._texts: WeakKeyLruCache[Node, str] = WeakKeyLruCache(MAX_TEXTS)
+        self._ropes: WeakKeyLruCache[Node, tuple[Spelling | None, Ending]] = WeakKeyLruCache(
+            MAX_TEXTS
+        )
         # Nobody else holds the states within a listed word.
-        self._word_ropes: Recent[Node, tuple[Spelling | None, Ending]] = Recent(MAX_TEXTS)
+        self._word_ropes: LruCache[Node, tuple[Spelling | None, Ending]] = LruCache(MAX_TEXTS)
 
     def encoded(self, node: EncodedText) -> Ending | None:
         """Return a short word of an encoded text; ``None`` where none is found this way."""
@@ -130,7 +132,7 @@ class Words:
                 self._ropes_of(node).put(node, (spelling, rope))
         return rope
 
-    def _ropes_of(self, node: Node) -> Recent[Node, tuple[Spelling | None, Ending]]:
+    def _ropes_of(self, node: Node) -> LruCache[Node, tuple[Spelling | None, Ending]]:
         return self._word_ropes if type(node) is Word else self._ropes
 
     def _segment(self, text: bytes) -> Ending:

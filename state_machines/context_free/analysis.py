@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from state_machines.context_free.graphs import components
+from state_machines.budgets import spend
 from state_machines.context_free.syntax import (
     PARTS_PER_STEP,
     Alternatives,
@@ -25,8 +25,8 @@ from state_machines.context_free.syntax import (
     Text,
     references,
 )
-from state_machines.effort import spend
 from state_machines.errors import GrammarSyntaxError
+from state_machines.graphs import components
 
 __all__ = ["Analysis"]
 

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import numpy as np
 
+from state_machines.budgets import spend
 from state_machines.context_free.syntax import Position
-from state_machines.effort import spend
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
 

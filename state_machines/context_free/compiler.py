@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
 from state_machines.context_free.left_recursion import LeftRecursion
 from state_machines.context_free.rules import RuleBook
@@ -26,7 +27,6 @@ from state_machines.context_free.syntax import (
     Series,
     Text,
 )
-from state_machines.effort import spend
 from state_machines.errors import UnsatisfiableGrammarError, UnsupportedGrammarError
 from state_machines.grammar.encoding import RAW, encode_set, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node

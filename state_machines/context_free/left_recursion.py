@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
 from state_machines.context_free.rules import some
 from state_machines.context_free.syntax import (
@@ -28,7 +29,6 @@ from state_machines.context_free.syntax import (
     Repeat,
     Series,
 )
-from state_machines.effort import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, union
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from state_machines.budgets import COMPILE_STEPS, step_budget
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.parser import parse
 from state_machines.context_free.rules import RuleBook
-from state_machines.effort import COMPILE_STEPS, bounded_effort
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.grammar.node import Node, release
 from state_machines.machine import StateMachine
@@ -34,7 +34,7 @@ class GrammarStateMachine(StateMachine):
                     f"{argument} is a string, not {type(given).__name__}", argument=argument
                 )
         try:
-            with bounded_effort(COMPILE_STEPS):
+            with step_budget(COMPILE_STEPS):
                 rules = parse(text)
 
                 def compiled(book: RuleBook) -> Node:

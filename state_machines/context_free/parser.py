@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+from state_machines.budgets import spend
 from state_machines.context_free.characters import GrammarReader
 from state_machines.context_free.syntax import (
     Alternatives,
@@ -25,7 +26,6 @@ from state_machines.context_free.syntax import (
     Series,
     Text,
 )
-from state_machines.effort import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT
 
 __all__ = ["MAX_COUNT", "MAX_NESTING", "parse"]

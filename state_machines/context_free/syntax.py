@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.symbols import CodePointSet
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import (
     EMPTY,

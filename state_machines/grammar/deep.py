@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from state_machines.effort import spend, too_deep
+from state_machines.budgets import recursion_budget, spend
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Union
 
 __all__ = ["compute_word_derivative", "word_derivative"]
 
-_TOO_DEEP = too_deep()
+_RECURSION_BUDGET = recursion_budget()
 
 
 def word_derivative(node: Node, text: bytes) -> Node:
@@ -36,7 +36,7 @@ def _without_recursion(node: Node, text: bytes, ask: Callable[[Node, bytes], Nod
         return ask(node, text)
     except RecursionError:
         pass
-    with _TOO_DEEP:
+    with _RECURSION_BUDGET:
         state = node
         for byte in text:
             if state is EMPTY:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import Repetition, branch, concatenation, literal, union

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.lazy import Fan
 from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import Concatenation, concatenation

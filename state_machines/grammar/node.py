@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.symbols import bytes_in
 
 __all__ = [

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterable, Iterator
 from typing import TypeAlias
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar import atoms
 from state_machines.grammar.atoms import (
     MAX_LITERAL,

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from itertools import count
 from weakref import WeakKeyDictionary
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
 
 __all__ = ["has_endless_words", "shortest_length", "shortest_word"]

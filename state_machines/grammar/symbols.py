@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Protocol, Self
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 
 __all__ = [
     "ANY_BYTE",

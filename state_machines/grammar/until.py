@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.encoding import EncodedText, encoded
 from state_machines.grammar.node import (
     EMPTY,

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,

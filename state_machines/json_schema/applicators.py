@@ -12,7 +12,7 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.assertions import but, count, names_in, objects_with, requiring
 from state_machines.json_schema.constants import is_encodable
-from state_machines.json_schema.document import Place
+from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.exactly_one import in_exactly_one
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
@@ -42,63 +42,65 @@ __all__ = [
 ]
 
 
-def _subschemas(place: Place, keyword: str, value: Any) -> Iterator[Place]:
+def _subschemas(place: SchemaLocation, keyword: str, value: Any) -> Iterator[SchemaLocation]:
     if not isinstance(value, list) or not value:
         raise place.error(f"{keyword} is not a non-empty array of schemas", keyword)
     for index, schema in enumerate(value):
         yield place.child(schema, keyword, index)
 
 
-def _named_subschemas(place: Place, keyword: str, value: Any) -> Iterator[tuple[str, Place]]:
+def _named_subschemas(
+    place: SchemaLocation, keyword: str, value: Any
+) -> Iterator[tuple[str, SchemaLocation]]:
     if not isinstance(value, dict):
         raise place.error(f"{keyword} is not an object of schemas", keyword)
     for name, schema in value.items():
         yield name, place.child(schema, keyword, name)
 
 
-def _terms(places: Iterable[Place], normaliser: Normaliser) -> list[Term]:
+def _terms(places: Iterable[SchemaLocation], normaliser: Normaliser) -> list[Term]:
     return [normaliser.table.located(place) for place in places]
 
 
-def dynamic_ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def dynamic_ref(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``$dynamicRef``: as ``$ref``, by way of the dynamic scope (core, 8.2.3.2)."""
     return normaliser.table.located(place.document.resolve(place, value, "$dynamicRef"))
 
 
-def recursive_ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def recursive_ref(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``$recursiveRef``: the outermost schema that asks for it (2019-09 core, 8.2.4.2)."""
     if value != "#":
         raise place.error("$recursiveRef is not '#'", "$recursiveRef")
     return normaliser.table.located(place.document.resolve_recursive(place))
 
 
-def ref(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def ref(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``$ref``: what the schema at the reference admits (core, 8.2.3.1)."""
     return normaliser.table.located(place.document.resolve(place, value, "$ref"))
 
 
-def all_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def all_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``allOf``: what all of the schemas admit (core, 10.2.1.1)."""
     return normaliser.table.all_of(_terms(_subschemas(place, "allOf", value), normaliser))
 
 
-def any_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def any_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``anyOf``: what at least one of the schemas admits (core, 10.2.1.2)."""
     return normaliser.table.any_of(_terms(_subschemas(place, "anyOf", value), normaliser))
 
 
-def one_of(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def one_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3)."""
     terms = _terms(_subschemas(place, "oneOf", value), normaliser)
     return in_exactly_one(terms, normaliser)
 
 
-def not_(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def not_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``not``: what the schema does not admit (core, 10.2.1.4)."""
     return normaliser.table.negation(normaliser.table.located(place.child(value, "not")))
 
 
-def if_(place: Place, value: Any, normaliser: Normaliser) -> Term | Values:
+def if_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term | Values:
     """``if`` with ``then`` and ``else`` beside it (core, 10.2.2)."""
     table, schema = normaliser.table, place.schema
     condition = table.located(place.child(value, "if"))
@@ -107,7 +109,7 @@ def if_(place: Place, value: Any, normaliser: Normaliser) -> Term | Values:
     return table.either(condition, then, otherwise)
 
 
-def properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``properties``: the values of the named properties (core, 10.3.2.1)."""
     table = normaliser.table
     terms = {
@@ -118,12 +120,12 @@ def properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(shape=ObjectShape(properties=terms, order=tuple(terms)))
 
 
-def _name_patterns(place: Place) -> dict[str, Node]:
+def _name_patterns(place: SchemaLocation) -> dict[str, Node]:
     named = place.member("patternProperties", dict) or {}
     return {name: compile_pattern(name, search=True) for name in named}
 
 
-def pattern_properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def pattern_properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``patternProperties``: the values of properties whose name matches (core, 10.3.2.2)."""
     patterns = _name_patterns(place)
     terms = {
@@ -134,7 +136,7 @@ def pattern_properties(place: Place, value: Any, normaliser: Normaliser) -> Valu
     return but(shape=ObjectShape(others=tuple(rules)))
 
 
-def additional_properties(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def additional_properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``additionalProperties``: the values of all properties not named beside it (10.3.2.3)."""
     term = normaliser.table.located(place.child(value, "additionalProperties"))
     if term is TRUE:
@@ -145,7 +147,7 @@ def additional_properties(place: Place, value: Any, normaliser: Normaliser) -> V
     return but(shape=ObjectShape(properties=listed, others=(NameRule(names, term),)))
 
 
-def property_names(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def property_names(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``propertyNames``: what every property's name is (core, 10.3.2.4).
 
     Names are strings, so that what the schema says of objects is none of theirs, be it this
@@ -158,7 +160,7 @@ def property_names(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(shape=ObjectShape(others=(NameRule(refused, FALSE),)))
 
 
-def dependent_schemas(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def dependent_schemas(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``dependentSchemas``: who has this property is in that schema too (core, 10.2.2.4)."""
     table = normaliser.table
     return table.all_of(
@@ -167,7 +169,7 @@ def dependent_schemas(place: Place, value: Any, normaliser: Normaliser) -> Term:
     )
 
 
-def dependencies(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def dependencies(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``dependencies``: drafts 4 to 7's two keywords in one (draft 7 validation, 6.5.7)."""
     if not isinstance(value, dict):
         raise place.error("dependencies is not an object", "dependencies")
@@ -182,20 +184,20 @@ def dependencies(place: Place, value: Any, normaliser: Normaliser) -> Term:
     return table.all_of(parts)
 
 
-def prefix_items(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def prefix_items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``prefixItems``: the first items, one schema each (core, 10.3.1.1)."""
     terms = _terms(_subschemas(place, "prefixItems", value), normaliser)
     return but(array=ArrayShape(prefix=tuple(terms)))
 
 
-def items(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``items``: every item beyond ``prefixItems`` (core, 10.3.1.2)."""
     before = place.member("prefixItems", list) or []
     term = normaliser.table.located(place.child(value, "items"))
     return but(array=_beyond(len(before), term))
 
 
-def items_or_tuple(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def items_or_tuple(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``items`` up to 2019-09: all items, or an array for the first ones (draft 7, 6.4.1)."""
     table = normaliser.table
     if not isinstance(value, list):
@@ -210,7 +212,7 @@ def items_or_tuple(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(array=_beyond(len(prefix), rest, prefix))
 
 
-def contains(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def contains(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``contains`` with ``minContains`` and ``maxContains`` beside it (core, 10.3.1.3)."""
     term = normaliser.table.located(place.child(value, "contains"))
     least, most = 1, None

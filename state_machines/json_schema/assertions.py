@@ -13,7 +13,7 @@ from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.constants import constant, constants, is_encodable
-from state_machines.json_schema.document import Place
+from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.formats import format_language
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.numbers.intervals import Interval
@@ -91,7 +91,7 @@ def but(
     )
 
 
-def type_(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def type_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``type``: one of the named types (validation, 6.1.1)."""
     del normaliser
     names = value if isinstance(value, list) else [value]
@@ -106,26 +106,26 @@ def type_(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
 
 
-def enum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def enum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``enum``: equal to one of the listed values (validation, 6.1.2)."""
     if not isinstance(value, list):
         raise place.error("enum is not an array", "enum")
     return constants(value, normaliser.table)
 
 
-def const(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def const(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``const``: equal to the value (validation, 6.1.3)."""
     del place
     return constant(value, normaliser.table)
 
 
-def _number(place: Place, keyword: str, value: Any) -> Fraction:
+def _number(place: SchemaLocation, keyword: str, value: Any) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise place.error(f"{keyword} is not a number", keyword)
     return exact(value)
 
 
-def _exclusive_beside(place: Place, keyword: str) -> bool:
+def _exclusive_beside(place: SchemaLocation, keyword: str) -> bool:
     if not place.dialect.boolean_exclusive:
         return False
     value = place.schema.get(keyword, False)
@@ -134,7 +134,7 @@ def _exclusive_beside(place: Place, keyword: str) -> bool:
     return value
 
 
-def minimum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def minimum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``minimum`` (validation, 6.2.4); in draft 4 ``exclusiveMinimum`` beside it is a Boolean."""
     del normaliser
     low = _number(place, "minimum", value)
@@ -142,7 +142,7 @@ def minimum(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(numbers=NumberSet.of((Interval(low=low, low_open=is_open),)))
 
 
-def maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def maximum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``maximum`` (validation, 6.2.2); in draft 4 ``exclusiveMaximum`` beside it is a Boolean."""
     del normaliser
     high = _number(place, "maximum", value)
@@ -150,21 +150,21 @@ def maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(numbers=NumberSet.of((Interval(high=high, high_open=is_open),)))
 
 
-def exclusive_minimum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def exclusive_minimum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``exclusiveMinimum`` (validation, 6.2.5)."""
     del normaliser
     low = _number(place, "exclusiveMinimum", value)
     return but(numbers=NumberSet.of((Interval(low=low, low_open=True),)))
 
 
-def exclusive_maximum(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def exclusive_maximum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``exclusiveMaximum`` (validation, 6.2.3)."""
     del normaliser
     high = _number(place, "exclusiveMaximum", value)
     return but(numbers=NumberSet.of((Interval(high=high, high_open=True),)))
 
 
-def multiple_of(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def multiple_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``multipleOf`` (validation, 6.2.1): exact, also for decimals."""
     del normaliser
     step = _number(place, "multipleOf", value)
@@ -173,7 +173,7 @@ def multiple_of(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(numbers=NumberSet.of((Interval(step=step),)))
 
 
-def count(place: Place, keyword: str, value: Any) -> int:
+def count(place: SchemaLocation, keyword: str, value: Any) -> int:
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole or value < 0:
         raise place.error(f"{keyword} is not a non-negative integer", keyword)
@@ -182,10 +182,10 @@ def count(place: Place, keyword: str, value: Any) -> int:
 
 def _bound(
     keyword: str, make: Callable[[int], Values]
-) -> Callable[[Place, Any, Normaliser], Values]:
+) -> Callable[[SchemaLocation, Any, Normaliser], Values]:
     """Return the function of a keyword whose value is a count."""
 
-    def read(place: Place, value: Any, normaliser: Normaliser) -> Values:
+    def read(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
         del normaliser
         return make(count(place, keyword, value))
 
@@ -203,7 +203,7 @@ min_properties = _bound("minProperties", lambda n: but(shape=ObjectShape(least=n
 max_properties = _bound("maxProperties", lambda n: but(shape=ObjectShape(most=n)))
 
 
-def unique_items(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def unique_items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``uniqueItems``: no two items are equal as JSON (validation, 6.4.3)."""
     del normaliser
     if not isinstance(value, bool):
@@ -211,7 +211,7 @@ def unique_items(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(array=ArrayShape(unique=value))
 
 
-def pattern(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def pattern(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``pattern``: the expression matches somewhere in the string (validation, 6.3.3)."""
     del normaliser
     if not isinstance(value, str):
@@ -219,7 +219,7 @@ def pattern(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(strings=compile_pattern(value, search=True))
 
 
-def format_(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def format_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``format``: the string is of the format; unknown ones assert nothing (validation, 7).
 
     Where the dialect itself says that formats are asserted, unknown ones are errors (2020-12
@@ -234,20 +234,20 @@ def format_(place: Place, value: Any, normaliser: Normaliser) -> Values:
     return but(strings=language)
 
 
-def names_in(place: Place, keyword: str, value: Any) -> list[str]:
+def names_in(place: SchemaLocation, keyword: str, value: Any) -> list[str]:
     """Return the value of a keyword that is an array of strings."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise place.error(f"{keyword} is not an array of strings", keyword)
     return value
 
 
-def required(place: Place, value: Any, normaliser: Normaliser) -> Values:
+def required(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     """``required``: these properties are there (validation, 6.5.3)."""
     del normaliser
     return requiring(dict.fromkeys(names_in(place, "required", value)))
 
 
-def dependent_required(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def dependent_required(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``dependentRequired``: who has this property has those too (validation, 6.5.4)."""
     if not isinstance(value, dict):
         raise place.error("dependentRequired is not an object", "dependentRequired")

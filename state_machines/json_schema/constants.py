@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.numbers.number_sets import exact, points
 from state_machines.json_schema.objects.object_shape import (

@@ -19,11 +19,11 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import InvalidSchemaError, SchemaError, UnsupportedSchemaError
 from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
 
-__all__ = ["Place", "SchemaDocument"]
+__all__ = ["SchemaDocument", "SchemaLocation"]
 
 _Kind = TypeVar("_Kind", dict[str, Any], list[Any])
 
@@ -48,7 +48,7 @@ _Resolver = Any
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Place:
+class SchemaLocation:
     """A schema at a place of a document: the schema, and where it stands.
 
     ``path`` leads here from ``parent`` or, where there is none, from the top; its first part is
@@ -60,7 +60,7 @@ class Place:
     dialect: Dialect
     resolver: _Resolver
     document: SchemaDocument
-    parent: Place | str = ""
+    parent: SchemaLocation | str = ""
     path: tuple[str | int, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -81,7 +81,7 @@ class Place:
         scope = self.document.scope(resolver)
         return (id(self.schema), self.dialect.identity, resolver._base_uri, scope)
 
-    def child(self, schema: Any, *path: str | int) -> Place:
+    def child(self, schema: Any, *path: str | int) -> SchemaLocation:
         """Return the place of a subschema, given the path to it from here."""
         return self.document.place(schema, self.dialect, self.resolver, self, path)
 
@@ -107,7 +107,7 @@ class Place:
         return f"{self.pointer}/{_escaped(keyword)}"
 
 
-def _pointer(parent: Place | str, path: tuple[str | int, ...]) -> str:
+def _pointer(parent: SchemaLocation | str, path: tuple[str | int, ...]) -> str:
     parts: list[str] = []
     while True:
         parts.extend(f"/{_escaped(str(part))}" for part in reversed(path))
@@ -157,7 +157,7 @@ class SchemaDocument:
         self._references: dict[tuple[str, str, tuple[str, ...]], tuple[Any, _Resolver, str]] = {}
 
     @property
-    def root(self) -> Place:
+    def root(self) -> SchemaLocation:
         """The place of the whole schema."""
         return self.place(self._contents, self._dialect, self._resolver, is_root=True)
 
@@ -166,11 +166,11 @@ class SchemaDocument:
         contents: Any,
         dialect: Dialect,
         resolver: _Resolver,
-        parent: Place | str = "",
+        parent: SchemaLocation | str = "",
         path: tuple[str | int, ...] = (),
         *,
         is_root: bool = False,
-    ) -> Place:
+    ) -> SchemaLocation:
         """Return the place of a schema; its own ``$id`` and ``$schema`` are taken into account."""
         if isinstance(contents, dict):
             if "$schema" in contents:
@@ -182,7 +182,7 @@ class SchemaDocument:
         elif not isinstance(contents, bool):
             raise _no_schema(contents, _pointer(parent, path), str(path[0]) if path else None)
         schema, ignored = self._read_as(contents, dialect)
-        return Place(schema, dialect, resolver, self, parent, path, ignored)
+        return SchemaLocation(schema, dialect, resolver, self, parent, path, ignored)
 
     def _read_as(self, contents: Any, dialect: Dialect) -> tuple[Any, tuple[str, ...]]:
         """Return a schema's keywords in a dialect, and what else it has that others know."""
@@ -204,7 +204,7 @@ class SchemaDocument:
         # Of a document entered twice, the outermost time counts for what is dynamic.
         return (resolver._base_uri, *dict.fromkeys(reversed(uris)))
 
-    def resolve_recursive(self, place: Place) -> Place:
+    def resolve_recursive(self, place: SchemaLocation) -> SchemaLocation:
         """Return the place that a ``$recursiveRef`` at a place leads to."""
         try:
             resolved = lookup_recursive_ref(place.resolver)
@@ -214,7 +214,7 @@ class SchemaDocument:
             raise place.error("$recursiveRef leads to no schema", "$recursiveRef")
         return self.place(resolved.contents, place.dialect, resolved.resolver, is_root=True)
 
-    def resolve(self, place: Place, reference: object, keyword: str) -> Place:
+    def resolve(self, place: SchemaLocation, reference: object, keyword: str) -> SchemaLocation:
         """Return the place that a reference at a place leads to."""
         if not isinstance(reference, str):
             raise place.error(f"{keyword} is not a string", keyword)
@@ -225,7 +225,9 @@ class SchemaDocument:
         contents, resolver, pointer = target
         return self.place(contents, place.dialect, resolver, pointer, is_root=True)
 
-    def _lookup(self, place: Place, reference: str, keyword: str) -> tuple[Any, _Resolver, str]:
+    def _lookup(
+        self, place: SchemaLocation, reference: str, keyword: str
+    ) -> tuple[Any, _Resolver, str]:
         """Return the schema that a reference leads to, its resolver and its pointer."""
         spend(LOOKUP_STEPS + len(reference) // CHARACTERS_PER_STEP)
         shown = repr(reference if len(reference) <= SHOWN else f"{reference[:SHOWN]}…")
@@ -243,7 +245,11 @@ class SchemaDocument:
         return resolved.contents, resolved.resolver, "" if pointer == "#" else pointer
 
     def _dialect_of(
-        self, schema: Any, default: Dialect, parent: Place | str, path: tuple[str | int, ...]
+        self,
+        schema: Any,
+        default: Dialect,
+        parent: SchemaLocation | str,
+        path: tuple[str | int, ...],
     ) -> Dialect:
         if not isinstance(schema, dict) or "$schema" not in schema:
             return default
@@ -279,7 +285,7 @@ def _searched(registry: Registry[Any], size: int) -> Registry[Any]:
 
 
 def _check_identifier(
-    schema: Any, dialect: Dialect, parent: Place | str, path: tuple[str | int, ...]
+    schema: Any, dialect: Dialect, parent: SchemaLocation | str, path: tuple[str | int, ...]
 ) -> None:
     """Raise if the ``$id`` of a schema, ``id`` in draft 4, is no URI reference."""
     keyword = dialect.identifier

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Protocol, TypeVar
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
 from state_machines.json_schema.objects.names import few_words

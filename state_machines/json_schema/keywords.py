@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import (
     GrammarBudgetError,
     PatternError,
@@ -23,7 +23,7 @@ from state_machines.grammar.node import Node
 from state_machines.json_schema import applicators as apply
 from state_machines.json_schema import assertions as assert_
 from state_machines.json_schema.dialects import Dialect
-from state_machines.json_schema.document import Place
+from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluation import Steps
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.terms import Term
@@ -32,7 +32,7 @@ from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjo
 
 __all__ = ["ANNOTATIONS", "KEYWORDS", "KeywordTable"]
 
-Keyword = Callable[[Place, Any, Normaliser], "Values | Term"]
+Keyword = Callable[[SchemaLocation, Any, Normaliser], "Values | Term"]
 
 _COMMON: dict[str, Keyword] = {
     "$ref": apply.ref,
@@ -154,7 +154,7 @@ class KeywordTable:
         self._strict = strict
         self._annotations = ANNOTATIONS if assert_formats else ANNOTATIONS | {"format"}
 
-    def applies_others(self, place: Place) -> bool:
+    def applies_others(self, place: SchemaLocation) -> bool:
         """Whether some keyword of the schema applies another schema, or speaks of containers."""
         known = KEYWORDS[place.dialect.name]
         return any(
@@ -162,7 +162,7 @@ class KeywordTable:
             for keyword in place.schema
         )
 
-    def values(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+    def values(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
         """Work out what the schema at a place admits."""
         result = ANY_VALUE
         for keyword, part in self._parts(place, normaliser):
@@ -171,7 +171,7 @@ class KeywordTable:
                 result = conjoin(result, values, normaliser.table)
         return result
 
-    def complement(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+    def complement(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
         """Work out what the schema at a place does not admit: what fails one of its keywords."""
         table = normaliser.table
         own, failing = ANY_VALUE, []
@@ -183,7 +183,7 @@ class KeywordTable:
                     own = conjoin(own, part, table)
         return disjoin((negate(own, table), *failing))
 
-    def strings(self, place: Place, normaliser: Normaliser) -> Steps[Node]:
+    def strings(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Node]:
         """Work out which strings the schema at a place admits."""
         result = ANY_TEXT
         for keyword, part in self._parts(place, normaliser, _OF_STRINGS):
@@ -193,7 +193,7 @@ class KeywordTable:
         return result
 
     def _parts(
-        self, place: Place, normaliser: Normaliser, among: Container[str] | None = None
+        self, place: SchemaLocation, normaliser: Normaliser, among: Container[str] | None = None
     ) -> Iterator[tuple[str, Values | Term]]:
         """Yield what each keyword admits, those that apply other schemas as terms."""
         schema: Mapping[str, Any] = place.schema
@@ -214,12 +214,12 @@ class KeywordTable:
                 part = read(place, value, normaliser)
             yield keyword, part
 
-    def _is_annotation(self, place: Place, keyword: str) -> bool:
+    def _is_annotation(self, place: SchemaLocation, keyword: str) -> bool:
         if keyword == "format" and place.dialect.asserts_formats:
             return False
         return keyword in self._annotations
 
-    def _refuse_unknown(self, place: Place, keyword: str) -> None:
+    def _refuse_unknown(self, place: SchemaLocation, keyword: str) -> None:
         if self._strict:
             raise UnsupportedSchemaError(
                 f"the keyword {keyword!r} is not known to {_named(place.dialect)}",
@@ -241,7 +241,7 @@ class _Located:
 
     __slots__ = ("_keyword", "_place")
 
-    def __init__(self, place: Place, keyword: str) -> None:
+    def __init__(self, place: SchemaLocation, keyword: str) -> None:
         self._place = place
         self._keyword = keyword
 

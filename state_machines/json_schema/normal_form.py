@@ -12,7 +12,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.document import Place
+from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluation import Evaluation, Steps, finished
 from state_machines.json_schema.inhabited import array_is_inhabited, object_is_inhabited
 from state_machines.json_schema.objects.object_shape import ObjectShape
@@ -52,19 +52,19 @@ _Answer = TypeVar("_Answer")
 class KeywordReader(Protocol):
     """What turns the schema at a place into what its keywords come to together."""
 
-    def applies_others(self, place: Place) -> bool:
+    def applies_others(self, place: SchemaLocation) -> bool:
         """Whether some keyword of the schema applies another schema."""
         ...
 
-    def values(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+    def values(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
         """Work out the values that the schema admits."""
         ...
 
-    def complement(self, place: Place, normaliser: Normaliser) -> Steps[Values]:
+    def complement(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
         """Work out the values that the schema does not admit."""
         ...
 
-    def strings(self, place: Place, normaliser: Normaliser) -> Steps[Node]:
+    def strings(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Node]:
         """Work out the strings that the schema admits, looking at nothing else."""
         ...
 
@@ -111,7 +111,7 @@ class Normaliser:
         """Return one that reads keywords in the same way and knows no term yet."""
         return Normaliser(self._keywords)
 
-    def plain(self, place: Place) -> Values | None:
+    def plain(self, place: SchemaLocation) -> Values | None:
         """Return the head normal form of a schema that applies no other, else ``None``."""
         if self._keywords.applies_others(place):
             return None

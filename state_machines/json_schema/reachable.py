@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.cardinality import check_distinct
 from state_machines.json_schema.arrays.item_steps import ItemSteps
-from state_machines.json_schema.document import Place
+from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.objects.conditions import Matching, Present
 from state_machines.json_schema.objects.names import listed_names, name_cells
@@ -47,7 +47,7 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
     Raises :class:`~state_machines.errors.SchemaError` for whatever is wrong with one of them.
     """
     seen = {root}
-    stack: list[tuple[Term, Place | None]] = [(root, None)]
+    stack: list[tuple[Term, SchemaLocation | None]] = [(root, None)]
     while stack:
         term, above = stack.pop()
         spend()
@@ -70,7 +70,7 @@ class located_at:
 
     __slots__ = ("_above", "_term")
 
-    def __init__(self, term: Term, above: Place | None = None) -> None:
+    def __init__(self, term: Term, above: SchemaLocation | None = None) -> None:
         self._term = term
         self._above = above
 
@@ -89,7 +89,7 @@ class located_at:
                 raise _located(error, self._term, self._above) from error
 
 
-def _located(error: SchemaError, term: Term, above: Place | None) -> SchemaError:
+def _located(error: SchemaError, term: Term, above: SchemaLocation | None) -> SchemaError:
     places = list(_places(term))
     if above is not None:
         places.append(above)
@@ -102,7 +102,7 @@ def _located(error: SchemaError, term: Term, above: Place | None) -> SchemaError
     return error.located(places[0].pointer, places[0].keyword)
 
 
-def _places(term: Term) -> Iterator[Place]:
+def _places(term: Term) -> Iterator[SchemaLocation]:
     """Yield the places that a term is made of, outer ones first."""
     layer: dict[Term, None] = {term: None}
     seen: set[Term] = set()

@@ -14,10 +14,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 from weakref import proxy
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 
 if TYPE_CHECKING:
-    from state_machines.json_schema.document import Place
+    from state_machines.json_schema.document import SchemaLocation
 
 __all__ = [
     "FALSE",
@@ -50,7 +50,7 @@ FALSE: Term = _Constant()
 class Located(Term):
     """The values that the schema at a place of the document admits."""
 
-    place: Place
+    place: SchemaLocation
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -84,7 +84,7 @@ class Negation(Term):
 class Algebra(Protocol):
     """What the table asks about head normal forms, to keep terms small."""
 
-    def plain(self, place: Place) -> Hashable | None:
+    def plain(self, place: SchemaLocation) -> Hashable | None:
         """Return the head normal form of a schema that applies no other, else ``None``."""
         ...
 
@@ -118,7 +118,7 @@ class TermTable:
         self._given: dict[Hashable, Given] = {}
         self._complements: dict[Term, Callable[[TermTable], Term]] = {}
 
-    def located(self, place: Place) -> Term:
+    def located(self, place: SchemaLocation) -> Term:
         """Return the term of a place; the Boolean schemas are the constants."""
         if place.schema is True or (place.schema == {} and not place.ignored):
             return TRUE

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
@@ -21,7 +21,7 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.assertions import but, lacking, objects_with
 from state_machines.json_schema.constants import is_encodable
-from state_machines.json_schema.document import Place
+from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import TRUE, Term
@@ -64,7 +64,7 @@ class _Case:
         return replace(self, condition=TRUE) == replace(other, condition=TRUE)
 
 
-def unevaluated_properties(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def unevaluated_properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``unevaluatedProperties``: the values of properties that nothing else looked at (11.3)."""
     table = normaliser.table
     term = table.located(place.child(value, "unevaluatedProperties"))
@@ -81,7 +81,7 @@ def unevaluated_properties(place: Place, value: Any, normaliser: Normaliser) -> 
     return table.any_of(admit(case) for case in cases)
 
 
-def unevaluated_items(place: Place, value: Any, normaliser: Normaliser) -> Term:
+def unevaluated_items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
     """``unevaluatedItems``: the values of items that nothing else looked at (11.2)."""
     table = normaliser.table
     term = table.located(place.child(value, "unevaluatedItems"))
@@ -108,7 +108,7 @@ class _Cases:
         self._cuts = 0
         """How often a schema was met again inside itself."""
 
-    def of(self, place: Place, *, without: str = "") -> list[_Case]:
+    def of(self, place: SchemaLocation, *, without: str = "") -> list[_Case]:
         """Return the cases of the schema at a place; ``without`` leaves a keyword out."""
         schema, key = place.schema, place.key
         if not isinstance(schema, dict):
@@ -156,12 +156,12 @@ class _Cases:
             replace(case, condition=self._table.any_of(terms)) for case, terms in conditions.items()
         ]
 
-    def _holding(self, place: Place) -> list[_Case]:
+    def _holding(self, place: SchemaLocation) -> list[_Case]:
         """Return the cases of a subschema that may or may not hold, on condition that it does."""
         condition = _Case(condition=self._table.located(place))
         return [condition.and_(case, self._normaliser) for case in self.of(place)]
 
-    def _references(self, place: Place) -> Iterator[list[_Case]]:
+    def _references(self, place: SchemaLocation) -> Iterator[list[_Case]]:
         schema, document = place.schema, place.document
         for keyword in ("$ref", "$dynamicRef"):
             if keyword in schema:
@@ -169,11 +169,11 @@ class _Cases:
         if "$recursiveRef" in schema:
             yield self.of(document.resolve_recursive(place))
 
-    def _all_of(self, place: Place) -> Iterator[list[_Case]]:
+    def _all_of(self, place: SchemaLocation) -> Iterator[list[_Case]]:
         for index, schema in enumerate(place.member("allOf", list) or ()):
             yield self.of(place.child(schema, "allOf", index))
 
-    def _alternatives(self, place: Place) -> Iterator[list[_Case]]:
+    def _alternatives(self, place: SchemaLocation) -> Iterator[list[_Case]]:
         for keyword in ("anyOf", "oneOf"):
             schemas = place.member(keyword, list) or ()
             branches = [
@@ -192,7 +192,7 @@ class _Cases:
                 ways = self._merged((*ways, *branch, *together))
             yield ways
 
-    def _if(self, place: Place) -> Iterator[list[_Case]]:
+    def _if(self, place: SchemaLocation) -> Iterator[list[_Case]]:
         schema = place.schema
         if "if" not in schema:
             return
@@ -205,7 +205,7 @@ class _Cases:
             fails = self._product(fails, self.of(place.child(schema["else"], "else")))
         yield [*holds, *fails]
 
-    def _dependent(self, place: Place) -> Iterator[list[_Case]]:
+    def _dependent(self, place: SchemaLocation) -> Iterator[list[_Case]]:
         for name, schema in (place.member("dependentSchemas", dict) or {}).items():
             absent = _Case(condition=self._table.given(lacking(name)))
             present = _Case(condition=self._table.given(objects_with(name)))
@@ -213,7 +213,9 @@ class _Cases:
             yield [absent, *(present.and_(case, self._normaliser) for case in holding)]
 
 
-def _evaluated_here(place: Place, located: Callable[[Place], Term], without: str) -> _Case:
+def _evaluated_here(
+    place: SchemaLocation, located: Callable[[SchemaLocation], Term], without: str
+) -> _Case:
     """Return what the schema's own keywords evaluate."""
     schema = {key: value for key, value in place.schema.items() if key != without}
     items = schema.get("items")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeVar
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import EMPTY, Node

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node, Symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.masks.kernel import KERNEL, Kernel

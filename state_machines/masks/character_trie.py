@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.caches import LruCache
+from state_machines.grammar.escapes import begun_escape, written_escape
 from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.masks.escapes import begun_escape, written_escape
-from state_machines.masks.recent import Recent
 from state_machines.masks.token_trie import Ids, TokenTrie, first_children
 from state_machines.vocabulary.tables import Arrays, pack, unpack
 
@@ -86,7 +86,7 @@ class CharacterTrie:
         self.leaving_at: Ids = arrays["leaving_at"]
         self.suffix: Ids = arrays["suffix"]
         self.suffixes = unpack(arrays["suffix_lengths"], arrays["suffix_text"])
-        self._letters: Recent[CodePointSet, Letters] = Recent(MAX_SETS)
+        self._letters: LruCache[CodePointSet, Letters] = LruCache(MAX_SETS)
 
     def letters(self, members: CodePointSet) -> Letters:
         """Return what a character set means here."""

@@ -17,7 +17,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_ranges, byte_set, bytes_in

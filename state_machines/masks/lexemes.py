@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.caches import LruCache
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import concatenation
@@ -19,7 +20,6 @@ from state_machines.masks.lexeme_walk import (
     VertexWalk,
     vertex_walk,
 )
-from state_machines.masks.recent import Recent
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.walks_by_text import WalksByText
@@ -47,8 +47,8 @@ class Lexemes:
         self._trie = trie
         self._size = vocabulary_size
         self._walks: WalksByText[_Kind, LexemeWalk] = WalksByText(MAX_WALK_BYTES)
-        self._near: Recent[Node, None] = Recent(MAX_NEAR)
-        self._strings: Recent[int, StringTokens] = Recent(MAX_STARTS)
+        self._near: LruCache[Node, None] = LruCache(MAX_NEAR)
+        self._strings: LruCache[int, StringTokens] = LruCache(MAX_STARTS)
         # Every schema has strings: what takes long about them is done before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
         self._strings.put(0, StringTokens(trie, vocabulary_size, self._suffixes))

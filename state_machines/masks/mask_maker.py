@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.node import EMPTY, Node
@@ -19,7 +20,6 @@ from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import ANY_BYTE
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
-from state_machines.masks.recent import Recent, RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.masks.ways import (
@@ -125,12 +125,12 @@ class MaskMaker:
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self.trie)
         self._lexemes = Lexemes(self.trie, self._size)
-        self._narrow: RecentWeak[Node, bool] = RecentWeak(MAX_NARROW)
-        self._known_endings: Recent[Hashable, _Endings] = Recent(MAX_ENDINGS)
-        self._arrays: Recent[tuple[bytes, bool], tuple[Ids, Ids]] = Recent(MAX_ARRAY_BYTES)
-        self._made: Recent[bytes, _Mask] = Recent(MAX_MADE_BYTES)
+        self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(MAX_NARROW)
+        self._known_endings: LruCache[Hashable, _Endings] = LruCache(MAX_ENDINGS)
+        self._arrays: LruCache[tuple[bytes, bool], tuple[Ids, Ids]] = LruCache(MAX_ARRAY_BYTES)
+        self._made: LruCache[bytes, _Mask] = LruCache(MAX_MADE_BYTES)
         self._walks: WeakValueDictionary[int, LexemeWalk] = WeakValueDictionary()
-        self.dense: Recent[bytes, npt.NDArray[np.bool_]] = Recent(MAX_DENSE_BYTES)
+        self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(MAX_DENSE_BYTES)
         """The arrays handed out, by the keys of masks."""
 
     def mask(self, state: Node) -> tuple[bytes, npt.NDArray[np.bool_]]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.boolean import Intersection, counts_any_symbol, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import Repetition, repetition, symbols
@@ -20,7 +21,6 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
 from state_machines.masks.character_trie import CharacterTrie, Flags
 from state_machines.masks.lexeme_walk import Beyond, BySuffix, LexemeWalk, Suffixes
-from state_machines.masks.recent import Recent, RecentWeak
 from state_machines.masks.token_trie import Ids, TokenTrie
 from state_machines.masks.walks_by_text import WalksByText
 
@@ -54,9 +54,9 @@ class StringTokens:
         self.going_on = BySuffix(going_on.astype(np.int32), number[going_on], suffixes)
         """The leaving tokens, by their places among these, that go on beyond the quote."""
         self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(MAX_WALK_BYTES)
-        self._kept: Recent[Node, None] = Recent(MAX_KEPT)
-        self._endless: RecentWeak[Node, bool] = RecentWeak(MAX_REACHES)
-        self._reaches: RecentWeak[Node, dict[int, int]] = RecentWeak(MAX_REACHES)
+        self._kept: LruCache[Node, None] = LruCache(MAX_KEPT)
+        self._endless: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(MAX_REACHES)
+        self._reaches: WeakKeyLruCache[Node, dict[int, int]] = WeakKeyLruCache(MAX_REACHES)
 
     def walk(self, text: Node) -> TextWalk:
         """Return what a language of characters makes of the tokens."""

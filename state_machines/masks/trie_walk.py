@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
+from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.capture import Captured, Continuation
 from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.exclusion import Exclusion
@@ -23,7 +24,6 @@ from state_machines.grammar.node import EMPTY, Node, Transitions
 from state_machines.grammar.nodes import Concatenation, Literal, Union
 from state_machines.grammar.symbols import byte_ranges, bytes_in
 from state_machines.masks.automaton import Automaton, states_at_vertices
-from state_machines.masks.recent import RecentWeak
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.masks.ways import Tail, joined
 
@@ -82,7 +82,7 @@ class TrieWalk:
 
     def __init__(self, trie: TokenTrie) -> None:
         self._trie = trie
-        self._heads: RecentWeak[Node, dict[_Kind, _Reached]] = RecentWeak(MAX_HEADS)
+        self._heads: WeakKeyLruCache[Node, dict[_Kind, _Reached]] = WeakKeyLruCache(MAX_HEADS)
 
     def tokens(self, start: Node, vertex: int = 0, *, tail: Tail = None) -> list[int]:
         """Return the ids of the tokens below a vertex that a node and its tail can begin with.

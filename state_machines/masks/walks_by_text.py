@@ -6,9 +6,9 @@ import threading
 from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
+from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.node import Node
 from state_machines.masks.lexeme_walk import LexemeWalk
-from state_machines.masks.recent import RecentWeak
 
 __all__ = ["WalksByText"]
 
@@ -27,7 +27,7 @@ class WalksByText(Generic[_K, _W]):
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._texts: RecentWeak[Node, Mapping[_K, _W]] = RecentWeak(most_bytes)
+        self._texts: WeakKeyLruCache[Node, Mapping[_K, _W]] = WeakKeyLruCache(most_bytes)
         self._lock = threading.RLock()
 
     def get(self, text: Node, kind: _K) -> _W | None:

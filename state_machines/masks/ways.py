@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.boolean import Complement, Intersection, intersection
 from state_machines.grammar.capture import Captured, captured
 from state_machines.grammar.encoding import EncodedText

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import InvalidPatternError, UnsupportedPatternError
 from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
 from state_machines.regex.unicode_classes import DIGIT, SPACE, WORD, case_closure, property_set

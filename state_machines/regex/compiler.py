@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from state_machines.effort import COMPILE_STEPS, bounded_effort
+from state_machines.budgets import COMPILE_STEPS, step_budget
 from state_machines.errors import GrammarBudgetError, UnsupportedPatternError
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.memo import NodeMemo
@@ -98,7 +98,7 @@ def compile_pattern(pattern: str, *, search: bool) -> Node:
 
 def _compile(pattern: str, search: bool) -> Node:
     try:
-        with bounded_effort(COMPILE_STEPS):
+        with step_budget(COMPILE_STEPS):
             tree = parse(pattern)
             compiler = _Compiler(pattern, tree)
             return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]

@@ -21,7 +21,7 @@ import re
 from contextlib import suppress
 from typing import NoReturn
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import InvalidPatternError
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.regex.characters import CharacterReader

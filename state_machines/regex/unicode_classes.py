@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 import regex
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 
 __all__ = [

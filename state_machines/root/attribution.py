@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.until import ended
-from state_machines.root.course import Course, Place, Way
+from state_machines.root.answer_automaton import AnswerAutomaton, Position, Transition
 from state_machines.root.parts import Marker, Part, Text
 
 __all__ = ["Attribution", "Piece", "Thread"]
@@ -32,7 +32,7 @@ class Piece(NamedTuple):
 class Thread(NamedTuple):
     """One way to read the output: where it stands, and how it came there."""
 
-    way: Way
+    way: Transition
     node: Node
     history: History
 
@@ -42,7 +42,7 @@ class Attribution:
 
     __slots__ = ("_accepted", "_bytes", "_course", "_length", "threads")
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: AnswerAutomaton) -> None:
         self._course = course
         self._bytes = b""
         self._length = 0
@@ -111,12 +111,12 @@ class Attribution:
         """Take up threads that have read on, and those that begin where these may end."""
         self._accepted = None
         self.threads = []
-        seen: set[tuple[Way, Node]] = set()
+        seen: set[tuple[Transition, Node]] = set()
         for thread in moved:
             if thread.node is not EMPTY:
                 self._add(thread, seen)
 
-    def _add(self, thread: Thread, seen: set[tuple[Way, Node]]) -> None:
+    def _add(self, thread: Thread, seen: set[tuple[Transition, Node]]) -> None:
         way, node, history = thread
         if (way, node) in seen:
             return
@@ -131,7 +131,11 @@ class Attribution:
             self._enter(way.after, way.is_free, history, seen)
 
     def _enter(
-        self, place: Place, is_after_text: bool, history: History, seen: set[tuple[Way, Node]]
+        self,
+        place: Position,
+        is_after_text: bool,
+        history: History,
+        seen: set[tuple[Transition, Node]],
     ) -> None:
         if self._accepted is None:
             empty = self._course.nothing(place)
@@ -155,7 +159,7 @@ class Attribution:
             until = min(until, _agreement(first, other, until))
         return first, until
 
-    def _held_back(self, way: Way, entered: int) -> int:
+    def _held_back(self, way: Transition, entered: int) -> int:
         """Return how many of a text's last bytes may be the beginning of a marker."""
         own = self._bytes[max(entered - self._start, 0) :]
         if own and own[-1] not in way.letters:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from state_machines.effort import MASK_STEPS, bounded_effort, too_deep
+from state_machines.budgets import MASK_STEPS, recursion_budget, step_budget
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.nodes import optional, union
 from state_machines.machine import StateMachine
 from state_machines.matcher import Matcher
+from state_machines.root.answer_automaton import AnswerAutomaton, speller
 from state_machines.root.attribution import Attribution, Piece
-from state_machines.root.course import Course, speller
 from state_machines.root.parts import Part
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["RootMatcher", "RootStateMachine"]
 
-_TOO_DEEP = too_deep()
+_RECURSION_BUDGET = recursion_budget()
 
 
 class RootStateMachine(StateMachine):
@@ -37,7 +37,7 @@ class RootStateMachine(StateMachine):
         names = {} if vocabulary is None else vocabulary.special_tokens
         ends = () if vocabulary is None else vocabulary.end_token_ids
         self.part = part
-        self.course = Course(
+        self.course = AnswerAutomaton(
             part,
             speller(names),
             end_tokens=[name for name, token_id in names.items() if token_id in ends],
@@ -87,7 +87,7 @@ class RootMatcher(Matcher):
             pieces = attribution.finish()
         else:
             form = self.vocabulary.token_bytes[token_id]
-            with bounded_effort(MASK_STEPS), _TOO_DEEP:
+            with step_budget(MASK_STEPS), _RECURSION_BUDGET:
                 pieces = attribution.feed(form or b"")
         self._attribution = attribution
         self._pieces += pieces
@@ -110,7 +110,7 @@ class RootMatcher(Matcher):
     def end_texts(self) -> None:
         """Let no free text grow any further than it must: it ends, or its marker comes."""
         attribution = self._attribution.copy()
-        with bounded_effort(MASK_STEPS), _TOO_DEEP:
+        with step_budget(MASK_STEPS), _RECURSION_BUDGET:
             attribution.end_texts()
             state = union(self._course.follow(way, node) for way, node, _ in attribution.threads)
             if self.is_accepting:

@@ -35,10 +35,10 @@ from proxy_engine import (
     TextDelta,
 )
 from state_machines import (
-    BudgetTooSmallError,
     GrammarBudgetError,
     InvalidSchemaError,
     JsonSchemaStateMachine,
+    MaxTokensTooSmallError,
     RegexStateMachine,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
@@ -116,7 +116,7 @@ def test_free_text_ends_with_an_end_token(tiny_engine: InferenceEngine) -> None:
 
 
 def test_structured_output_is_complete_within_max_tokens(tiny_engine: InferenceEngine) -> None:
-    with pytest.raises(BudgetTooSmallError) as caught:
+    with pytest.raises(MaxTokensTooSmallError) as caught:
         tiny_engine.generate("x", response_format=PERSON, max_tokens=4)
     needed = caught.value.needed
     assert needed > caught.value.given == 4

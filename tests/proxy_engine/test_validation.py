@@ -19,7 +19,7 @@ from schema_strategies import examples
 
 from proxy_engine.validation import json_validator
 from proxy_engine.validation.judgement import MIN_STEPS, Judgement
-from state_machines.effort import CHECKPOINT_STEPS, bounded_effort
+from state_machines.budgets import CHECKPOINT_STEPS, step_budget
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 SUITE = DATA / "json-schema-test-suite.jsonl.gz"
@@ -233,7 +233,7 @@ def test_the_work_of_a_validation_is_bounded(name: str) -> None:
         nonlocal checks
         checks += 1
 
-    with bounded_effort(checkpoint=count):
+    with step_budget(checkpoint=count):
         json_validator(schema).is_valid(value)
     limit = Judgement(value, schema).limit
     assert limit <= MIN_STEPS + 200_000

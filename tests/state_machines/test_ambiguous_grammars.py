@@ -19,10 +19,10 @@ from state_machines import (
     Matcher,
     StateMachine,
     TokenRejectedError,
-    effort,
+    budgets,
     matcher,
 )
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, union
 from state_machines.grammar.nodes import symbols as symbol_set
@@ -49,8 +49,8 @@ GRAMMARS = {
 
 def steps_of(work: Callable[[], object]) -> int:
     """Return how many steps a piece of work takes."""
-    with bounded_effort(10_000_000):
-        budget = effort._EFFORT.get()
+    with step_budget(10_000_000):
+        budget = budgets._BUDGET.get()
         assert budget is not None
         before = budget.available
         work()
@@ -127,7 +127,7 @@ def test_advance_is_bounded_and_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
         writing.advance(ord("b"))
     assert writing.state is state
     monkeypatch.undo()
-    with bounded_effort(3), pytest.raises(GrammarBudgetError):
+    with step_budget(3), pytest.raises(GrammarBudgetError):
         writing.advance(ord("b"))
     assert writing.state is state
     writing.advance(ord("b"))
@@ -145,7 +145,7 @@ def test_answer_is_unchanged_where_its_attribution_takes_too_much() -> None:
         writing = written()
         state, parts = writing.state, writing.parts
         try:
-            with bounded_effort(limit):
+            with step_budget(limit):
                 writing.advance(ord("a"))
         except GrammarBudgetError:
             assert writing.state is state
@@ -168,7 +168,7 @@ def test_mask_that_ran_out_is_finished_later() -> None:
     refused = 0
     for limit in range(10, 10_000, 10):
         try:
-            with bounded_effort(limit):
+            with step_budget(limit):
                 mask = writing.allowed_tokens()
             break
         except GrammarBudgetError:

@@ -17,10 +17,10 @@ from root_compiling import compiled as compiled_part
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import (
-    BudgetTooSmallError,
     GrammarError,
     GrammarStateMachine,
     GrammarSyntaxError,
+    MaxTokensTooSmallError,
     UnsatisfiableGrammarError,
     UnsupportedGrammarError,
     Vocabulary,
@@ -88,7 +88,7 @@ def test_masks_are_those_of_brute_force(grammar: Grammar, choices: list[int]) ->
 def check_walks(machine: GrammarStateMachine, random: Random, extra: list[int]) -> None:
     least = 0
     if not machine.start.nullable:
-        with pytest.raises(BudgetTooSmallError) as caught:
+        with pytest.raises(MaxTokensTooSmallError) as caught:
             Guard(machine.matcher(VOCABULARY), 0)
         least = caught.value.needed
     for more in extra:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 from state_machines.grammar.exclusion import Exclusion, exclusion
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.nodes import repetition, symbols
@@ -62,7 +62,7 @@ def test_members_in_any_order_do_not_multiply_out() -> None:
     )
     one = {**{name: name for name in constants}, "n": 1}
     other = dict(reversed({**one, "n": 2}.items()))
-    with bounded_effort(20_000):
+    with step_budget(20_000):
         assert machine.matches(json.dumps([one, other]))
         assert not machine.matches(json.dumps([one, dict(reversed(one.items()))]))
         assert not machine.matches(json.dumps([one, other, one])[:-1])
@@ -100,7 +100,7 @@ def test_masks_of_items_in_any_order_stay_within_few_steps(keyword: str) -> None
     values += [{"x-a": 2, "name": "na", "b": True}, {"a_id": "z", "name": "m", "b": True}]
     matcher = machine.matcher(small_vocabulary())
     for byte in json.dumps(values).encode():
-        with bounded_effort(20_000):
+        with step_budget(20_000):
             assert matcher.allowed_tokens()[byte]
         matcher.advance(byte)
     assert matcher.is_accepting

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_vocabulary import brute_force_mask, small_vocabulary
 
-from state_machines import JsonSchemaStateMachine, Vocabulary, effort
+from state_machines import JsonSchemaStateMachine, Vocabulary, budgets
 from state_machines.grammar import node as nodes
 from state_machines.json_schema import translate
 from state_machines.masks.mask_maker import MaskMaker
@@ -19,9 +19,9 @@ _MANY = 10**9
 
 def steps_of(action: Callable[[], object]) -> int:
     """Return the steps that something takes."""
-    with effort.bounded_effort(_MANY):
+    with budgets.step_budget(_MANY):
         action()
-        counted = effort._EFFORT.get()
+        counted = budgets._BUDGET.get()
     assert counted is not None
     return _MANY - counted.left
 

@@ -9,7 +9,7 @@ import pytest
 from small_vocabulary import small_vocabulary
 
 from state_machines import GrammarError, GrammarStateMachine, GrammarSyntaxError
-from state_machines.effort import COMPILE_STEPS, bounded_effort
+from state_machines.budgets import COMPILE_STEPS, step_budget
 from state_machines.errors import UnsupportedGrammarError
 
 SPACES = " " * 300_000
@@ -39,7 +39,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_too_much_work_is_refused(name: str) -> None:
     start = "r0" if name == "rules" else "root"
-    with pytest.raises(UnsupportedGrammarError), bounded_effort(COMPILE_STEPS // 10):
+    with pytest.raises(UnsupportedGrammarError), step_budget(COMPILE_STEPS // 10):
         GrammarStateMachine(REFUSED[name], start=start)
 
 
@@ -56,7 +56,7 @@ def test_too_much_work_is_refused(name: str) -> None:
     ids=["counts", "digits", "comment", "comments", "name", "groups"],
 )
 def test_text_that_is_no_grammar_is_read_once(text: str) -> None:
-    with pytest.raises(GrammarError), bounded_effort(50_000):
+    with pytest.raises(GrammarError), step_budget(50_000):
         GrammarStateMachine(text)
 
 
@@ -64,7 +64,7 @@ def test_long_texts_comments_and_lines() -> None:
     """Steps do not grow with what is one token of the notation."""
     long = "x" * 50_000
     text = "\n" * 100_000 + f'root ::= "{long}" # {long}\n' + "#\n" * 5000 + ' | "y" | end\n'
-    with bounded_effort(COMPILE_STEPS // 4):
+    with step_budget(COMPILE_STEPS // 4):
         machine = GrammarStateMachine(text + 'end ::= "z"')
     assert machine.matches(long)
     assert machine.matches("z")
@@ -87,7 +87,7 @@ def test_stop_while_compiling() -> None:
 
     for name in ("rules that begin with one another", "parts", "rules", "alternatives"):
         text = REFUSED[name]
-        with pytest.raises(StopError), bounded_effort(checkpoint=stop):
+        with pytest.raises(StopError), step_budget(checkpoint=stop):
             GrammarStateMachine(text, start="r0" if text.startswith("r0") else "root")
 
 

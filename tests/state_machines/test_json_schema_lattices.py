@@ -16,7 +16,7 @@ from schema_strategies import examples
 from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 from state_machines.grammar.node import EMPTY, leading_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.json_schema.numbers.number_sets import exact
@@ -166,7 +166,7 @@ def test_many_multiples_that_are_excluded(steps: list[Any], kind: str) -> None:
         assert machine.matches(text) == holds(schema, Fraction(text)) or (
             kind == "integer" and "." in text
         )
-    with bounded_effort(60_000):
+    with step_budget(60_000):
         matcher = machine.matcher(VOCABULARY)
         for byte in b"-123":
             assert matcher.allowed_tokens()[byte]

@@ -11,7 +11,7 @@ from referencing import Registry, Resource
 from schema_checks import assert_texts
 
 from state_machines import InvalidSchemaError, JsonSchemaStateMachine, UnsatisfiableSchemaError
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 
 URIS = {
     "4": "http://json-schema.org/draft-04/schema#",
@@ -373,7 +373,7 @@ def count_checkpoints(schema: Any) -> int:
         nonlocal checks
         checks += 1
 
-    with bounded_effort(checkpoint=count):
+    with step_budget(checkpoint=count):
         JsonSchemaStateMachine(schema)
     return checks
 

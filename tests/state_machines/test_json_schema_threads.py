@@ -9,7 +9,7 @@ from typing import Any
 from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 from state_machines.json_schema.compilation import Compilation
 
 SCHEMA: dict[str, Any] = {
@@ -54,7 +54,7 @@ def test_evaluation_that_waits_in_a_checkpoint_holds_up_no_other() -> None:
         other.join(20)
         assert not other.is_alive(), "the other thread waits for a lock"
 
-    with bounded_effort(checkpoint=checkpoint):
+    with step_budget(checkpoint=checkpoint):
         found.append(normaliser.is_empty(term))
     assert len(found) > 1, "the evaluation takes less than a checkpoint's steps"
     assert not any(found)

@@ -19,12 +19,12 @@ from state_machines import (
     Matcher,
     RegexStateMachine,
     StateMachine,
-    effort,
+    budgets,
 )
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
+from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.nodes import literal
 from state_machines.masks import mask_maker, ways
-from state_machines.masks.recent import Recent, RecentWeak
 
 
 def some_machines() -> list[StateMachine]:
@@ -44,7 +44,7 @@ def test_blocked_mask_does_not_block_other_threads(
 ) -> None:
     monkeypatch.setattr(mask_maker, "WIDE", 1)
     monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
-    monkeypatch.setattr(effort, "CHECKPOINT_STEPS", 1)
+    monkeypatch.setattr(budgets, "CHECKPOINT_STEPS", 1)
     vocabulary = small_vocabulary()
     blocked, going_on = Event(), Event()
     steps = count()
@@ -57,7 +57,7 @@ def test_blocked_mask_does_not_block_other_threads(
     found = []
 
     def work() -> None:
-        with bounded_effort(checkpoint=block):
+        with step_budget(checkpoint=block):
             for machine in some_machines():
                 matcher = machine.matcher(vocabulary)
                 found.append((matcher.state, matcher.allowed_tokens()))
@@ -83,7 +83,7 @@ def test_mask_within_a_small_budget_is_made_on_the_second_try() -> None:
         refused = 0
         for limit in (1, 3, 10, 30, 100):
             try:
-                with bounded_effort(limit):
+                with step_budget(limit):
                     matcher.allowed_tokens()
             except GrammarBudgetError:
                 refused += 1
@@ -118,7 +118,7 @@ def test_threads_that_walk_many_machines_see_right_masks(monkeypatch: pytest.Mon
 class _Looking:
     """A value whose destructor looks into the cache that held it."""
 
-    def __init__(self, cache: Recent[int, _Looking]) -> None:
+    def __init__(self, cache: LruCache[int, _Looking]) -> None:
         self.cache = cache
         self.circle = self
 
@@ -128,7 +128,7 @@ class _Looking:
 
 
 def test_destructors_may_use_the_cache() -> None:
-    cache: Recent[int, _Looking] = Recent(8)
+    cache: LruCache[int, _Looking] = LruCache(8)
     for number in range(200):
         cache.put(number, _Looking(cache))
     gc.collect()
@@ -137,7 +137,7 @@ def test_destructors_may_use_the_cache() -> None:
 
 
 def test_weak_cache_stays_consistent_between_threads() -> None:
-    cache: RecentWeak[object, object] = RecentWeak(40)
+    cache: WeakKeyLruCache[object, object] = WeakKeyLruCache(40)
     lasting = [literal(b"lasting %d" % number) for number in range(20)]
 
     def use(seed: int) -> None:

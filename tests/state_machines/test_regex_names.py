@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 from state_machines.errors import (
     GrammarBudgetError,
     InvalidPatternError,
@@ -182,7 +182,7 @@ def test_large_patterns_are_read_or_refused_within_their_budget(pattern: str) ->
         steps += 1
 
     try:
-        with bounded_effort(30_000, checkpoint=count):
+        with step_budget(30_000, checkpoint=count):
             compile_pattern(pattern, search=True)
     except (PatternError, GrammarBudgetError) as error:
         assert len(str(error)) < 1_000

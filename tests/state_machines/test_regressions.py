@@ -12,7 +12,7 @@ import pytest
 from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError, Vocabulary
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.until import text_without
@@ -219,5 +219,5 @@ def test_a_pair_among_many_demands_is_no_dead_end() -> None:
 
 def test_a_time_beside_another_language_is_found_at_once() -> None:
     times = FORMATS["date-time"]()
-    with bounded_effort(5000):
+    with step_budget(5000):
         assert not intersection((times, text_without(["<never asked before>"]))).is_empty

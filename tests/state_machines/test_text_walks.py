@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from state_machines import Vocabulary
 from state_machines.grammar.boolean import everything, intersection
 from state_machines.grammar.encoding import JSON_STRING, EncodedText, encode_set, encoded
+from state_machines.grammar.escapes import begun_escape, written_escape
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, repetition, symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.json_schema.objects.object_shape import without_names
-from state_machines.masks.escapes import begun_escape, written_escape
 from state_machines.masks.lexeme_walk import Suffixes
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.text_walks import StringTokens

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_machines.effort import bounded_effort
+from state_machines.budgets import step_budget
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.until import Finder, UntilText, text_until, text_without
@@ -196,7 +196,7 @@ def test_texts_without_the_trigger(text: str) -> None:
 
 def test_finder_of_long_overlapping_strings_costs_linear_work() -> None:
     strings = tuple("ab" * (440 + i) + f"-{i}" for i in range(64))
-    with bounded_effort(sum(map(len, strings)) // 4):
+    with step_budget(sum(map(len, strings)) // 4):
         found = Finder(strings)
         state = 0
         for letter in "ab" * 2000:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_vocabulary import small_vocabulary
 
-from state_machines import ChoiceStateMachine, GrammarStateMachine, effort
-from state_machines.effort import bounded_effort
+from state_machines import ChoiceStateMachine, GrammarStateMachine, budgets
+from state_machines.budgets import step_budget
 from state_machines.grammar import tries, word_lists
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -25,8 +25,8 @@ MEGABYTE = "abcdefghijklmnopqrst" * 50_000
 
 def steps_of(work: Callable[[], object]) -> int:
     """Return how many steps a piece of work takes."""
-    with bounded_effort(10_000_000):
-        budget = effort._EFFORT.get()
+    with step_budget(10_000_000):
+        budget = budgets._BUDGET.get()
         assert budget is not None
         before = budget.available
         work()

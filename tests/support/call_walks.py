@@ -11,7 +11,7 @@ from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
 from state_machines.root.parts import Spell
-from state_machines.tools import Arguments, CallId, CallStart
+from state_machines.tool_calls import Arguments, CallId, CallStart
 
 __all__ = ["Call", "a_walk", "a_word", "calls_in", "ending", "longest_first"]
 

@@ -10,7 +10,7 @@ from small_vocabulary import small_vocabulary
 from tokenizers import Tokenizer
 
 from state_machines import Vocabulary
-from state_machines.tools import ToolFormat
+from state_machines.tool_calls import ToolFormat
 
 __all__ = ["family_vocabulary", "read_vocabulary"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from state_machines.notations import (
+from state_machines.tool_calls.notations import (
     DSML,
     FUNCTION_GEMMA,
     GEMMA4,

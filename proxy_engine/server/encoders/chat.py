@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from state_machines import Vocabulary
-from state_machines.tools.call import CALL
+from state_machines.tool_calls.call import CALL
 
 from ...answers.composition import REASONING
 from ...events import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from state_machines import Vocabulary
-from state_machines.tools.call import CALL
+from state_machines.tool_calls.call import CALL
 
 from ...answers.composition import REASONING
 from ...events import (

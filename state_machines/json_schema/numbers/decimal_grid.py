@@ -6,7 +6,7 @@ from collections.abc import Container
 from math import gcd
 from weakref import WeakValueDictionary
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import EPSILON
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points

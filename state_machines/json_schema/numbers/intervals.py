@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.json_schema.numbers.lattices import least_common_multiple
 
 __all__ = ["LARGEST", "MAX_INTEGER_DIGITS", "Interval"]

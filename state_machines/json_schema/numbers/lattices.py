@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 
 __all__ = ["Lattice", "decimal_places", "least_common_multiple"]
 

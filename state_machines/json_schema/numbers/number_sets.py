@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.json_schema.numbers.intervals import LARGEST, Interval
 
 __all__ = [

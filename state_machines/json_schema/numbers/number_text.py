@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
 from state_machines.json_schema.objects.conditions import (

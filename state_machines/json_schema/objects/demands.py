@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.json_schema.objects.conditions import (

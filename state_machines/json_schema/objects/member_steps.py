@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.boolean import complement, difference, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT

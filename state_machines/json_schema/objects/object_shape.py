@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, EPSILON, Node

@@ -15,7 +15,7 @@ from proxy_engine.answers.response_format import MachineSource, ResponseFormatCo
 from proxy_engine.answers.turns import Turns
 from proxy_engine.errors import CompileLimitError, RequestCancelledError
 from state_machines import ChoiceStateMachine
-from state_machines.effort import CHECKPOINT_STEPS, spend
+from state_machines.budgets import CHECKPOINT_STEPS, spend
 
 
 @pytest.fixture

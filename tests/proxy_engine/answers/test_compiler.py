@@ -55,7 +55,7 @@ from state_machines.root import (
     SubState,
     Text,
 )
-from state_machines.tools import FORMATS, Delimiters, ToolSignature
+from state_machines.tool_calls import FORMATS, Delimiters, ToolSignature
 
 CITY = {
     "type": "object",

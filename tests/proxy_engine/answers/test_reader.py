@@ -26,8 +26,8 @@ from state_machines import JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Piece, RootStateMachine, Structured
-from state_machines.root.course import speller
-from state_machines.tools import FORMATS, Delimiters, ToolFormat, ToolSignature
+from state_machines.root.answer_automaton import speller
+from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, ToolSignature
 
 PARAMETERS = {
     "type": "object",

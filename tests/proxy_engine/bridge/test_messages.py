@@ -43,7 +43,7 @@ from proxy_engine.events import Finished, StreamEvent
 from proxy_engine.options import OptionOverrides
 from proxy_engine.results import GenerationResult, Logprob
 from samplers import SamplingParameters
-from state_machines.errors import BudgetTooSmallError, UnsupportedSchemaError
+from state_machines.errors import MaxTokensTooSmallError, UnsupportedSchemaError
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "bridge-protocol.json"
 
@@ -213,7 +213,7 @@ def test_errors_carry_their_facts() -> None:
 
 
 def test_facts_that_are_not_for_json_are_told_in_words() -> None:
-    error = BudgetTooSmallError("too few", needed=math.inf, given=object())  # type: ignore[arg-type]
+    error = MaxTokensTooSmallError("too few", needed=math.inf, given=object())  # type: ignore[arg-type]
     facts = line_of(error_reply(None, error))["error"]["facts"]
     assert facts["needed"] == "inf"
     assert facts["given"].startswith("<object")

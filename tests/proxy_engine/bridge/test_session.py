@@ -263,7 +263,7 @@ class TestErrors:
                 ),
                 (
                     {"prompt": "x", "response_format": PERSON, "max_tokens": 2},
-                    "BudgetTooSmallError",
+                    "MaxTokensTooSmallError",
                     {"given": 2},
                 ),
                 ({"prompt": "x", "tools": [{"type": "x"}]}, "InvalidToolError", {"index": 0}),

@@ -164,7 +164,7 @@ def test_a_failed_line_tells_why(
     give_input(monkeypatch, b'"x"\n')
     assert extract(schema, "--jsonl", "--max-tokens", 3) == 1
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["type"] == "BudgetTooSmallError"
+    assert error["type"] == "MaxTokensTooSmallError"
     assert "max_tokens=" in error["message"]
 
 

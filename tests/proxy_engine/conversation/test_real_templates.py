@@ -20,7 +20,7 @@ from proxy_engine import Interaction, ToolCall
 from proxy_engine.conversation.prompts import encode_prompt
 from proxy_engine.conversation.tool_text import tool_text_of
 from proxy_engine.tools import Tool
-from state_machines.tools import format_named
+from state_machines.tool_calls import format_named
 
 FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
 FILES = [

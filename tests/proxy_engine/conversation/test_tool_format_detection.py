@@ -9,7 +9,7 @@ from family_tokenizers import family_tokenizer
 
 from proxy_engine.conversation.tool_format_detection import format_of, is_open, reasoning_of
 from proxy_engine.errors import InvalidOptionError
-from state_machines.tools import FORMATS, Delimiters
+from state_machines.tool_calls import FORMATS, Delimiters
 
 THINK = ("<think>", "</think>")
 DEEPSEEK = FORMATS["deepseek_r1"].tokens

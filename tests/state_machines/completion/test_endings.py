@@ -8,9 +8,9 @@ from schema_strategies import examples
 from small_vocabulary import small_vocabulary
 
 from state_machines import Vocabulary
+from state_machines.budgets import step_budget
 from state_machines.completion.cutter import UNWRITABLE, Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
-from state_machines.effort import bounded_effort
 from state_machines.masks.token_trie import TokenTrie
 
 VOCABULARY = small_vocabulary()
@@ -91,12 +91,12 @@ def test_a_text_of_astronomic_size_is_counted() -> None:
     rope = bytewise.leaf(b"ab")
     for _ in range(40):
         rope = joined(rope, rope)
-    with bounded_effort(5000):
+    with step_budget(5000):
         assert bytewise.fewest(rope) == 2**41
         for _ in range(200):
             rope = joined(rope, rope)
         assert UNWRITABLE > bytewise.fewest(rope) > 2**41
-    with bounded_effort(5000):
+    with step_budget(5000):
         assert bytewise.fewest(bytewise.repeated(bytewise.leaf(b"a"), 10**9)) == 10**9
 
 

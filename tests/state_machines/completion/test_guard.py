@@ -14,19 +14,19 @@ from schema_strategies import crowded_arrays, crowded_objects, examples, object_
 from small_vocabulary import small_vocabulary
 
 from state_machines import (
-    BudgetTooSmallError,
     GrammarBudgetError,
     GrammarStateMachine,
     JsonSchemaStateMachine,
+    MaxTokensTooSmallError,
     ProxyError,
     RegexStateMachine,
     StateMachine,
     TokenRejectedError,
     Vocabulary,
 )
+from state_machines.budgets import step_budget
 from state_machines.completion import Completion, Guard, outcomes
 from state_machines.completion.completion import SEARCH_STEPS
-from state_machines.effort import bounded_effort
 from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
 
 VOCABULARY = small_vocabulary()
@@ -44,7 +44,7 @@ def least_tokens(machine: StateMachine) -> int:
     """Return the least number of tokens that is not refused, as the refusal of none names it."""
     if machine.start.nullable:
         return 0
-    with pytest.raises(BudgetTooSmallError) as caught:
+    with pytest.raises(MaxTokensTooSmallError) as caught:
         Guard(machine.matcher(VOCABULARY), 0)
     assert caught.value.given == 0
     return caught.value.needed
@@ -53,7 +53,7 @@ def least_tokens(machine: StateMachine) -> int:
 def check_walks(machine: StateMachine, extra: list[int], random: Random) -> None:
     least = least_tokens(machine)
     if least:
-        with pytest.raises(BudgetTooSmallError) as caught:
+        with pytest.raises(MaxTokensTooSmallError) as caught:
             Guard(machine.matcher(VOCABULARY), least - 1)
         assert (caught.value.needed, caught.value.given) == (least, least - 1)
     for more in extra:
@@ -310,7 +310,7 @@ def test_free_text_beside_calls_is_free_while_tokens_are_few(
 @pytest.mark.parametrize("length", [100_000, 10**8])
 def test_what_is_far_too_long_is_refused_at_once(length: int) -> None:
     machine = JsonSchemaStateMachine({"type": "string", "minLength": length})
-    with pytest.raises(BudgetTooSmallError) as caught, bounded_effort(20_000):
+    with pytest.raises(MaxTokensTooSmallError) as caught, step_budget(20_000):
         Guard(machine.matcher(VOCABULARY), 2)
     assert 2 < caught.value.needed <= length + 2
     assert not caught.value.is_exact
@@ -329,6 +329,6 @@ def test_long_words_are_not_looked_at_again_and_again(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(search, "_length", counting)
     machine = JsonSchemaStateMachine({"type": "string", "minLength": 3000})
-    with pytest.raises(BudgetTooSmallError):
+    with pytest.raises(MaxTokensTooSmallError):
         Guard(machine.matcher(VOCABULARY), 2, completion=completion)
     assert looked_at < 2 * SEARCH_STEPS

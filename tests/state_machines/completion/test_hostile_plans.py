@@ -12,20 +12,20 @@ import pytest
 from small_vocabulary import small_vocabulary
 
 from state_machines import (
-    BudgetTooSmallError,
     ChoiceStateMachine,
     GrammarBudgetError,
     GrammarStateMachine,
     JsonSchemaStateMachine,
     Matcher,
+    MaxTokensTooSmallError,
     StateMachine,
     UnwritableTextError,
     Vocabulary,
 )
+from state_machines.budgets import step_budget
 from state_machines.completion import Completion, Guard
 from state_machines.completion.completion import PLAN_STEPS
 from state_machines.completion.guard import FOLLOW_STEPS, NARROWING_STEPS, TOKEN_STEPS
-from state_machines.effort import bounded_effort
 
 VOCABULARY = small_vocabulary()
 BYTEWISE = Vocabulary([*(bytes((b,)) for b in range(256)), b"end"], end_token_ids=[256])
@@ -69,9 +69,11 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def refusal(machine: StateMachine, vocabulary: Vocabulary, max_tokens: int) -> BudgetTooSmallError:
+def refusal(
+    machine: StateMachine, vocabulary: Vocabulary, max_tokens: int
+) -> MaxTokensTooSmallError:
     """Return the error that a guard ends in; it takes bounded steps."""
-    with pytest.raises(BudgetTooSmallError) as caught, bounded_effort(PLAN_STEPS + 1000):
+    with pytest.raises(MaxTokensTooSmallError) as caught, step_budget(PLAN_STEPS + 1000):
         Guard(machine.matcher(vocabulary), max_tokens, completion=Completion(vocabulary))
     assert caught.value.given == max_tokens
     assert caught.value.needed > max_tokens
@@ -103,7 +105,7 @@ def test_no_text_is_made_that_does_not_fit(shape: str) -> None:
 def test_the_number_of_tokens_is_exact_beyond_what_could_be_written() -> None:
     machine = JsonSchemaStateMachine(doubling(SHAPES["items"]))
     # At each level two brackets and a comma.
-    with bounded_effort(20_000):
+    with step_budget(20_000):
         assert Completion.of(BYTEWISE).length(machine.start) == 5 * 2**40 - 3
     with pytest.raises(GrammarBudgetError):
         Completion.of(BYTEWISE).plan(machine.start)
@@ -150,7 +152,7 @@ UNPLANNED: dict[str, Any] = {
 @pytest.mark.parametrize("name", UNPLANNED)
 def test_what_takes_too_many_steps_is_refused(name: str) -> None:
     machine = JsonSchemaStateMachine(UNPLANNED[name])
-    with pytest.raises(GrammarBudgetError) as caught, bounded_effort(PLAN_STEPS + 1000):
+    with pytest.raises(GrammarBudgetError) as caught, step_budget(PLAN_STEPS + 1000):
         Guard(machine.matcher(VOCABULARY), 10**6)
     # The guard's own budget ended it.
     assert caught.value.budget <= PLAN_STEPS
@@ -171,12 +173,12 @@ def test_long_texts_are_planned_and_stay_cheap(name: str) -> None:
     schema, size = LONG[name]
     machine = JsonSchemaStateMachine(schema)
     completion = Completion(BYTEWISE)
-    with bounded_effort(PLAN_STEPS):
+    with step_budget(PLAN_STEPS):
         guard = Guard(machine.matcher(BYTEWISE), size + 5, completion=completion)
         assert guard.needed == size
         plan = guard.plan
     for token_id in plan[:300]:
-        with bounded_effort(600):
+        with step_budget(600):
             guard.advance(token_id)
     text = bytes(plan)
     assert machine.matches(text)
@@ -186,14 +188,14 @@ def test_long_choices_are_planned() -> None:
     texts = ["hello world " * 1500, "hello there " * 1600]
     machine = ChoiceStateMachine(texts)
     completion = Completion(BYTEWISE)
-    with bounded_effort(PLAN_STEPS):
+    with step_budget(PLAN_STEPS):
         plan = completion.plan(machine.start)
     assert bytes(plan).decode() == texts[0]
 
 
 def test_texts_of_a_gigabyte_are_counted() -> None:
     machine = JsonSchemaStateMachine({"type": "string", "minLength": 10**9})
-    with bounded_effort(20_000):
+    with step_budget(20_000):
         assert Completion(BYTEWISE).length(machine.start) == 10**9 + 2
     assert refusal(machine, VOCABULARY, 10**6).needed > 10**8
 
@@ -210,10 +212,10 @@ def test_planning_while_an_answer_is_written_is_bounded() -> None:
     for few in (4, 400):
         guard = Guard(JsonSchemaStateMachine(schema).matcher(VOCABULARY), few)
         for opening in b"[{":
-            with bounded_effort(FOLLOW_STEPS + TOKEN_STEPS):
+            with step_budget(FOLLOW_STEPS + TOKEN_STEPS):
                 assert not guard.accepts(opening)
         allowed = guard.matcher.allowed_tokens()
-        with bounded_effort(NARROWING_STEPS + 1000):
+        with step_budget(NARROWING_STEPS + 1000):
             mask = guard.mask(allowed, exact=True)
         assert mask[ord('"')]
         assert not mask[ord("[")]
@@ -233,7 +235,7 @@ def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
     allowed = np.zeros(BYTEWISE.size, np.bool_)
     allowed[list(b"abc")] = True
     for byte in b"abababab":
-        with bounded_effort(2 * (FOLLOW_STEPS + TOKEN_STEPS + NARROWING_STEPS)):
+        with step_budget(2 * (FOLLOW_STEPS + TOKEN_STEPS + NARROWING_STEPS)):
             guard.mask(allowed, exact=True)
             if guard.accepts(byte):
                 guard.advance(byte)
@@ -242,7 +244,7 @@ def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
 
 def test_what_no_token_writes_is_refused_by_name() -> None:
     machine = JsonSchemaStateMachine(doubling(SHAPES["members"], 10))
-    with pytest.raises(UnwritableTextError), bounded_effort(2 * PLAN_STEPS):
+    with pytest.raises(UnwritableTextError), step_budget(2 * PLAN_STEPS):
         Guard(machine.matcher(FEW), 100)
 
 
@@ -258,7 +260,7 @@ def test_a_plan_that_waits_keeps_nobody_waiting() -> None:
 
     def plan() -> None:
         machine = JsonSchemaStateMachine(doubling(SHAPES["choices"]))
-        with bounded_effort(None, checkpoint=block):
+        with step_budget(None, checkpoint=block):
             lengths.append(completion.length(machine.start))
 
     thread = threading.Thread(target=plan)
@@ -295,6 +297,6 @@ def test_threads_that_plan_at_once_agree() -> None:
 
 def test_choices_of_many_texts_with_one_end_are_planned() -> None:
     machine = ChoiceStateMachine([f"text number {number} of many" for number in range(20_000)])
-    with bounded_effort(PLAN_STEPS // 4):
+    with step_budget(PLAN_STEPS // 4):
         plan = Completion(BYTEWISE).plan(machine.start)
     assert bytes(plan) == b"text number 0 of many"

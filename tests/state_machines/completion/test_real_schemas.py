@@ -18,8 +18,8 @@ from tokenizers import Tokenizer
 from verdicts import Case
 
 from state_machines import (
-    BudgetTooSmallError,
     JsonSchemaStateMachine,
+    MaxTokensTooSmallError,
     ProxyError,
     Vocabulary,
 )
@@ -61,7 +61,7 @@ def test_texts_of_real_schemas_are_complete(cases: list[Case], vocabulary: Vocab
             assert machine.matches(vocabulary.decode(written))
             tried += 1
         needed = len(completion.shortest(machine.start, at_most=least - 1).tokens)
-        with pytest.raises(BudgetTooSmallError) as caught:
+        with pytest.raises(MaxTokensTooSmallError) as caught:
             Guard(machine.matcher(vocabulary), needed - 1)
         assert caught.value.needed <= needed
     assert tried > SAMPLE

@@ -18,7 +18,7 @@ from state_machines.errors import (
     UnsatisfiableSchemaError,
 )
 from state_machines.root import RootStateMachine
-from state_machines.tools import FORMATS, ToolFormat, ToolSignature, format_named
+from state_machines.tool_calls import FORMATS, ToolFormat, ToolSignature, format_named
 
 ROOT = Path(__file__).parents[3]
 CITY: dict[str, Any] = {

@@ -22,11 +22,17 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.layout import LAYOUTS
 from state_machines.json_schema.objects.object_shape import names_language
 from state_machines.json_schema.syntax import QUOTE, MemberSyntax, Syntax
-from state_machines.notations.notation import Arguments, Notation, Options, Schema, unique_members
-from state_machines.notations.raw_text import without
-from state_machines.notations.restrictions import everywhere
-from state_machines.notations.writing import Writing
 from state_machines.regex import compile_pattern
+from state_machines.tool_calls.notations.notation import (
+    Arguments,
+    Notation,
+    Options,
+    Schema,
+    unique_members,
+)
+from state_machines.tool_calls.notations.raw_text import without
+from state_machines.tool_calls.notations.restrictions import everywhere
+from state_machines.tool_calls.notations.writing import Writing
 
 __all__ = ["PYTHONIC", "PYTHONIC_JSON", "PythonicNotation"]
 

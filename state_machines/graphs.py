@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from state_machines.effort import spend
+from state_machines.budgets import spend
 
 __all__ = ["components"]
 

@@ -1,6 +1,6 @@
 """How a family of models writes tool calls, and the language of its calls.
 
-A :class:`ToolFormat` is an entry of the table in :mod:`state_machines.tools.families`: texts and a
+A :class:`ToolFormat` is an entry of the table in :mod:`state_machines.tool_calls.families`: texts and a
 notation, no code. :meth:`ToolFormat.calls` makes a part of an answer of it.
 """
 
@@ -17,9 +17,8 @@ from secrets import choice as any_of
 from typing import Any, Literal
 
 from state_machines.errors import CompositionError, MarkerError, ToolNameError
-from state_machines.notations import Notation
 from state_machines.root.parts import Choice, Loop, Marker, Optional, Part, Sequence
-from state_machines.tools.call import (
+from state_machines.tool_calls.call import (
     CALL,
     Arguments,
     CallEnd,
@@ -28,6 +27,7 @@ from state_machines.tools.call import (
     CallText,
     ToolSignature,
 )
+from state_machines.tool_calls.notations import Notation
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["NO_DELIMITERS", "CallIds", "Delimiters", "ToolFormat"]

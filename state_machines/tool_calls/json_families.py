@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from state_machines.notations import JSON
-from state_machines.tools.tool_format import CallIds, Delimiters, ToolFormat
+from state_machines.tool_calls.notations import JSON
+from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
 
 __all__ = ["JSON_FAMILIES", "LONGCAT_JSON"]
 

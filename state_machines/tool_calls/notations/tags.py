@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_machines.notations.tagged import TaggedNotation
+from state_machines.tool_calls.notations.tagged import TaggedNotation
 
 __all__ = ["DSML", "GLM", "GLM_COMPACT", "LONGCAT", "MINIMAX", "QWEN_CODER"]
 

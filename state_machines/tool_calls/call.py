@@ -7,11 +7,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from state_machines import notations
 from state_machines.errors import SchemaError, UnsatisfiableSchemaError
 from state_machines.grammar.node import Node
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import Marker, Spell, SubState
+from state_machines.tool_calls import notations
 
 __all__ = ["CALL", "Arguments", "CallEnd", "CallId", "CallStart", "CallText", "ToolSignature"]
 

@@ -25,7 +25,7 @@ from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.node import leading_bytes
 from state_machines.json_schema.layout import Whitespace
 from state_machines.json_schema.objects.object_shape import word_in
-from state_machines.notations import FUNCTION_GEMMA, GEMMA4, Arguments
+from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, Arguments
 
 pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
 

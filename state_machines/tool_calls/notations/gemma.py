@@ -21,12 +21,12 @@ from state_machines.json_schema.layout import LAYOUTS
 from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import ANY_VALUE, Values
-from state_machines.notations.json_notation import read_json_object
-from state_machines.notations.notation import Arguments, Notation, Options, Schema, Spell
-from state_machines.notations.raw_text import without
-from state_machines.notations.restrictions import check_names_within, everywhere
-from state_machines.notations.writing import Writing
 from state_machines.regex import compile_pattern
+from state_machines.tool_calls.notations.json_notation import read_json_object
+from state_machines.tool_calls.notations.notation import Arguments, Notation, Options, Schema, Spell
+from state_machines.tool_calls.notations.raw_text import without
+from state_machines.tool_calls.notations.restrictions import check_names_within, everywhere
+from state_machines.tool_calls.notations.writing import Writing
 
 __all__ = ["FUNCTION_GEMMA", "GEMMA4", "MarkedNotation"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from state_machines.notations import (
+from state_machines.tool_calls.json_families import LONGCAT_JSON
+from state_machines.tool_calls.notations import (
     DSML,
     GLM,
     GLM_COMPACT,
@@ -12,8 +13,7 @@ from state_machines.notations import (
     QWEN_CODER,
     TaggedNotation,
 )
-from state_machines.tools.json_families import LONGCAT_JSON
-from state_machines.tools.tool_format import CallIds, Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
 
 __all__ = ["TAGGED_FAMILIES"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from state_machines.notations import FUNCTION_GEMMA, GEMMA4, PYTHONIC, PYTHONIC_JSON
-from state_machines.tools.tool_format import Delimiters, ToolFormat
+from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, PYTHONIC, PYTHONIC_JSON
+from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 __all__ = ["CODE_FAMILIES"]
 

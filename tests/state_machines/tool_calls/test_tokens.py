@@ -19,7 +19,7 @@ from judging import Judge
 from state_machines import Vocabulary
 from state_machines.errors import MarkerError
 from state_machines.root import Optional, Piece, RootMatcher, RootStateMachine, Sequence, Text
-from state_machines.tools import FORMATS, Arguments, CallStart, ToolFormat, ToolSignature
+from state_machines.tool_calls import FORMATS, Arguments, CallStart, ToolFormat, ToolSignature
 
 FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
 FILES = [

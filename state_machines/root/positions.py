@@ -1,7 +1,7 @@
 """The places between the parts of an answer, and what may stand there.
 
-A composition of parts is an automaton whose edges are whole languages. A :class:`Place` is what is
-still to come, as a list of parts; an :class:`Entry` is one sub-state, text or marker that may stand
+A composition of parts is an automaton whose edges are whole languages. A :class:`Position` is what is
+still to come, as a list of parts; an :class:`FollowEntry` is one sub-state, text or marker that may stand
 there, and the place after it.
 """
 
@@ -24,32 +24,32 @@ from state_machines.root.parts import (
     Text,
 )
 
-__all__ = ["Entry", "Place", "Places", "Spelled", "part_name"]
+__all__ = ["FollowEntry", "Position", "Positions", "Spelled", "part_name"]
 
 _SPECIAL_MARK = b"\xff"
 
 
 @dataclass(eq=False, slots=True, repr=False)
-class Place:
+class Position:
     """What is still to come: a part, and then what follows it. Equal to itself alone.
 
     ``entries`` are kept by whether it comes right after free text.
     """
 
     part: Part | None
-    rest: Place | None
-    entries: dict[bool, tuple[Entry, ...]] = field(default_factory=dict)
+    rest: Position | None
+    entries: dict[bool, tuple[FollowEntry, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Entry:
+class FollowEntry:
     """A part that may stand at a place, and the place ``after`` it.
 
     The sub-states ``before`` it are left empty.
     """
 
     part: SubState | Text | Marker
-    after: Place
+    after: Position
     before: tuple[Part, ...] = ()
 
 
@@ -82,7 +82,7 @@ class _Rounds(Part):
     is_first: bool
 
 
-class Places:
+class Positions:
     """The places of one composition, made as they are met. Several threads may use them.
 
     Raises :class:`~state_machines.errors.CompositionError`, see :mod:`state_machines.root.parts`.
@@ -91,17 +91,17 @@ class Places:
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str]) -> None:
         self._spell = spell
         self._ends = frozenset(name.encode() for name in end_tokens)
-        self._known: dict[tuple[int, int], Place] = {}
+        self._known: dict[tuple[int, int], Position] = {}
         self._opened: dict[int, Part] = {}
         self._rounds: dict[tuple[int, int, int | None, bool], _Rounds] = {}
         self._languages: dict[int, Node] = {}
-        self._empty: dict[Place, tuple[Part, ...] | None] = {}
+        self._empty: dict[Position, tuple[Part, ...] | None] = {}
         self._between: set[int] = set()
         self._check(part)
-        self.end = Place(None, None)
+        self.end = Position(None, None)
         self.start = self._place(part, self.end)
 
-    def entries(self, place: Place, is_after_text: bool) -> tuple[Entry, ...]:
+    def entries(self, place: Position, is_after_text: bool) -> tuple[FollowEntry, ...]:
         """Return what may stand at a place, what is preferred first.
 
         Right after free text no text begins that can be left out; so there, what comes beyond such
@@ -114,7 +114,7 @@ class Places:
             known = place.entries.setdefault(is_after_text, found)
         return known
 
-    def nothing(self, place: Place) -> tuple[Part, ...] | None:
+    def nothing(self, place: Position) -> tuple[Part, ...] | None:
         """Return which sub-states are left empty if the answer ends here; ``None``: it cannot."""
         if place not in self._empty:
             self._empty[place] = self._nothing_at(place)
@@ -142,7 +142,7 @@ class Places:
                 )
         return spelled
 
-    def beginnings(self, entries: tuple[Entry, ...]) -> set[str]:
+    def beginnings(self, entries: tuple[FollowEntry, ...]) -> set[str]:
         """Return what answers begin with that go on with one of the markers among entries.
 
         A marker between two rounds of a loop is no such beginning by itself.
@@ -159,7 +159,7 @@ class Places:
                 found.add(text)
         return found
 
-    def _entries(self, place: Place, is_after_text: bool) -> Iterator[Entry]:
+    def _entries(self, place: Position, is_after_text: bool) -> Iterator[FollowEntry]:
         part, rest = place.part, place.rest
         if part is None or rest is None:
             return
@@ -180,14 +180,14 @@ class Places:
             case _Rounds():
                 yield from self._entries_of_rounds(part, rest, is_after_text)
             case Marker():
-                yield Entry(part, rest)
+                yield FollowEntry(part, rest)
             case _Bare(part=Text() as text):
                 if is_after_text and text.least == 0:
                     yield from self.entries(rest, True)
                 else:
-                    yield Entry(text, rest)
+                    yield FollowEntry(text, rest)
             case _Bare(part=SubState() as state):
-                yield Entry(state, rest)
+                yield FollowEntry(state, rest)
                 if is_after_text and self.language(state).nullable:
                     for entry in self.entries(rest, True):
                         yield replace(entry, before=(state, *entry.before))
@@ -195,8 +195,8 @@ class Places:
                 yield from self.entries(self._place(self._open(part), rest), is_after_text)
 
     def _entries_of_rounds(
-        self, rounds: _Rounds, rest: Place, is_after_text: bool
-    ) -> Iterator[Entry]:
+        self, rounds: _Rounds, rest: Position, is_after_text: bool
+    ) -> Iterator[FollowEntry]:
         loop = rounds.loop
         if rounds.most != 0:
             most = None if rounds.most is None else rounds.most - 1
@@ -217,12 +217,12 @@ class Places:
             inner = self._opened.setdefault(id(part), Sequence(*_delimited(part)))
         return inner
 
-    def _place(self, part: Part, rest: Place) -> Place:
+    def _place(self, part: Part, rest: Position) -> Position:
         # The places are kept, and they hold on to the parts: ids stay what they are.
         key = (id(part), id(rest))
         place = self._known.get(key)
         if place is None:
-            place = self._known.setdefault(key, Place(part, rest))
+            place = self._known.setdefault(key, Position(part, rest))
         return place
 
     def _rounds_left(self, loop: Loop, least: int, most: int | None, *, is_first: bool) -> _Rounds:
@@ -232,7 +232,7 @@ class Places:
             rounds = self._rounds.setdefault(key, _Rounds(loop, least, most, is_first))
         return rounds
 
-    def _nothing_at(self, place: Place) -> tuple[Part, ...] | None:
+    def _nothing_at(self, place: Position) -> tuple[Part, ...] | None:
         empty: tuple[Part, ...] = ()
         while place.rest is not None:
             inner = () if place.part is None else self._nothing(place.part)

@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from state_machines.errors import CompositionError
-from state_machines.tools.code_families import CODE_FAMILIES
-from state_machines.tools.json_families import JSON_FAMILIES
-from state_machines.tools.tagged_families import TAGGED_FAMILIES
-from state_machines.tools.tool_format import ToolFormat
+from state_machines.tool_calls.code_families import CODE_FAMILIES
+from state_machines.tool_calls.json_families import JSON_FAMILIES
+from state_machines.tool_calls.tagged_families import TAGGED_FAMILIES
+from state_machines.tool_calls.tool_format import ToolFormat
 
 __all__ = ["FORMATS", "format_named"]
 

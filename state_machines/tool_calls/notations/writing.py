@@ -12,8 +12,8 @@ from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
 from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
-from state_machines.notations.notation import Options, Schema
-from state_machines.notations.restrictions import (
+from state_machines.tool_calls.notations.notation import Options, Schema
+from state_machines.tool_calls.notations.restrictions import (
     objects_of,
     property_pointer,
     root_names,

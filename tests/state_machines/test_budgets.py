@@ -5,11 +5,11 @@ import contextlib
 import pytest
 
 from state_machines import GrammarBudgetError, JsonSchemaStateMachine, UnsupportedSchemaError
-from state_machines.effort import CHECKPOINT_STEPS, bounded_effort, spend
+from state_machines.budgets import CHECKPOINT_STEPS, spend, step_budget
 
 
 def test_steps_beyond_the_bound_raise() -> None:
-    with bounded_effort(10):
+    with step_budget(10):
         for _ in range(10):
             spend()
         with pytest.raises(GrammarBudgetError) as caught:
@@ -32,17 +32,17 @@ def test_a_schema_that_explodes_is_refused_by_name() -> None:
 
 
 def test_inner_budget_is_charged_to_the_outer_one() -> None:
-    with bounded_effort(10):
-        with bounded_effort(8):
+    with step_budget(10):
+        with step_budget(8):
             spend(7)
-        with pytest.raises(GrammarBudgetError) as caught, bounded_effort(8):
+        with pytest.raises(GrammarBudgetError) as caught, step_budget(8):
             spend(7)
     assert caught.value.budget == 10
 
 
 def test_caught_inner_budget_error_leaves_the_outer_budget_exhausted() -> None:
-    with bounded_effort(10):
-        with contextlib.suppress(GrammarBudgetError), bounded_effort(100):
+    with step_budget(10):
+        with contextlib.suppress(GrammarBudgetError), step_budget(100):
             spend(11)
         with pytest.raises(GrammarBudgetError):
             spend()
@@ -50,11 +50,11 @@ def test_caught_inner_budget_error_leaves_the_outer_budget_exhausted() -> None:
 
 def test_checkpoint_runs_at_regular_intervals_and_inside_nested_budgets() -> None:
     calls: list[None] = []
-    with bounded_effort(checkpoint=lambda: calls.append(None)):
+    with step_budget(checkpoint=lambda: calls.append(None)):
         for _ in range(2 * CHECKPOINT_STEPS):
             spend()
         for _ in range(2 * CHECKPOINT_STEPS):
-            with bounded_effort(10):
+            with step_budget(10):
                 spend()
     assert len(calls) == 3
 
@@ -63,5 +63,5 @@ def test_checkpoint_stops_the_work_by_raising() -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), bounded_effort(checkpoint=stop):
+    with pytest.raises(KeyboardInterrupt), step_budget(checkpoint=stop):
         spend(2 * CHECKPOINT_STEPS)

@@ -1,6 +1,6 @@
 """How the arguments of a tool call are written: JSON, and what model families write instead.
 
->>> from state_machines.notations import JSON, QWEN_CODER
+>>> from state_machines.tool_calls.notations import JSON, QWEN_CODER
 >>> schema = {"type": "object", "properties": {"city": {"type": "string"}}}
 >>> JSON.node(schema).matches(b'{"city": "Oslo"}')
 True
@@ -10,12 +10,12 @@ True
 {'city': 'Oslo'}
 """
 
-from state_machines.notations.gemma import FUNCTION_GEMMA, GEMMA4, MarkedNotation
-from state_machines.notations.json_notation import JSON, JsonNotation
-from state_machines.notations.notation import Arguments, Notation, Options
-from state_machines.notations.pythonic import PYTHONIC, PYTHONIC_JSON, PythonicNotation
-from state_machines.notations.tagged import TaggedNotation
-from state_machines.notations.tags import (
+from state_machines.tool_calls.notations.gemma import FUNCTION_GEMMA, GEMMA4, MarkedNotation
+from state_machines.tool_calls.notations.json_notation import JSON, JsonNotation
+from state_machines.tool_calls.notations.notation import Arguments, Notation, Options
+from state_machines.tool_calls.notations.pythonic import PYTHONIC, PYTHONIC_JSON, PythonicNotation
+from state_machines.tool_calls.notations.tagged import TaggedNotation
+from state_machines.tool_calls.notations.tags import (
     DSML,
     GLM,
     GLM_COMPACT,

@@ -19,8 +19,8 @@ from tool_readers import READERS
 
 from state_machines.errors import SchemaError
 from state_machines.root import RootStateMachine
-from state_machines.root.course import speller
-from state_machines.tools import FORMATS, Arguments, ToolFormat, ToolSignature
+from state_machines.root.answer_automaton import speller
+from state_machines.tool_calls import FORMATS, Arguments, ToolFormat, ToolSignature
 
 NAMES = ("get", "get_all", "getx", "f", "g2", "search_web")
 

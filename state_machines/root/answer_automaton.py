@@ -1,8 +1,8 @@
-"""How an answer can go on: the ways that lead from one place to the next.
+"""The answer automaton: positions between the parts of an answer, and transitions between them.
 
-A :class:`Way` leads from a place (:mod:`state_machines.root.places`) through one sub-state, text or
-marker to another. The answer's grammar is made of ways, and whoever wants to know which part wrote
-what follows the same ones (:mod:`state_machines.root.attribution`).
+A :class:`Transition` leads from one position (:mod:`state_machines.root.positions`) through one
+sub-state, text or marker to the next. The grammar of an answer is built from the transitions;
+:mod:`state_machines.root.attribution` follows the same ones to find which part wrote which bytes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.until import Finder, finder, text_until, text_without
 from state_machines.root.parts import Marker, Part, Spell, SubState, Text
-from state_machines.root.places import Entry, Place, Places, part_name
+from state_machines.root.positions import FollowEntry, Position, Positions, part_name
 
-__all__ = ["Course", "Place", "Way", "speller"]
+__all__ = ["AnswerAutomaton", "Position", "Transition", "speller"]
 
 _SPECIAL_MARK = b"\xff"
 
@@ -34,7 +34,7 @@ _serial_numbers = itertools.count()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Way:
+class Transition:
     """What ``part`` may write at a place, as ``node``, and the place ``after`` it.
 
     The last ``trailing`` bytes are those of ``marker``, if there is one. Sub-states ``before`` the
@@ -46,7 +46,7 @@ class Way:
 
     part: Part
     node: Node
-    after: Place
+    after: Position
     before: tuple[Part, ...] = ()
     is_free: bool = False
     marker: Marker | None = None
@@ -57,7 +57,7 @@ class Way:
     letters: frozenset[int] = frozenset()
 
 
-class Course:
+class AnswerAutomaton:
     """All ways of one composition, made as they are met. Several threads may use them.
 
     ``end_tokens`` are the names of tokens that end the output: a marker that is one is left to the
@@ -65,14 +65,14 @@ class Course:
     """
 
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str] = ()) -> None:
-        self._places = Places(part, spell, end_tokens)
+        self._places = Positions(part, spell, end_tokens)
         self.start = self._places.start
-        self._ways: dict[tuple[Place, bool], tuple[Way, ...]] = {}
-        self._nodes: dict[tuple[Place, bool], Node] = {}
+        self._ways: dict[tuple[Position, bool], tuple[Transition, ...]] = {}
+        self._nodes: dict[tuple[Position, bool], Node] = {}
         self._number = next(_serial_numbers)
         self._explore()
 
-    def ways(self, place: Place, is_after_text: bool = False) -> tuple[Way, ...]:
+    def ways(self, place: Position, is_after_text: bool = False) -> tuple[Transition, ...]:
         """Return the ways from a place, those that are preferred first.
 
         After a text without a marker at its end there is no way of more text, and none through a
@@ -85,7 +85,7 @@ class Course:
             ways = self._ways.setdefault((place, is_after_text), found)
         return ways
 
-    def node(self, place: Place, is_after_text: bool = False) -> Node:
+    def node(self, place: Position, is_after_text: bool = False) -> Node:
         """Return everything that may still come from a place."""
         if place is self._places.end:
             return EPSILON
@@ -93,25 +93,25 @@ class Course:
         if node is None:
             # By reference, since a loop without bound comes back to its places.
             node = self._nodes[place, is_after_text] = reference(
-                ("Place", self._number, id(place), is_after_text),
+                ("Position", self._number, id(place), is_after_text),
                 lambda: self._make_node(place, is_after_text),
                 nullable=self.nothing(place) is not None,
             )
         return node
 
-    def follow(self, way: Way, node: Node) -> Node:
+    def follow(self, way: Transition, node: Node) -> Node:
         """Return what may come where ``node`` is left of a way."""
         return concatenation(node, self.node(way.after, way.is_free))
 
-    def nothing(self, place: Place) -> tuple[Part, ...] | None:
+    def nothing(self, place: Position) -> tuple[Part, ...] | None:
         """Return which sub-states are left empty if the answer ends here; ``None``: it cannot."""
         return self._places.nothing(place)
 
-    def _make_node(self, place: Place, is_after_text: bool) -> Node:
+    def _make_node(self, place: Position, is_after_text: bool) -> Node:
         node = union(self.follow(way, way.node) for way in self.ways(place, is_after_text))
         return node if self.nothing(place) is None else optional(node)
 
-    def _found(self, place: Place, is_after_text: bool) -> Iterator[Way]:
+    def _found(self, place: Position, is_after_text: bool) -> Iterator[Transition]:
         entries = self._places.entries(place, is_after_text)
         for entry in entries:
             part = entry.part
@@ -123,11 +123,13 @@ class Course:
                     # What comes where it is empty is among the entries.
                     node = branch(node.transitions)
                 if node is not EMPTY:
-                    yield Way(part, node, entry.after, entry.before)
+                    yield Transition(part, node, entry.after, entry.before)
             elif not is_after_text:
                 yield from self._ways_of_text(part, entry.after, entries)
 
-    def _ways_of_marker(self, marker: Marker, entry: Entry, is_after_text: bool) -> Iterator[Way]:
+    def _ways_of_marker(
+        self, marker: Marker, entry: FollowEntry, is_after_text: bool
+    ) -> Iterator[Transition]:
         spelled = self._places.spelled(marker)
         if spelled.ends and self.nothing(entry.after) is None:
             raise CompositionError(
@@ -136,14 +138,16 @@ class Course:
                 hint="Let the vocabulary have other end tokens, or end the answer here",
             )
         if spelled.form and (spelled.is_special or not is_after_text):
-            yield Way(marker, literal(spelled.form), self._after(entry), entry.before)
+            yield Transition(marker, literal(spelled.form), self._after(entry), entry.before)
 
-    def _after(self, entry: Entry) -> Place:
+    def _after(self, entry: FollowEntry) -> Position:
         if isinstance(entry.part, Marker) and self._places.spelled(entry.part).ends:
             return self._places.end
         return entry.after
 
-    def _ways_of_text(self, text: Text, rest: Place, beside: tuple[Entry, ...]) -> Iterator[Way]:
+    def _ways_of_text(
+        self, text: Text, rest: Position, beside: tuple[FollowEntry, ...]
+    ) -> Iterator[Transition]:
         beyond = self._places.entries(rest, True)
         openers = [(entry.part, entry) for entry in beyond if isinstance(entry.part, Marker)]
         strings = [*text.excluding, *(marker.text for marker, _ in openers)]
@@ -156,7 +160,7 @@ class Course:
         for marker, entry in openers:
             until = text_until(marker.text, strings, text.least, text.most, first)
             if until is not EMPTY:
-                yield Way(
+                yield Transition(
                     text,
                     encoded(until, RAW),
                     self._after(entry),
@@ -169,7 +173,7 @@ class Course:
                 )
         if self.nothing(rest) is not None or self.ways(rest, is_after_text=True):
             free = encoded(text_without(strings, text.least, text.most, first), RAW)
-            yield Way(
+            yield Transition(
                 text,
                 free,
                 rest,
@@ -179,7 +183,7 @@ class Course:
                 letters=letters,
             )
 
-    def _check_text(self, text: Text, beyond: tuple[Entry, ...]) -> None:
+    def _check_text(self, text: Text, beyond: tuple[FollowEntry, ...]) -> None:
         """Look for what could not be written after a text."""
         markers = [(entry, entry.part) for entry in beyond if isinstance(entry.part, Marker)]
         found = finder(frozenset((*text.excluding, *(marker.text for _, marker in markers))))
@@ -206,7 +210,7 @@ class Course:
                     hint="Put a marker between them, or let the later text be empty (least=0)",
                 )
 
-    def _check_rounds(self, way: Way) -> None:
+    def _check_rounds(self, way: Transition) -> None:
         """Look for a sub-state that follows itself, and nothing tells where one of them ends."""
         part = way.part
         if isinstance(part, SubState):

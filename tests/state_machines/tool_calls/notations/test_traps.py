@@ -10,7 +10,7 @@ from notation_families import FAMILIES, is_same
 
 from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError, Vocabulary
 from state_machines.matcher import Matcher
-from state_machines.notations import (
+from state_machines.tool_calls.notations import (
     DSML,
     FUNCTION_GEMMA,
     GEMMA4,

@@ -8,13 +8,13 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 from weakref import ref
 
-__all__ = ["Recent", "RecentWeak"]
+__all__ = ["LruCache", "WeakKeyLruCache"]
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class Recent(Generic[_K, _V]):
+class LruCache(Generic[_K, _V]):
     """An LRU cache. Safe to use from several threads.
 
     ``most`` bounds the sum of the entries' weights; an entry weighs 1 if nothing else is said.
@@ -73,7 +73,7 @@ class Recent(Generic[_K, _V]):
         return len(self._entries)
 
 
-class RecentWeak(Recent[_K, _V]):
+class WeakKeyLruCache(LruCache[_K, _V]):
     """The same, and an entry goes when nobody else holds its key."""
 
     def __init__(self, most: int) -> None:

@@ -9,10 +9,16 @@ from typing import Any, ClassVar
 
 from state_machines.json_schema.layout import Whitespace
 from state_machines.json_schema.syntax import JSON_SYNTAXES
-from state_machines.notations.notation import Arguments, Notation, Options, Schema, unique_members
-from state_machines.notations.raw_text import without
-from state_machines.notations.restrictions import everywhere
-from state_machines.notations.writing import Writing
+from state_machines.tool_calls.notations.notation import (
+    Arguments,
+    Notation,
+    Options,
+    Schema,
+    unique_members,
+)
+from state_machines.tool_calls.notations.raw_text import without
+from state_machines.tool_calls.notations.restrictions import everywhere
+from state_machines.tool_calls.notations.writing import Writing
 
 __all__ = ["JSON", "JsonNotation", "read_json", "read_json_object"]
 

@@ -22,8 +22,9 @@ from state_machines.json_schema.layout import LAYOUTS
 from state_machines.json_schema.syntax import JSON_SYNTAXES, MemberSyntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
-from state_machines.notations.json_notation import read_json
-from state_machines.notations.notation import (
+from state_machines.regex import compile_pattern
+from state_machines.tool_calls.notations.json_notation import read_json
+from state_machines.tool_calls.notations.notation import (
     Arguments,
     Notation,
     Options,
@@ -31,10 +32,9 @@ from state_machines.notations.notation import (
     Spell,
     unique_members,
 )
-from state_machines.notations.raw_text import NO_LITERAL, TRIMMED, raw_texts, without
-from state_machines.notations.restrictions import everywhere
-from state_machines.notations.writing import Writing
-from state_machines.regex import compile_pattern
+from state_machines.tool_calls.notations.raw_text import NO_LITERAL, TRIMMED, raw_texts, without
+from state_machines.tool_calls.notations.restrictions import everywhere
+from state_machines.tool_calls.notations.writing import Writing
 
 __all__ = ["TaggedNotation"]
 

@@ -19,9 +19,9 @@ __all__ = [
     "CHECKPOINT_STEPS",
     "COMPILE_STEPS",
     "MASK_STEPS",
-    "bounded_effort",
+    "recursion_budget",
     "spend",
-    "too_deep",
+    "step_budget",
 ]
 
 COMPILE_STEPS = 400_000
@@ -36,7 +36,7 @@ CHECKPOINT_STEPS = 500
 UNBOUNDED = 1 << 62
 
 
-class _Effort:
+class _Budget:
     """The steps of one budget: ``left`` until the next checkpoint, ``reserve`` beyond it."""
 
     __slots__ = ("checkpoint", "left", "limit", "reserve", "was_checked")
@@ -70,10 +70,10 @@ class _Effort:
             self.checkpoint()
 
 
-_EFFORT: ContextVar[_Effort | None] = ContextVar("effort", default=None)
+_BUDGET: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 
 
-class bounded_effort:
+class step_budget:
     """Bound the work of a ``with`` block to a number of steps, in this thread or task.
 
     Args:
@@ -98,19 +98,19 @@ class bounded_effort:
     def __enter__(self) -> None:
         limit, checkpoint = self._limit, self._checkpoint
         available = limit
-        self._outer = outer = _EFFORT.get()
+        self._outer = outer = _BUDGET.get()
         if outer is not None:
             checkpoint = checkpoint or outer.checkpoint
             if outer.available < limit:
                 available, limit = outer.available, outer.limit
         # The countdown to the next checkpoint goes on across budgets.
         left = CHECKPOINT_STEPS if outer is None or outer.checkpoint is None else outer.left
-        self._effort = _Effort(limit, available, checkpoint, left)
+        self._effort = _Budget(limit, available, checkpoint, left)
         self._available = available
-        self._token = _EFFORT.set(self._effort)
+        self._token = _BUDGET.set(self._effort)
 
     def __exit__(self, *_: object) -> None:
-        _EFFORT.reset(self._token)
+        _BUDGET.reset(self._token)
         inner, outer = self._effort, self._outer
         if outer is not None:
             # An outer budget that is exhausted by this raises at its next step.
@@ -121,7 +121,7 @@ class bounded_effort:
                 outer.reserve = rest - outer.left
 
 
-class too_deep:
+class recursion_budget:
     """Convert :class:`RecursionError` to :class:`~state_machines.errors.GrammarBudgetError`.
 
     States of ambiguous grammars can be nested deeper than Python's recursion limit.
@@ -147,9 +147,9 @@ def spend(steps: int = 1) -> None:
     Raises:
         GrammarBudgetError: No steps are left.
     """
-    effort = _EFFORT.get()
-    if effort is None:
+    budget = _BUDGET.get()
+    if budget is None:
         return
-    effort.left -= steps
-    if effort.left < 0:
-        effort.refill()
+    budget.left -= steps
+    if budget.left < 0:
+        budget.refill()

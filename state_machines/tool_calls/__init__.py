@@ -1,0 +1,26 @@
+"""Tool calls in the native formats of model families."""
+
+from state_machines.tool_calls.call import (
+    CALL,
+    Arguments,
+    CallEnd,
+    CallId,
+    CallStart,
+    ToolSignature,
+)
+from state_machines.tool_calls.families import FORMATS, format_named
+from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
+
+__all__ = [
+    "CALL",
+    "FORMATS",
+    "Arguments",
+    "CallEnd",
+    "CallId",
+    "CallIds",
+    "CallStart",
+    "Delimiters",
+    "ToolFormat",
+    "ToolSignature",
+    "format_named",
+]
