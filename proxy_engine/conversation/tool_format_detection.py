@@ -26,7 +26,7 @@ DEFAULT_FORMAT = "hermes"
 def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
     """Return the format of a model's tool calls.
 
-    ``explicit``, a name of :data:`state_machines.tool_calls.FORMATS` or a :class:`ToolFormat`, comes
+    ``explicit``, a name of :data:`~state_machines.tool_calls.FORMATS` or a ``ToolFormat``, comes
     first. Raises ``InvalidOptionError`` for a name that is not known.
     """
     if isinstance(explicit, ToolFormat):

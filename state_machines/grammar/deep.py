@@ -19,7 +19,7 @@ _RECURSION_BUDGET = recursion_budget()
 
 
 def word_derivative(node: Node, text: bytes) -> Node:
-    """Return the derivative by a byte string, kept as :meth:`Node.follow` keeps it.
+    """Return the derivative by a byte string, kept as :meth:`Node.word_derivative` does.
 
     Raises :class:`~state_machines.errors.GrammarBudgetError` instead of :class:`RecursionError`.
     """

@@ -195,7 +195,7 @@ class StringTokens:
         for place in np.unique(places[states > 0]).tolist():
             state, depth = divmod(place, width)
             allowed = np.zeros(trie.begun_sets, np.bool_)
-            for members, target in automaton.nodes[state].row:
+            for members, target in automaton.nodes[state].transitions:
                 if most == UNBOUNDED or depth + 1 + shortest_length(target) <= most:
                     allowed |= trie.letters(members).begun
             here = places == place

@@ -1,8 +1,8 @@
-"""The places between the parts of an answer, and what may stand there.
+"""The positions of an answer automaton, and the parts that can follow each of them.
 
-A composition of parts is an automaton whose edges are whole languages. A :class:`Position` is what is
-still to come, as a list of parts; an :class:`FollowEntry` is one sub-state, text or marker that may stand
-there, and the place after it.
+A composition of parts is an automaton whose edges are languages (Glushkov's construction). A
+:class:`Position` is the list of parts that are still to be written. A :class:`FollowEntry` is one
+sub-state, text or marker that can come next, with the position after it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a family of models writes tool calls, and the language of its calls.
 
-A :class:`ToolFormat` is an entry of the table in :mod:`state_machines.tool_calls.families`: texts and a
-notation, no code. :meth:`ToolFormat.calls` makes a part of an answer of it.
+A :class:`ToolFormat` is an entry of the table in :mod:`state_machines.tool_calls.families`: texts
+and a notation, no code. :meth:`ToolFormat.calls` returns the part of an answer that holds calls.
 """
 
 from __future__ import annotations

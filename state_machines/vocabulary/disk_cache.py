@@ -34,7 +34,7 @@ class VocabularyCache:
     Tokenizers of fewer than ``smallest`` tokens are left out: reading a file saves nothing there.
 
     The cache never stands in the way: a file that is damaged, foreign or cannot be read is made
-    anew, and what cannot be written is only logged (logger ``state_machines.vocabulary.disk_cache``).
+    anew, and what cannot be written is only logged (see its logger).
     """
 
     def __init__(
