@@ -9,13 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from state_machines.budgets import spend
+from state_machines.grammar.words import word_language
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.numbers.number_sets import exact, points
-from state_machines.json_schema.objects.object_shape import (
-    NameRule,
-    ObjectShape,
-    names_language,
-)
+from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.values import ANY_TEXT, NO_VALUE, Values, disjoin
 
@@ -53,7 +50,7 @@ def constants(values: Iterable[Any], table: TermTable) -> Values:
             numbers.append(exact(value))
         else:
             others.append(constant(value, table))
-    return disjoin((Values(strings=names_language(strings), numbers=points(numbers)), *others))
+    return disjoin((Values(strings=word_language(strings), numbers=points(numbers)), *others))
 
 
 def constant(value: Any, table: TermTable) -> Values:
@@ -66,7 +63,7 @@ def constant(value: Any, table: TermTable) -> Values:
         case int() | float() | Decimal():
             return Values(numbers=points((exact(value),)))
         case str():
-            return Values(strings=names_language((value,))) if is_encodable(value) else NO_VALUE
+            return Values(strings=word_language((value,))) if is_encodable(value) else NO_VALUE
         case list():
             items = tuple(_term(item, table) for item in value)
             length = len(items)

@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY
+from state_machines.grammar.words import list_words
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
-from state_machines.json_schema.objects.names import few_words
 from state_machines.json_schema.terms import Given, Term, TermTable
 from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjoin
 
@@ -114,7 +114,7 @@ def _few_numbers(values: Values) -> Iterable[Hashable] | None:
 def _few_strings(values: Values) -> Iterable[Hashable] | None:
     if values.strings.max_length is None:
         return None
-    return few_words(values.strings, MAX_TAGS)
+    return list_words(values.strings, MAX_TAGS)
 
 
 def _few_values(term: Term) -> list[Hashable] | None:

@@ -8,6 +8,7 @@ from itertools import combinations
 from state_machines.budgets import spend
 from state_machines.errors import GrammarBudgetError, SchemaError, UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
+from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.cardinality import check_distinct
 from state_machines.json_schema.arrays.item_steps import ItemSteps
@@ -15,7 +16,7 @@ from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.objects.conditions import Matching, Present
 from state_machines.json_schema.objects.names import listed_names, name_cells
-from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import (
     Conjunction,
     Disjunction,
@@ -149,7 +150,7 @@ def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
     for name in listed_names(shape):
         spend(1 + len(matching) // 8)
         asked = dict(present.get(name, {}))
-        asked.update((c.term, None) for c in matching if word_in(c.names, name))
+        asked.update((c.term, None) for c in matching if contains_word(c.names, name))
         yield from _claimed(shape.value_of(name, table), asked, table)
     for cell in name_cells(shape, table):
         among = (c.term for c in matching if not intersection((cell.names, c.names)).is_empty)

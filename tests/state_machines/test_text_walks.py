@@ -18,7 +18,7 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, repetition, symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
-from state_machines.json_schema.objects.object_shape import without_names
+from state_machines.grammar.words import without_words
 from state_machines.masks.lexeme_walk import Suffixes
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.text_walks import StringTokens
@@ -94,7 +94,7 @@ def texts(draw: st.DrawFn) -> Node:
         least = draw(st.integers(0, 4))
         parts.append(repetition(ANY, least, draw(st.sampled_from((None, least, least + 3, 40)))))
     if draw(st.booleans()):
-        parts = [without_names(part, draw(NAMES)) for part in parts[:1]] + parts[1:]
+        parts = [without_words(part, draw(NAMES)) for part in parts[:1]] + parts[1:]
     node = intersection(parts)
     for character in draw(st.text("ab1é", max_size=2)):
         node = next((t for s, t in node.transitions if ord(character) in s), node)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod
 
 from state_machines.errors import UnsupportedSchemaError
+from state_machines.grammar.words import count_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.numbers.number_sets import NumberSet
-from state_machines.json_schema.objects.names import count_words, name_cells
+from state_machines.json_schema.objects.names import name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
 

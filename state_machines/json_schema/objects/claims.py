@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
+from state_machines.grammar.words import contains_word
 from state_machines.json_schema.objects.conditions import (
     Absent,
     Clause,
@@ -15,7 +16,7 @@ from state_machines.json_schema.objects.conditions import (
     Matching,
     Present,
 )
-from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["Claims", "MemberClaims"]
@@ -129,7 +130,7 @@ class Claims:
         terms = dict(self._answers.get(name, {}))
         spend(len(self._by_language) // 8)
         for (names, term), bits in self._by_language.items():
-            if word_in(names, name):
+            if contains_word(names, name):
                 terms[term] = terms.get(term, 0) | bits
         always, by_value = 0, []
         for term, answered in terms.items():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from state_machines.budgets import spend
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
+from state_machines.grammar.words import contains_word, count_words, list_words
 from state_machines.json_schema.objects.conditions import (
     Absent,
     Clause,
@@ -19,8 +20,7 @@ from state_machines.json_schema.objects.conditions import (
     Matching,
     Present,
 )
-from state_machines.json_schema.objects.names import NameCell, count_words, few_words
-from state_machines.json_schema.objects.object_shape import word_in
+from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.terms import TRUE, Term, TermTable
 
 MANY_UNMET = 8
@@ -200,7 +200,7 @@ class _Search:
                         return True
                 case Matching(names, term):
                     if any(
-                        word_in(names, name) and self._is_within(known, term)
+                        contains_word(names, name) and self._is_within(known, term)
                         for name, known in present.items()
                     ):
                         return True
@@ -326,7 +326,7 @@ class _Search:
             without = Members(members.present, others, members.absent)
             yield from self._out_of(names, term, condition, without)
         for name, term in self._offer.listed.items():
-            if word_in(condition.names, name):
+            if contains_word(condition.names, name):
                 yield from self._named(name, term, condition.term, members)
         for cell in self._offer.cells:
             yield from self._out_of(cell.names, cell.term, condition, members)
@@ -338,7 +338,7 @@ class _Search:
         matching = intersection((names, condition.names))
         if matching.is_empty:
             return
-        words = few_words(matching, self._few)
+        words = list_words(matching, self._few)
         if words is not None:
             for word in words:
                 yield from self._named(word, term, condition.term, members)

@@ -12,23 +12,19 @@ from state_machines.budgets import spend
 from state_machines.grammar.boolean import complement, difference, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.words import (
+    contains_word,
+    count_words,
+    list_words,
+    shortest_text,
+    without_words,
+    word_language,
+)
 from state_machines.json_schema.objects.claims import Claims, MemberClaims
 from state_machines.json_schema.objects.conditions import Absent, Matching, Present
 from state_machines.json_schema.objects.demands import Members, Offer, members_that_meet, numbers
-from state_machines.json_schema.objects.names import (
-    NameCell,
-    a_word,
-    count_words,
-    few_words,
-    listed_names,
-    name_cells,
-)
-from state_machines.json_schema.objects.object_shape import (
-    ObjectShape,
-    names_language,
-    without_names,
-    word_in,
-)
+from state_machines.json_schema.objects.names import NameCell, listed_names, name_cells
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
 __all__ = ["MemberState", "MemberSteps", "numbers"]
@@ -168,7 +164,7 @@ class MemberSteps:
         if state.missing and not self.any_order:
             return
         for cell in self.cells:
-            names = without_names(cell.names, state.unlisted) if state.unlisted else cell.names
+            names = without_words(cell.names, state.unlisted) if state.unlisted else cell.names
             if not self.is_bounded:
                 if not names.is_empty:
                     yield cell, names, "" if self._has_names_to_spare(state, cell) else None
@@ -181,7 +177,7 @@ class MemberSteps:
                     else:
                         single.append(taken)
             if single:
-                yield cell, names_language(single), None
+                yield cell, word_language(single), None
 
     def any_name(self, state: MemberState) -> NameCell | None:
         """Return the cell of unlisted names, if any at all may come next and all in one way."""
@@ -215,11 +211,11 @@ class MemberSteps:
         for part in parts:
             if part.is_empty:
                 continue
-            words = few_words(part, self.shape.least + len(self._claims.clauses) + 3)
+            words = list_words(part, self.shape.least + len(self._claims.clauses) + 3)
             if words is None:
-                yield part, None, a_word(part)
+                yield part, None, shortest_text(part)
             else:
-                yield from ((names_language((word,)), word, word) for word in words)
+                yield from ((word_language((word,)), word, word) for word in words)
 
     def _matching(self, state: MemberState) -> list[Matching]:
         """Return the conditions on members by languages of names, of clauses that are not met."""
@@ -267,7 +263,7 @@ class MemberSteps:
     def _claims_of(self, name: str, cell: NameCell) -> MemberClaims:
         """Return the clauses that a member of an unlisted name answers."""
         own = name if name in self._named else None
-        kind = (cell, own, *(word_in(language, name) for language in self._languages))
+        kind = (cell, own, *(contains_word(language, name) for language in self._languages))
         known = self._unlisted_claims.get(kind)
         if known is None:
             if len(self._unlisted_claims) >= MAX_REMEMBERED:
@@ -348,9 +344,9 @@ class MemberSteps:
 
     def _is_scarce(self, name: str) -> bool:
         """Whether few names of the same cell are in just the languages that this one is in."""
-        among = tuple(word_in(language, name) for language in self._languages)
+        among = tuple(contains_word(language, name) for language in self._languages)
         for index, cell in enumerate(self.cells):
-            if word_in(cell.names, name):
+            if contains_word(cell.names, name):
                 if (index, among) not in self._scarce:
                     kind = cell.names
                     for language, is_in in zip(self._languages, among, strict=True):

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.objects.object_shape import ObjectShape, without_names
+from state_machines.grammar.words import without_words
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["NameCell", "a_word", "count_words", "few_words", "listed_names", "name_cells"]
+__all__ = ["NameCell", "listed_names", "name_cells"]
 
 
 class NameCell:
@@ -28,7 +29,7 @@ class NameCell:
     def names(self) -> Node:
         """The names, as a language of code points; may be empty."""
         if self._unlisted is None:
-            self._unlisted = without_names(self._names, self._listed)
+            self._unlisted = without_words(self._names, self._listed)
         return self._unlisted
 
     def without(self, names: Iterable[str]) -> NameCell:
@@ -63,52 +64,3 @@ def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
         cells = [(names, term) for names, term in refined if not names.is_empty]
     listed = listed_names(shape)
     return tuple(NameCell(names, listed, term) for names, term in cells if term is not FALSE)
-
-
-def count_words(language: Node, most: int) -> int:
-    """Return how many words a language has, counting no further than ``most``."""
-    counted = 0
-    layer: dict[Node, int] = {language: 1}
-    while layer and counted < most:
-        below: dict[Node, int] = {}
-        for node, ways in layer.items():
-            counted += ways * node.nullable
-            for symbols, target in node.transitions:
-                below[target] = min(most, below.get(target, 0) + ways * len(symbols))
-        layer = below
-    return min(counted, most)
-
-
-def few_words(language: Node, most: int) -> list[str] | None:
-    """Return the words of a language; ``None`` if they are ``most`` or more."""
-    if count_words(language, most) >= most:
-        return None
-    words: list[str] = []
-    layer = [("", language)]
-    while layer:
-        words.extend(prefix for prefix, node in layer if node.nullable)
-        layer = [
-            (prefix + chr(point), target)
-            for prefix, node in layer
-            for symbols, target in node.transitions
-            for first, last in symbols.ranges
-            for point in range(first, last + 1)
-        ]
-    return words
-
-
-def a_word(language: Node) -> str:
-    """Return a shortest word of a language that has one."""
-    words = {language: ""}
-    layer = [language]
-    while layer:
-        below = []
-        for node in layer:
-            if node.nullable:
-                return words[node]
-            for symbols, target in node.transitions:
-                if target not in words:
-                    words[target] = words[node] + chr(symbols.ranges[0][0])
-                    below.append(target)
-        layer = below
-    raise ValueError("the language has no word")

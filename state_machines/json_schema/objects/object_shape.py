@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from weakref import WeakKeyDictionary
 
 from state_machines.budgets import spend
-from state_machines.grammar.boolean import difference
-from state_machines.grammar.memo import NodeMemo
-from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
-from state_machines.grammar.tries import trie
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.words import contains_word, without_words
 from state_machines.json_schema.objects.conditions import (
     Absent,
     Clause,
@@ -21,14 +17,7 @@ from state_machines.json_schema.objects.conditions import (
 )
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = [
-    "NameRule",
-    "ObjectShape",
-    "names_language",
-    "shape_of_clauses",
-    "without_names",
-    "word_in",
-]
+__all__ = ["NameRule", "ObjectShape", "shape_of_clauses"]
 
 
 MANY_REQUIRED = 16
@@ -102,7 +91,7 @@ class ObjectShape:
             return known
         if not self.others:
             return TRUE
-        return table.all_of(rule.term for rule in self.others if word_in(rule.names, name))
+        return table.all_of(rule.term for rule in self.others if contains_word(rule.names, name))
 
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
         """Return the objects of both shapes."""
@@ -237,7 +226,7 @@ class ObjectShape:
         )
         named = (*self.required, *self.properties)
         failures.extend(
-            Matching(without_names(rule.names, self.properties), table.negation(rule.term))
+            Matching(without_words(rule.names, self.properties), table.negation(rule.term))
             for rule in self.others
         )
         if failures:
@@ -274,56 +263,3 @@ def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
                 failing = ObjectShape(others=(NameRule(names, table.negation(term)),))
         shape = shape.conjoin(failing, table)
     return shape
-
-
-MAX_MEMO_NAMES = 512
-"""Names of a language that is found again by them."""
-
-_LANGUAGES = NodeMemo(32)
-
-
-def names_language(names: Iterable[str]) -> Node:
-    """Return the language of code points that holds the given names."""
-    key = frozenset(names)
-    if len(key) > MAX_MEMO_NAMES:
-        return _names_language(key)
-    return _LANGUAGES.get(key, lambda: _names_language(key))
-
-
-def _names_language(names: Iterable[str]) -> Node:
-    return trie(((tuple(map(ord, name)), EPSILON) for name in names), code_points)
-
-
-def without_names(language: Node, names: Iterable[str]) -> Node:
-    """Return a language of names less the given ones."""
-    excluded = names_language(names)
-    return difference(language, excluded, ANY_CODE_POINT)
-
-
-MAX_WORDS = 4096
-"""Answers that are remembered with one language."""
-
-_WORDS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
-
-
-def word_in(language: Node, word: str) -> bool:
-    """Whether a string is a word of a language of code points; remembered with the language."""
-    known = _WORDS.setdefault(language, {})
-    answer = known.get(word)
-    if answer is None:
-        if len(known) >= MAX_WORDS:
-            known.clear()
-        answer = known[word] = _is_word(language, word)
-    return answer
-
-
-def _is_word(language: Node, word: str) -> bool:
-    for character in word:
-        point = ord(character)
-        for members, target in language.transitions:
-            if point in members:
-                language = target
-                break
-        else:
-            return False
-    return language.nullable

@@ -19,8 +19,8 @@ from state_machines.grammar.encoding import PYTHON_STRING, RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.words import word_language
 from state_machines.json_schema.layout import LAYOUTS
-from state_machines.json_schema.objects.object_shape import names_language
 from state_machines.json_schema.syntax import QUOTE, MemberSyntax, Syntax
 from state_machines.regex import compile_pattern
 from state_machines.tool_calls.notations.notation import (
@@ -59,7 +59,7 @@ class PythonicNotation(Notation):
         writing = Writing(schema, options, _SYNTAXES[self.words])
         texts = without(options.avoid)
         inner = everywhere(texts, texts)
-        listed = names_language(filter(_is_keyword_name, writing.values_of))
+        listed = word_language(filter(_is_keyword_name, writing.values_of))
         names = intersection((union((listed, _PLAIN_NAMES)), texts))
         term = writing.restricted(lambda _: inner, names, inner, "keyword arguments of Python")
         node = writing.node(term, _TOP, lambda value, _: writing.translator.value(value, 1))
@@ -83,7 +83,7 @@ _LATIN = r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff"
 _PLAIN_NAMES = difference(
     # Letters with diacritics of Latin-1 stay as they are when Python makes names canonical.
     compile_pattern(rf"[A-Za-z_{_LATIN}][A-Za-z0-9_{_LATIN}]*", search=False),
-    names_language((*keyword.kwlist, "__debug__")),
+    word_language((*keyword.kwlist, "__debug__")),
     ANY_CODE_POINT,
 )
 

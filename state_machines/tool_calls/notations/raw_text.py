@@ -11,7 +11,7 @@ from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.grammar.until import text_without
-from state_machines.json_schema.objects.object_shape import names_language
+from state_machines.grammar.words import word_language
 from state_machines.regex import compile_pattern
 
 __all__ = ["NOT_NULL", "NO_LITERAL", "SPACES", "TRIMMED", "raw_texts", "without"]
@@ -26,7 +26,7 @@ TRIMMED = union((EPSILON, concatenation(_INK, optional(concatenation(_ANY, _INK)
 """Texts without white space around them."""
 
 NOT_NULL = difference(
-    _ANY, names_language(map("".join, product("nN", "uU", "lL", "lL"))), ANY_CODE_POINT
+    _ANY, word_language(map("".join, product("nN", "uU", "lL", "lL"))), ANY_CODE_POINT
 )
 """Texts that no parser takes for ``null``, in whatever case."""
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import union
+from state_machines.grammar.words import contains_word
 from state_machines.json_schema.compilation import Compilation
-from state_machines.json_schema.objects.object_shape import ObjectShape, word_in
+from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
@@ -90,7 +91,7 @@ class Writing:
 
     def _check_property(self, name: str, writable: Term, names: Node, notation: str) -> None:
         pointer = property_pointer(self.schema, name)
-        if not word_in(names, name):
+        if not contains_word(names, name):
             raise UnsupportedSchemaError(
                 f"{notation} cannot write a property called {name!r}",
                 pointer=pointer,

@@ -23,8 +23,8 @@ from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
 from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.node import leading_bytes
+from state_machines.grammar.words import contains_word
 from state_machines.json_schema.layout import Whitespace
-from state_machines.json_schema.objects.object_shape import word_in
 from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, Arguments
 
 pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
@@ -117,7 +117,7 @@ def test_what_the_template_writes_is_matched(family: Family, data: st.DataObject
         if not isinstance(value, dict) or not admits(judge, value):
             continue
         written = names_in(value) if notation is GEMMA4 else value
-        if names is not None and not all(word_in(names, name) for name in written):
+        if names is not None and not all(contains_word(names, name) for name in written):
             continue
         if notation is FUNCTION_GEMMA and any(isinstance(v, list | dict) for v in value.values()):
             continue

@@ -1,0 +1,123 @@
+"""Languages of words over code points: construction, membership, counting and enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from state_machines.grammar.boolean import difference
+from state_machines.grammar.memo import NodeMemo
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
+from state_machines.grammar.tries import trie
+
+__all__ = [
+    "contains_word",
+    "count_words",
+    "list_words",
+    "shortest_text",
+    "without_words",
+    "word_language",
+]
+
+MAX_MEMO_WORDS = 512
+"""Maximum number of words of a language that is memoized."""
+
+MAX_ANSWERS = 4096
+"""Maximum number of membership answers cached per language."""
+
+_LANGUAGES = NodeMemo(32)
+_ANSWERS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
+
+
+def word_language(words: Iterable[str]) -> Node:
+    """Return the language of exactly the given words."""
+    key = frozenset(words)
+    if len(key) > MAX_MEMO_WORDS:
+        return _word_trie(key)
+    return _LANGUAGES.get(key, lambda: _word_trie(key))
+
+
+def _word_trie(words: Iterable[str]) -> Node:
+    return trie(((tuple(map(ord, word)), EPSILON) for word in words), code_points)
+
+
+def without_words(language: Node, words: Iterable[str]) -> Node:
+    """Return the language without the given words."""
+    return difference(language, word_language(words), ANY_CODE_POINT)
+
+
+def contains_word(language: Node, word: str) -> bool:
+    """Return whether the language contains the word; answers are cached with the language."""
+    known = _ANSWERS.setdefault(language, {})
+    answer = known.get(word)
+    if answer is None:
+        if len(known) >= MAX_ANSWERS:
+            known.clear()
+        answer = known[word] = _accepts(language, word)
+    return answer
+
+
+def _accepts(language: Node, word: str) -> bool:
+    for character in word:
+        point = ord(character)
+        for symbols, target in language.transitions:
+            if point in symbols:
+                language = target
+                break
+        else:
+            return False
+    return language.nullable
+
+
+def count_words(language: Node, limit: int) -> int:
+    """Return the number of words of the language, or ``limit`` if there are more."""
+    counted = 0
+    layer: dict[Node, int] = {language: 1}
+    while layer and counted < limit:
+        below: dict[Node, int] = {}
+        for node, paths in layer.items():
+            counted += paths * node.nullable
+            for symbols, target in node.transitions:
+                below[target] = min(limit, below.get(target, 0) + paths * len(symbols))
+        layer = below
+    return min(counted, limit)
+
+
+def list_words(language: Node, limit: int) -> list[str] | None:
+    """Return all words of the language, shortest first; ``None`` if there are ``limit`` or more."""
+    if count_words(language, limit) >= limit:
+        return None
+    words: list[str] = []
+    layer = [("", language)]
+    while layer:
+        words.extend(prefix for prefix, node in layer if node.nullable)
+        layer = [
+            (prefix + chr(point), target)
+            for prefix, node in layer
+            for symbols, target in node.transitions
+            for first, last in symbols.ranges
+            for point in range(first, last + 1)
+        ]
+    return words
+
+
+def shortest_text(language: Node) -> str:
+    """Return a shortest word of the language.
+
+    Raises:
+        ValueError: The language is empty.
+    """
+    words = {language: ""}
+    layer = [language]
+    while layer:
+        below = []
+        for node in layer:
+            if node.nullable:
+                return words[node]
+            for symbols, target in node.transitions:
+                if target not in words:
+                    words[target] = words[node] + chr(symbols.ranges[0][0])
+                    below.append(target)
+        layer = below
+    raise ValueError("the language has no word")
