@@ -5,7 +5,7 @@ A step is about the construction of one grammar node: some 200,000 are made in a
 
 Budgets nest: what an inner budget spends is charged to the outer one, and an inner budget never has
 more steps than the outer one has left. A *checkpoint* is a callable that runs every
-:data:`CHECKPOINT_STEPS` steps. It may let other threads run, and it may raise to stop the work.
+``LIMITS.checkpoint_steps`` steps. It may let other threads run, and it may raise to stop the work.
 """
 
 from __future__ import annotations
@@ -14,24 +14,13 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 from state_machines.errors import GrammarBudgetError
+from state_machines.limits import LIMITS
 
 __all__ = [
-    "CHECKPOINT_STEPS",
-    "COMPILE_STEPS",
-    "MASK_STEPS",
     "recursion_budget",
     "spend",
     "step_budget",
 ]
-
-COMPILE_STEPS = 400_000
-"""Steps that compiling one schema may take; 99% of real ones take less than 3,000."""
-
-MASK_STEPS = 300_000
-"""Steps that one mask may take."""
-
-CHECKPOINT_STEPS = 500
-"""Steps between two calls of a checkpoint: two to five milliseconds."""
 
 UNBOUNDED = 1 << 62
 
@@ -62,7 +51,7 @@ class _Budget:
                 budget=self.limit,
                 hint="Simplify the schema",
             )
-        share = min(self.reserve, CHECKPOINT_STEPS - self.left)
+        share = min(self.reserve, LIMITS.checkpoint_steps - self.left)
         self.reserve -= share
         self.left += share
         self.was_checked = True
@@ -78,7 +67,7 @@ class step_budget:
 
     Args:
         limit: The most steps; ``None`` sets no limit of its own. The enclosing budget applies too.
-        checkpoint: Called about every :data:`CHECKPOINT_STEPS` steps, in the thread that works;
+        checkpoint: Called about every ``LIMITS.checkpoint_steps`` steps, in the thread that works;
             ``None`` keeps the enclosing budget's. What it raises leaves the block. It must not
             raise :class:`~state_machines.errors.GrammarBudgetError`, which searches catch in order
             to go on with the best result so far.
@@ -104,7 +93,7 @@ class step_budget:
             if outer.available < limit:
                 available, limit = outer.available, outer.limit
         # The countdown to the next checkpoint goes on across budgets.
-        left = CHECKPOINT_STEPS if outer is None or outer.checkpoint is None else outer.left
+        left = LIMITS.checkpoint_steps if outer is None or outer.checkpoint is None else outer.left
         self._effort = _Budget(limit, available, checkpoint, left)
         self._available = available
         self._token = _BUDGET.set(self._effort)
@@ -117,7 +106,7 @@ class step_budget:
             outer.left -= self._available - inner.left - inner.reserve
             if inner.was_checked and outer.left < 0:
                 rest = outer.left + outer.reserve
-                outer.left = min(rest, CHECKPOINT_STEPS)
+                outer.left = min(rest, LIMITS.checkpoint_steps)
                 outer.reserve = rest - outer.left
 
 
@@ -136,7 +125,7 @@ class recursion_budget:
         if isinstance(error, RecursionError):
             raise GrammarBudgetError(
                 "this text can be read in too many ways",
-                budget=MASK_STEPS,
+                budget=LIMITS.mask_steps,
                 hint="Write the grammar so that a text is read in one way",
             ) from error
 

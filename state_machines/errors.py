@@ -33,6 +33,8 @@ from __future__ import annotations
 
 from typing import Self
 
+from state_machines.limits import LIMITS
+
 __all__ = [
     "CompositionError",
     "GrammarBudgetError",
@@ -56,10 +58,6 @@ __all__ = [
     "UnwritableTextError",
     "VocabularyError",
 ]
-
-
-MAX_SHOWN = 200
-"""Characters of a pattern that the sentence of an error shows."""
 
 
 class ProxyError(Exception):
@@ -131,8 +129,8 @@ class PatternError(ProxyError):
 
     def _where(self) -> str:
         shown = self.pattern
-        if len(shown) > MAX_SHOWN:
-            shown = f"{shown[:MAX_SHOWN]}…"
+        if len(shown) > LIMITS.message_characters:
+            shown = f"{shown[: LIMITS.message_characters]}…"
         return f" (at offset {self.position} of {shown!r})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from state_machines.budgets import COMPILE_STEPS, spend, step_budget
+from state_machines.budgets import spend, step_budget
 from state_machines.errors import (
     GrammarBudgetError,
     InvalidArgumentError,
@@ -16,14 +16,12 @@ from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node, release
 from state_machines.grammar.tries import literals
+from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
 from state_machines.regex import compile_pattern
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["ChoiceStateMachine", "RegexStateMachine", "StateMachine"]
-
-MAX_STEPS_TAKEN = 8192
-"""Steps that matchers may have computed before a machine lets go of them."""
 
 
 class StateMachine:
@@ -47,7 +45,7 @@ class StateMachine:
 
         A machine remembers the states it has met. Of some languages there is no end of them.
         """
-        if self.steps_taken > MAX_STEPS_TAKEN:
+        if self.steps_taken > LIMITS.machine_steps:
             self.steps_taken = 0
             release((self.start,))
 
@@ -90,7 +88,7 @@ class RegexStateMachine(StateMachine):
                 f"a pattern is a string, not {type(pattern).__name__}", argument="pattern"
             )
         try:
-            with step_budget(COMPILE_STEPS):
+            with step_budget(LIMITS.compile_steps):
                 language = compile_pattern(pattern, search=False)
                 if language.is_empty:
                     raise InvalidPatternError("no text matches", pattern=pattern, position=0)

@@ -7,10 +7,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import MASK_STEPS, recursion_budget, step_budget
+from state_machines.budgets import recursion_budget, step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.grammar.deep import word_derivative
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import Vocabulary
 
@@ -73,7 +74,7 @@ class Matcher:
 
         Raises :class:`~state_machines.errors.TokenRejectedError` if it is not allowed, and
         :class:`~state_machines.errors.GrammarBudgetError` where that takes more than
-        :data:`~state_machines.budgets.MASK_STEPS` steps, as for a text that a grammar reads in too
+        ``LIMITS.mask_steps`` steps, as for a text that a grammar reads in too
         many ways; the state is unchanged then.
         """
         state = self._after(token_id)
@@ -99,7 +100,7 @@ class Matcher:
         # Fast path: a step that was taken before costs no work that would have to be bounded.
         state = self._state.known_word_derivative(form)
         if state is None:
-            with step_budget(MASK_STEPS):
+            with step_budget(LIMITS.mask_steps):
                 state = word_derivative(self._state, form)
             if self._machine is not None:
                 self._machine.steps_taken += 1
@@ -113,12 +114,12 @@ class Matcher:
         """Return the bytes that must come next, as far as there is one possibility.
 
         Returns fewer of them where to find more takes more than
-        :data:`~state_machines.budgets.MASK_STEPS` steps.
+        ``LIMITS.mask_steps`` steps.
         """
         forced = bytearray()
         node = self._state
         try:
-            with step_budget(MASK_STEPS), _RECURSION_BUDGET:
+            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
                 while not self._finished and not node.nullable:
                     text = node.leading_text
                     if not text:

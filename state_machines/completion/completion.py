@@ -12,24 +12,16 @@ from state_machines.budgets import recursion_budget, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.cutter import UNWRITABLE, Cutter
 from state_machines.completion.least import LeastWords
-from state_machines.completion.outcomes import OUTCOME_STEPS, Outcomes
+from state_machines.completion.outcomes import Outcomes
 from state_machines.completion.plan import COMPLETE, Plan
 from state_machines.completion.search import Search, Shortest
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["PLAN_STEPS", "Completion", "Shortest"]
-
-PLAN_STEPS = 150_000
-"""Steps that one plan may take: 0.7 seconds, where 99% of real schemas take less than 3,000."""
-
-SEARCH_STEPS = 100_000
-"""Steps of a search for the fewest tokens: a fraction of a second."""
-
-MAX_FOUND = 1 << 17
-"""Tokens of plans that were searched for and are kept, in all."""
+__all__ = ["Completion", "Shortest"]
 
 _RECURSION_BUDGET = recursion_budget()
 
@@ -52,8 +44,12 @@ class Completion:
         self._least = LeastWords(self._cutter)
         self._search = Search(trie, self._estimate, self._first_byte)
         self._outcomes = Outcomes(vocabulary, trie)
-        self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(MAX_FOUND)
-        self._shortest: WeakKeyLruCache[Node, tuple[int, Shortest]] = WeakKeyLruCache(MAX_FOUND)
+        self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(
+            LIMITS.completion_tokens
+        )
+        self._shortest: WeakKeyLruCache[Node, tuple[int, Shortest]] = WeakKeyLruCache(
+            LIMITS.completion_tokens
+        )
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Completion:
@@ -64,7 +60,7 @@ class Completion:
                 completion = _COMPLETIONS[vocabulary] = cls(vocabulary)
             return completion
 
-    def way(self, state: Node, *, steps: int = PLAN_STEPS) -> Plan:
+    def way(self, state: Node, *, steps: int = LIMITS.plan_steps) -> Plan:
         """Return a plan that completes a text from a state, its tokens not listed yet.
 
         Raises:
@@ -80,7 +76,7 @@ class Completion:
                 return Plan.of_ending(self._cutter, ending, length)
             return Plan(self._searched(state, steps))
 
-    def length(self, state: Node, *, steps: int = PLAN_STEPS) -> int:
+    def length(self, state: Node, *, steps: int = LIMITS.plan_steps) -> int:
         """Return how many tokens are enough to complete a text from a state: ``len(plan(state))``.
 
         0 where it accepts; the end token is not counted. Fewer may do, see :meth:`shortest`.
@@ -96,7 +92,9 @@ class Completion:
         """Return tokens that complete a text from a state, each allowed in its turn."""
         return self.way(state).tokens
 
-    def shortest(self, state: Node, *, at_most: int = 0, steps: int = SEARCH_STEPS) -> Shortest:
+    def shortest(
+        self, state: Node, *, at_most: int = 0, steps: int = LIMITS.token_search_steps
+    ) -> Shortest:
         """Return the fewest tokens that complete a text from a state, as far as they are found.
 
         The search looks no further once it has ``at_most`` tokens or fewer; it ends after about
@@ -118,7 +116,7 @@ class Completion:
         allowed: npt.NDArray[np.bool_],
         most: int,
         *,
-        steps: int = OUTCOME_STEPS,
+        steps: int = LIMITS.full_narrowing_steps,
     ) -> npt.NDArray[np.bool_]:
         """Return the allowed tokens after which ``most`` tokens are enough; see :class:`Guard`.
 
@@ -134,19 +132,21 @@ class Completion:
     def _estimate(self, state: Node) -> int:
         if state.nullable:
             return 0
-        return self._cutter.fewest(self._least.ending(state, PLAN_STEPS))
+        return self._cutter.fewest(self._least.ending(state, LIMITS.plan_steps))
 
     def _first_byte(self, state: Node) -> bytes:
-        return self._least.ending(state, PLAN_STEPS).first
+        return self._least.ending(state, LIMITS.plan_steps).first
 
     def _searched(self, state: Node, steps: int) -> tuple[int, ...]:
         """Return tokens for a state whose short words cannot be written."""
         known = self._found.get(state)
         if known is not None:
             return known
-        tokens, is_exact = self._search.shortest(state, None, 0, min(steps, SEARCH_STEPS))
+        tokens, is_exact = self._search.shortest(
+            state, None, 0, min(steps, LIMITS.token_search_steps)
+        )
         if state is EMPTY or tokens is None:
-            if not is_exact and steps < SEARCH_STEPS:
+            if not is_exact and steps < LIMITS.token_search_steps:
                 raise GrammarBudgetError("no tokens were found in time", budget=steps)
             raise UnwritableTextError(
                 "no tokens were found that complete the text",

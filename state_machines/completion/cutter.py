@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
 from state_machines.completion.endings import NOTHING, UNWRITABLE_WEIGHT, Ending, joined
+from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import TokenTrie
 
 __all__ = ["TOKEN_WEIGHT", "UNWRITABLE", "Cutter"]
@@ -37,12 +38,6 @@ BLOCK = 256
 CUT_BYTES = 2
 """Bytes that are cut in a step."""
 
-MAX_WEIGHED = 8192
-"""Texts whose weight is kept."""
-
-MAX_CUTS = 1 << 15
-"""Stretches, cut in more than one context, that are kept; and contexts."""
-
 Context = tuple[bytes, tuple[int, ...]]
 """The first bytes of what follows, and from each of these places on the fewest tokens.
 
@@ -63,11 +58,11 @@ class Cutter:
         self.trie = trie
         self.longest = max(1, len(trie.levels) - 2)
         """The bytes of the longest token."""
-        self._weights: LruCache[bytes, int] = LruCache(MAX_WEIGHED)
-        self._pieces: LruCache[tuple[bytes, Ending], Ending] = LruCache(MAX_WEIGHED)
-        self._blocks: LruCache[tuple[bytes | Ending, int], Ending] = LruCache(MAX_WEIGHED)
-        self._cuts: LruCache[tuple[Ending, Context], _Cut] = LruCache(MAX_CUTS)
-        self._contexts: LruCache[Context, Context] = LruCache(MAX_CUTS)
+        self._weights: LruCache[bytes, int] = LruCache(LIMITS.weighed_texts)
+        self._pieces: LruCache[tuple[bytes, Ending], Ending] = LruCache(LIMITS.weighed_texts)
+        self._blocks: LruCache[tuple[bytes | Ending, int], Ending] = LruCache(LIMITS.weighed_texts)
+        self._cuts: LruCache[tuple[Ending, Context], _Cut] = LruCache(LIMITS.segmentations)
+        self._contexts: LruCache[Context, Context] = LruCache(LIMITS.segmentations)
 
     def leaf(self, text: bytes) -> Ending:
         """Return a text as an ending."""

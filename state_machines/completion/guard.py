@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import step_budget
-from state_machines.completion.completion import PLAN_STEPS, Completion
+from state_machines.completion.completion import Completion
 from state_machines.completion.plan import COMPLETE, Plan
 from state_machines.errors import (
     GrammarBudgetError,
@@ -15,6 +15,7 @@ from state_machines.errors import (
     UnwritableTextError,
 )
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
 
 __all__ = ["Guard"]
@@ -26,15 +27,6 @@ MARGIN = 48
 
 FAR_OFF = 4096
 """Tokens that an answer takes at least, from which on the exact number is not asked for."""
-
-FOLLOW_STEPS = 20_000
-"""Steps that following one token may take."""
-
-TOKEN_STEPS = 4_000
-"""Steps that planning may take after one token, while an answer is written: 20 ms."""
-
-NARROWING_STEPS = 8_000
-"""Steps that narrowing one mask may take, while an answer is written; 99% take less than 2,500."""
 
 
 class Guard:
@@ -55,9 +47,9 @@ class Guard:
     :meth:`accepts`. With ``exact=True`` a mask is always narrowed.
 
     The guard always holds a plan that completes the text in the tokens that are left. The first
-    plan may take :data:`~state_machines.completion.completion.PLAN_STEPS` steps. While an answer is
-    written, planning is bounded to :data:`TOKEN_STEPS` steps a token: a token after which no plan
-    is found in time is accepted only if it is the next one of the plan that the guard holds.
+    plan may take ``LIMITS.plan_steps`` steps. During generation, planning is bounded to
+    ``LIMITS.token_plan_steps`` steps a token: a token after which no plan is found in time is
+    accepted only if it is the next one of the plan that the guard holds.
 
     Raises:
         MaxTokensTooSmallError: Nothing fits; names the least number of tokens that was found, see
@@ -80,7 +72,7 @@ class Guard:
         """The tokens that may be used, all that are left or fewer; see :meth:`restrict`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
-        with step_budget(PLAN_STEPS):
+        with step_budget(LIMITS.plan_steps):
             self._way = self._first_way(max_tokens)
         self._looked: tuple[Node, int, int, Plan, Plan | None] | None = None
 
@@ -223,7 +215,7 @@ class Guard:
     def _within(self, allowed: Mask, most: int) -> Mask:
         """Return the allowed tokens after which ``most`` tokens are enough, the plan's included."""
         state, first = self.matcher.state, self._way.first
-        narrowed = self._completion.within(state, allowed, most, steps=NARROWING_STEPS)
+        narrowed = self._completion.within(state, allowed, most, steps=LIMITS.narrowing_steps)
         if first is not None:
             narrowed[first] = True
         return narrowed
@@ -257,7 +249,7 @@ class Guard:
     def _followed(self, token_id: int, form: bytes) -> Node | None:
         """Return the state after a token; ``None`` if that is not found in time."""
         try:
-            with step_budget(FOLLOW_STEPS):
+            with step_budget(LIMITS.token_advance_steps):
                 try:
                     return self.matcher.state.word_derivative(form)
                 except RecursionError:
@@ -271,7 +263,7 @@ class Guard:
     def _planned(self, state: Node) -> Plan | None:
         """Return a plan for a state, if one is found in the time there is for a token."""
         try:
-            return self._completion.way(state, steps=TOKEN_STEPS)
+            return self._completion.way(state, steps=LIMITS.token_plan_steps)
         except (GrammarBudgetError, UnwritableTextError):
             return None
 

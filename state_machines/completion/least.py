@@ -27,23 +27,12 @@ from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Fan, Lazy
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
+from state_machines.limits import LIMITS
 
 __all__ = ["LeastWords"]
 
-MAX_ENDINGS = 1 << 16
-MAX_FLOORS = 1 << 14
-
-ENOUGH = 20_000
-"""Steps of one search, from which on the first ending found is taken."""
-
-LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
+WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
 """What an ending may weigh: at first some 200 tokens, at last what cannot be written at all."""
-
-MAX_TRIES = 2000
-"""Words that are tried where what follows depends on the word."""
-
-MAX_CAPTURED = 1 << 14
-"""Bytes of a word that may be tried there."""
 
 LONG_LITERAL = 512
 """Bytes of a literal from which on it is not cut to be compared."""
@@ -79,8 +68,8 @@ class LeastWords:
     def __init__(self, cutter: Cutter) -> None:
         self.cutter = cutter
         self.words = Words(cutter)
-        self.known: WeakKeyLruCache[Node, Ending] = WeakKeyLruCache(MAX_ENDINGS)
-        self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(MAX_FLOORS)
+        self.known: WeakKeyLruCache[Node, Ending] = WeakKeyLruCache(LIMITS.endings)
+        self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.ending_weights)
 
     def ending(self, node: Node, steps: int) -> Ending:
         """Return a short ending of a state that is not dead.
@@ -101,7 +90,7 @@ class LeastWords:
                 return self.known.put(node, joined(head, tail))
         with step_budget(steps), _RECURSION_BUDGET:
             solver = _Solver(self)
-            for limit in LIMITS:
+            for limit in WEIGHT_LIMITS:
                 found = solver.solve(node, limit)
                 if found is not None:
                     return self.known.put(node, found)
@@ -164,7 +153,7 @@ class _Solver:
             stack.append(_Frame(child, most, self._evaluate(child, most)))
 
     def _keep(self, frame: _Frame, answer: Ending | None, depth: int) -> None:
-        is_final = frame.above >= depth or self._steps > ENOUGH
+        is_final = frame.above >= depth or self._steps > LIMITS.ending_improvement_steps
         if answer is not None:
             if is_final:
                 self._known.put(frame.node, answer)
@@ -253,7 +242,7 @@ class _Solver:
             if found is not None:
                 best = joined(self._cutter.leaf(text), found) if text else found
                 limit = best.weight - 1
-                if self._steps > ENOUGH:
+                if self._steps > LIMITS.ending_improvement_steps:
                     break
         return best
 
@@ -264,9 +253,9 @@ class _Solver:
             return None
         needed = _needed(node) if node.then.has_exceptions else None
         first = [needed] if needed is not None else []
-        if shortest.size <= MAX_CAPTURED:
+        if shortest.size <= LIMITS.captured_word_bytes:
             first.append(shortest.flat)
-        others = self._words.several(node.rest, MAX_TRIES)
+        others = self._words.several(node.rest, LIMITS.captured_words)
         for word in chain(first, others):
             spend(1 + len(word) // 64)
             then = node.then.after(node.text + word)

@@ -20,26 +20,18 @@ from state_machines.grammar.capture import Captured
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import byte_ranges
+from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import TokenTrie, stretches
 from state_machines.masks.ways import Split, alternatives, split
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["OUTCOME_STEPS", "Outcomes"]
+__all__ = ["Outcomes"]
 
 Mask = npt.NDArray[np.bool_]
 
 FEW = 2048
 """Tokens up to which each is looked at."""
-
-MANY = 2048
-"""Tokens beyond which the longest of those that are in no group are left out."""
-
-OUTCOME_STEPS = 60_000
-"""Steps after which no more tokens are looked at: some tenths of a second."""
-
-MAX_WALKS = 12
-"""Lexemes whose walks are kept: an int32 a token each."""
 
 CAPTURE_MARGIN = 3
 """Tokens more that a text may take which must not be one that is taken."""
@@ -82,7 +74,7 @@ class Outcomes:
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
         self._trie = trie
-        self._walks: WeakKeyLruCache[Node, _Walk] = WeakKeyLruCache(MAX_WALKS)
+        self._walks: WeakKeyLruCache[Node, _Walk] = WeakKeyLruCache(LIMITS.narrowed_walks)
 
     def within(
         self,
@@ -90,7 +82,7 @@ class Outcomes:
         allowed: Mask,
         most: int,
         length: Callable[[Node], int],
-        steps: int = OUTCOME_STEPS,
+        steps: int = LIMITS.full_narrowing_steps,
     ) -> Mask:
         """Return the allowed tokens after which ``length`` is at most ``most``.
 
@@ -120,8 +112,8 @@ class Outcomes:
                 if found is not None and found.rest is not None:
                     self._by_lexeme(found, found.rest, near, open_ids, result, told)
         ids = np.flatnonzero(open_ids & ~told)
-        if len(ids) > MANY:
-            ids = ids[np.argsort(self._sizes[ids], kind="stable")[:MANY]]
+        if len(ids) > LIMITS.narrowed_tokens:
+            ids = ids[np.argsort(self._sizes[ids], kind="stable")[: LIMITS.narrowed_tokens]]
         self._one_by_one(state, ids.tolist(), near, result)
 
     def _one_by_one(self, state: Node, ids: list[int], near: _Near, result: Mask) -> None:

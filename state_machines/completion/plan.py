@@ -5,11 +5,9 @@ from __future__ import annotations
 from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import Ending
 from state_machines.errors import GrammarBudgetError
+from state_machines.limits import LIMITS
 
 __all__ = ["COMPLETE", "Plan"]
-
-MAX_LISTED = 1 << 20
-"""Tokens beyond which a plan is not listed."""
 
 
 class Plan:
@@ -70,10 +68,10 @@ class Plan:
 
     def _listed(self) -> tuple[int, ...]:
         if self._tokens is None:
-            if self.length > MAX_LISTED:
+            if self.length > LIMITS.listed_tokens:
                 raise GrammarBudgetError(
                     f"the shortest output that was found takes {self.length} tokens",
-                    budget=MAX_LISTED,
+                    budget=LIMITS.listed_tokens,
                     hint="Ask for less",
                 )
             assert self._cutter is not None

@@ -20,18 +20,9 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, leading_b
 from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.grammar.word_lists import Word
+from state_machines.limits import LIMITS
 
 __all__ = ["LONG", "Words"]
-
-MAX_TEXTS = 4096
-MAX_STATES = 20_000
-"""States that the search for one word may visit."""
-
-FEW_STATES = 32
-"""The same, where another word is known."""
-
-MAX_LETTERS = 4096
-"""Characters of a repeated text, beyond which no word is made of it at once."""
 
 LONG = 256
 """Characters of a text, beyond which its word is put together from parts that are shared."""
@@ -44,9 +35,6 @@ SEGMENT = 64
 
 BYTE_WEIGHT = 5
 """The estimated weight of a byte of a long text: itself and a quarter of a token."""
-
-MAX_DEPTH = 40
-"""Choices and repetitions in one another, beyond which a text is searched for."""
 
 _PLAIN = "a0 e1-_.xA="
 _LETTERS = _PLAIN + "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) not in _PLAIN)
@@ -71,12 +59,14 @@ class Words:
         self._letters = [ord(letter) for letter in longest]
         rest = [byte for byte in alone if byte not in self._letters]
         self._bytes = [*self._letters, *rest]
-        self._texts: WeakKeyLruCache[Node, str] = WeakKeyLruCache(MAX_TEXTS)
+        self._texts: WeakKeyLruCache[Node, str] = WeakKeyLruCache(LIMITS.short_words)
         self._ropes: WeakKeyLruCache[Node, tuple[Spelling | None, Ending]] = WeakKeyLruCache(
-            MAX_TEXTS
+            LIMITS.short_words
         )
         # Nobody else holds the states within a listed word.
-        self._word_ropes: LruCache[Node, tuple[Spelling | None, Ending]] = LruCache(MAX_TEXTS)
+        self._word_ropes: LruCache[Node, tuple[Spelling | None, Ending]] = LruCache(
+            LIMITS.short_words
+        )
 
     def encoded(self, node: EncodedText) -> Ending | None:
         """Return a short word of an encoded text; ``None`` where none is found this way."""
@@ -198,7 +188,7 @@ class Words:
             return None
         return word if node.matches(word) else None
 
-    def _text(self, node: Node, depth: int, most: int = MAX_STATES) -> str | None:
+    def _text(self, node: Node, depth: int, most: int = LIMITS.word_states) -> str | None:
         """Return a short word of a language of characters; no search visits ``most`` states."""
         if node.nullable:
             return ""
@@ -212,11 +202,11 @@ class Words:
         return known
 
     def _make_text(self, node: Node, depth: int, most: int) -> str | None:
-        if depth > MAX_DEPTH or node.boolean:
+        if depth > LIMITS.word_nesting or node.boolean:
             return self._search(node, most)
         if isinstance(node, Repetition):
             body = self._text(node.body, depth, most)
-            if body is None or len(body) * node.min_count > MAX_LETTERS:
+            if body is None or len(body) * node.min_count > LIMITS.repeated_characters:
                 return None
             return body * node.min_count
         if isinstance(node, Union):
@@ -225,7 +215,9 @@ class Words:
             spend(len(node.members))
             for member in sorted(node.members, key=_is_searched):
                 if best is None or member.min_length < len(best):
-                    text = self._text(member, depth, most if best is None else FEW_STATES)
+                    text = self._text(
+                        member, depth, most if best is None else LIMITS.better_word_states
+                    )
                     if text is not None and (best is None or len(text) < len(best)):
                         best = text
             return best
@@ -299,18 +291,18 @@ class Words:
         order = count()
         queue = [(start.min_length, 0, next(order), start)]
         nearest: int | None = None
-        left = MAX_DETOUR_STATES
-        while queue and left and len(found) < MAX_WAYS:
+        left = LIMITS.word_detour_states
+        while queue and left and len(found) < LIMITS.word_branches:
             hope, _, _, state = heappop(queue)
             if nearest is not None:
                 left -= 1
-                if hope > nearest + MAX_DETOUR:
+                if hope > nearest + LIMITS.word_detour_bytes:
                     break
             if state.nullable or isinstance(state, kinds):
                 found.append((_path(state, came_from), EPSILON if state.nullable else state))
                 nearest = hope if nearest is None else nearest
                 continue
-            if len(written) > MAX_STATES:
+            if len(written) > LIMITS.word_states:
                 break
             spend(1 + len(state.transitions))
             for symbols, target in state.transitions:
@@ -333,7 +325,7 @@ class Words:
             if state.nullable:
                 yield text
             seen = visits[state] = visits.get(state, 0) + 1
-            if seen > MAX_VISITS:
+            if seen > LIMITS.visits_per_state:
                 continue
             following = leading_bytes(state)
             spend(1 + len(following))
@@ -345,16 +337,6 @@ class Words:
                     late = byte >= 0x7F or byte == 0x5C
                     entry = text + bytes((byte,))
                     heappush(queue, (hope + 4 * late, -len(entry), next(order), entry, target))
-
-
-MAX_WAYS = 12
-MAX_DETOUR = 4
-"""Bytes by which a way may be longer than the shortest."""
-
-MAX_DETOUR_STATES = 1024
-"""States that are visited after the shortest way was found."""
-
-MAX_VISITS = 128
 
 
 def _nearness(step: tuple[Symbols, Node]) -> int:

@@ -12,6 +12,7 @@ from state_machines.budgets import spend
 from state_machines.context_free.syntax import Position
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
+from state_machines.limits import LIMITS
 
 __all__ = ["GrammarReader"]
 
@@ -31,9 +32,6 @@ _PLAIN = re.compile(r'[^"\\\ud800-\udfff]+')
 
 CHARACTERS_PER_STEP = 8
 """Characters of a class that are read in about a step."""
-
-MAX_RANGES = 50_000
-"""Ranges and single characters that a class may be given by."""
 
 
 class GrammarReader:
@@ -124,8 +122,8 @@ class GrammarReader:
                 self.invalid("missing ]", start)
             if not len(ranges) % CHARACTERS_PER_STEP:
                 spend()
-            if len(ranges) > MAX_RANGES:
-                self.too_large(f"a class of more than {MAX_RANGES:,} ranges", start)
+            if len(ranges) > LIMITS.class_ranges:
+                self.too_large(f"a class of more than {LIMITS.class_ranges:,} ranges", start)
             here = self.position
             first = last = self.character()
             if self.peek("-") and not self.peek("-]"):

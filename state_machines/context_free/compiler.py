@@ -41,14 +41,9 @@ from state_machines.grammar.nodes import (
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tries import literals, trie
 from state_machines.grammar.until import text_without
+from state_machines.limits import LIMITS
 
-__all__ = ["MAX_OPTIONAL", "MAX_SHORTEST", "GrammarCompiler"]
-
-MAX_OPTIONAL = 100
-"""Different parts in a row that may all be left out, so that any of them can come next."""
-
-MAX_SHORTEST = 1_000_000
-"""Bytes that the shortest text of a grammar may have."""
+__all__ = ["GrammarCompiler"]
 
 
 MAX_EXCLUDED = 64
@@ -107,9 +102,9 @@ class GrammarCompiler:
                 rule=rule.name,
                 hint="Each of its alternatives leads to itself or to a class without a member",
             )
-        if length > MAX_SHORTEST:
+        if length > LIMITS.shortest_text_bytes:
             raise UnsupportedGrammarError(
-                f"the shortest text has more than {MAX_SHORTEST:,} bytes",
+                f"the shortest text has more than {LIMITS.shortest_text_bytes:,} bytes",
                 line=line,
                 column=column,
                 rule=rule.name,
@@ -204,10 +199,10 @@ class GrammarCompiler:
         run, node = 0, then
         while part.nullable and isinstance(node, Concatenation) and node.head.nullable:
             run, node = run + 1, node.tail
-        if run >= MAX_OPTIONAL:
+        if run >= LIMITS.adjacent_optional_parts:
             line, column = self.rules[self._rule].position
             raise UnsupportedGrammarError(
-                f"more than {MAX_OPTIONAL} optional parts in a row",
+                f"more than {LIMITS.adjacent_optional_parts} optional parts in a row",
                 line=line,
                 column=column,
                 rule=self._rule,

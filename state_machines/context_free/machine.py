@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from state_machines.budgets import COMPILE_STEPS, step_budget
+from state_machines.budgets import step_budget
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.parser import parse
 from state_machines.context_free.rules import RuleBook
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.grammar.node import Node, release
+from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 
 __all__ = ["GrammarStateMachine"]
@@ -34,7 +35,7 @@ class GrammarStateMachine(StateMachine):
                     f"{argument} is a string, not {type(given).__name__}", argument=argument
                 )
         try:
-            with step_budget(COMPILE_STEPS):
+            with step_budget(LIMITS.compile_steps):
                 rules = parse(text)
 
                 def compiled(book: RuleBook) -> Node:

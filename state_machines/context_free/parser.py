@@ -27,17 +27,9 @@ from state_machines.context_free.syntax import (
     Text,
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.limits import LIMITS
 
-__all__ = ["MAX_COUNT", "MAX_NESTING", "parse"]
-
-MAX_NESTING = 60
-"""Groups that may stand inside each other."""
-
-MAX_MARKS = 2
-"""Marks of repetition that may stand behind one part."""
-
-MAX_COUNT = 1_000_000
-"""What a bound of a repetition may be."""
+__all__ = ["parse"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _LARK = re.compile(r"[?!]?[A-Za-z_][A-Za-z0-9_.]*\s*:(?!:=)|%\w|/")
@@ -140,8 +132,10 @@ class _Parser(GrammarReader):
             else:
                 return part
             marks += 1
-            if marks > MAX_MARKS:
-                self.invalid(f"more than {MAX_MARKS} marks of repetition in a row", start)
+            if marks > LIMITS.repetition_marks:
+                self.invalid(
+                    f"more than {LIMITS.repetition_marks} marks of repetition in a row", start
+                )
             part = Repeat(part, least, most)
 
     def counts(self, start: int) -> tuple[int, int | None]:
@@ -150,9 +144,9 @@ class _Parser(GrammarReader):
             self.invalid("{m}, {m,} or {m,n} was expected", start)
         self.position = found.end()
         if max(len(found[1]), len(found[3])) > 9 or max(int(found[1]), int(found[3] or 0)) > (
-            MAX_COUNT
+            LIMITS.repetition_count
         ):
-            self.invalid(f"a count of more than {MAX_COUNT:,}", start)
+            self.invalid(f"a count of more than {LIMITS.repetition_count:,}", start)
         least = int(found[1])
         if found[3] and not found[2]:
             self.invalid("{m}, {m,} or {m,n} was expected", start)
@@ -190,8 +184,8 @@ class _Parser(GrammarReader):
         start = self.position
         self.position += 1
         self.depth += 1
-        if self.depth > MAX_NESTING:
-            self.invalid(f"more than {MAX_NESTING} groups in each other", start)
+        if self.depth > LIMITS.nested_groups:
+            self.invalid(f"more than {LIMITS.nested_groups} groups in each other", start)
         inner = self.alternatives()
         if not self.take(")"):
             self.invalid("missing )", start)

@@ -14,6 +14,7 @@ from state_machines.grammar.node import (
     collect_transitions,
     intern_node,
 )
+from state_machines.limits import LIMITS
 
 __all__ = ["MAX_LITERAL", "Branch", "Literal", "SymbolNode", "branch", "literal", "symbols"]
 
@@ -23,9 +24,7 @@ MAX_LITERAL = 1024
 SHORT_LITERAL = 256
 """Bytes up to which a literal keeps its steps."""
 
-MAX_STEPS = 1024
-
-_STEPS = TransientDerivatives(MAX_STEPS)
+_STEPS = TransientDerivatives(LIMITS.transient_derivatives)
 
 
 class SymbolNode(Node):

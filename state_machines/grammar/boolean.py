@@ -30,6 +30,7 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import is_whole_alphabet
+from state_machines.limits import LIMITS
 
 __all__ = [
     "Complement",
@@ -40,9 +41,6 @@ __all__ = [
     "everything",
     "intersection",
 ]
-
-SEARCH_BUDGET = 50_000
-"""States that one emptiness search may visit before it gives up."""
 
 
 class _Boolean(Node):
@@ -252,10 +250,11 @@ def _has_no_word(start: _Boolean) -> bool:
             if target not in came_from:
                 came_from[target] = node
                 heappush(queue, (target.min_length, len(came_from), target))
-        if len(came_from) > SEARCH_BUDGET:
+        if len(came_from) > LIMITS.emptiness_states:
             raise GrammarBudgetError(
-                f"deciding whether an intersection is empty took more than {SEARCH_BUDGET} states",
-                budget=SEARCH_BUDGET,
+                "deciding whether an intersection is empty took more than "
+                f"{LIMITS.emptiness_states} states",
+                budget=LIMITS.emptiness_states,
                 hint="Simplify the patterns that must hold together",
             )
     for node in came_from:

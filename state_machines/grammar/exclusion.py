@@ -14,11 +14,9 @@ from state_machines.grammar.lazy import Fan
 from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.grammar.symbols import bytes_in
+from state_machines.limits import LIMITS
 
 __all__ = ["Exclusion", "exclusion"]
-
-SEARCH_STATES = 1000
-"""States that one emptiness search visits. A language that needs more counts as empty."""
 
 
 class Exclusion(Node):
@@ -122,7 +120,7 @@ def _find_word(start: Exclusion) -> bool:
                 step._empty = False
                 step = came_from[step]
             return True
-        if len(came_from) > SEARCH_STATES:
+        if len(came_from) > LIMITS.exclusion_states:
             return False
         for target in targets:
             if target not in came_from:

@@ -21,6 +21,7 @@ from weakref import ref
 
 from state_machines.budgets import spend
 from state_machines.grammar.symbols import bytes_in
+from state_machines.limits import LIMITS
 
 __all__ = [
     "EMPTY",
@@ -48,9 +49,6 @@ _TABLE_LOCK = threading.RLock()
 
 _DEAD_KEYS: deque[Hashable] = deque()
 """Keys of nodes that died while another thread had the lock; the next to have it removes them."""
-
-MAX_KEPT_STEPS = 4096
-"""Steps by texts that one node keeps."""
 
 
 class TransientDerivatives:
@@ -235,7 +233,7 @@ class Node:
             fleeting = self.transient
             if fleeting is not None:
                 return fleeting.word_derivative(self, text)
-            if len(steps) >= MAX_KEPT_STEPS:
+            if len(steps) >= LIMITS.word_derivatives:
                 steps = self._derivatives = {}
             step = steps[text] = self.compute_word_derivative(text)
         return step

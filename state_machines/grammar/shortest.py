@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
+from state_machines.limits import LIMITS
 
 __all__ = ["has_endless_words", "shortest_length", "shortest_word"]
 
@@ -58,7 +59,7 @@ def shortest_length(node: Node) -> int:
     return known
 
 
-def has_endless_words(node: Node, *, budget: int = 1000) -> bool:
+def has_endless_words(node: Node, *, budget: int = LIMITS.endless_states) -> bool:
     """Whether a language surely has words beyond any length: a state that leads back to itself.
 
     Looks at no more than ``budget`` states; rows lead to nothing but states that have words.

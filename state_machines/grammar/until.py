@@ -25,23 +25,17 @@ from state_machines.grammar.node import (
 )
 from state_machines.grammar.nodes import Concatenation, Union, concatenation, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
+from state_machines.limits import LIMITS
 
 __all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without"]
 
 FAR = 256
 """Bounds that are further away are counted in states that do not hold on to one another."""
 
-MAX_STEPS = 1024
-
-_STEPS = TransientDerivatives(MAX_STEPS)
+_STEPS = TransientDerivatives(LIMITS.transient_derivatives)
 
 STATES_A_STEP = 16
 """States of a finder that are built or passed in a step of work."""
-
-MAX_KNOWN = 1 << 14
-"""Steps that a finder keeps."""
-
-MAX_ROWS = 1 << 12
 
 
 class Finder:
@@ -162,7 +156,7 @@ class Finder:
                 target = steps.get((state, letter)) if path[-1][0] else 0
         if path:
             spend(len(path) // STATES_A_STEP)
-            if len(steps) > MAX_KNOWN:
+            if len(steps) > LIMITS.finder_derivatives:
                 steps.clear()
             steps.update(dict.fromkeys(path, target))
         return target
@@ -178,7 +172,7 @@ class Finder:
             sets = {target: CodePointSet.of("".join(c)) for target, c in by_target.items()}
             sets[0] = sets[0] | self._others if 0 in sets else self._others
             row = tuple((letters, target) for target, letters in sets.items())
-            if len(self._rows) > MAX_ROWS:
+            if len(self._rows) > LIMITS.finder_transitions:
                 self._rows.clear()
             self._rows[state] = row
         return row

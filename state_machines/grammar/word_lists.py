@@ -25,6 +25,7 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import union
+from state_machines.limits import LIMITS
 
 __all__ = ["Text", "word_list"]
 
@@ -37,9 +38,7 @@ SHORT = 256
 CHUNK = 2048
 """Texts that are sorted by one call."""
 
-MAX_STEPS = 1024
-
-_STEPS = TransientDerivatives(MAX_STEPS)
+_STEPS = TransientDerivatives(LIMITS.transient_derivatives)
 
 
 class _WordList:

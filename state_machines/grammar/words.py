@@ -10,6 +10,7 @@ from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
+from state_machines.limits import LIMITS
 
 __all__ = [
     "contains_word",
@@ -20,12 +21,6 @@ __all__ = [
     "word_language",
 ]
 
-MAX_MEMO_WORDS = 512
-"""Maximum number of words of a language that is memoized."""
-
-MAX_ANSWERS = 4096
-"""Maximum number of membership answers cached per language."""
-
 _LANGUAGES = NodeMemo(32)
 _ANSWERS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
 
@@ -33,7 +28,7 @@ _ANSWERS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
 def word_language(words: Iterable[str]) -> Node:
     """Return the language of exactly the given words."""
     key = frozenset(words)
-    if len(key) > MAX_MEMO_WORDS:
+    if len(key) > LIMITS.memo_words:
         return _word_trie(key)
     return _LANGUAGES.get(key, lambda: _word_trie(key))
 
@@ -52,7 +47,7 @@ def contains_word(language: Node, word: str) -> bool:
     known = _ANSWERS.setdefault(language, {})
     answer = known.get(word)
     if answer is None:
-        if len(known) >= MAX_ANSWERS:
+        if len(known) >= LIMITS.language_words:
             known.clear()
         answer = known[word] = _accepts(language, word)
     return answer

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from referencing import Registry
 
-from state_machines.budgets import COMPILE_STEPS, step_budget
+from state_machines.budgets import step_budget
 from state_machines.errors import (
     GrammarBudgetError,
     InvalidArgumentError,
@@ -22,6 +22,7 @@ from state_machines.json_schema.reachable import check_reachable, located_at
 from state_machines.json_schema.syntax import Syntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.translate import Translator
+from state_machines.limits import LIMITS
 
 __all__ = ["Compilation", "PropertyOrder"]
 
@@ -46,7 +47,7 @@ class Compilation:
         self.normaliser = Normaliser(KeywordTable(strict=strict, assert_formats=assert_formats))
         self.table = self.normaliser.table
         try:
-            with step_budget(COMPILE_STEPS):
+            with step_budget(LIMITS.compile_steps):
                 self.root = SchemaDocument(schema, registry).root
                 self.term = self.table.located(self.root)
         except GrammarBudgetError as error:
@@ -65,7 +66,7 @@ class Compilation:
     def of(self, term: Term) -> Iterator[None]:
         """Bound what is done, and say of errors that know no place that they are a term's."""
         try:
-            with step_budget(COMPILE_STEPS), located_at(term):
+            with step_budget(LIMITS.compile_steps), located_at(term):
                 yield
         except RecursionError as error:
             raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error

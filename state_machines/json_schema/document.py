@@ -22,6 +22,7 @@ from referencing.jsonschema import lookup_recursive_ref
 from state_machines.budgets import spend
 from state_machines.errors import InvalidSchemaError, SchemaError, UnsupportedSchemaError
 from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
+from state_machines.limits import LIMITS
 
 __all__ = ["SchemaDocument", "SchemaLocation"]
 
@@ -37,9 +38,6 @@ CHARACTERS_PER_STEP = 64
 
 LOOKUP_STEPS = 8
 """Steps charged for the resolution of one reference."""
-
-SHOWN = 200
-"""Characters of a reference that an error shows."""
 
 _KINDS: dict[type, str] = {dict: "an object", list: "an array"}
 
@@ -230,7 +228,11 @@ class SchemaDocument:
     ) -> tuple[Any, _Resolver, str]:
         """Return the schema that a reference leads to, its resolver and its pointer."""
         spend(LOOKUP_STEPS + len(reference) // CHARACTERS_PER_STEP)
-        shown = repr(reference if len(reference) <= SHOWN else f"{reference[:SHOWN]}…")
+        shown = repr(
+            reference
+            if len(reference) <= LIMITS.message_characters
+            else f"{reference[: LIMITS.message_characters]}…"
+        )
         try:
             resolved = place.resolver.lookup(reference)
         except (Unresolvable, ValueError, AttributeError, TypeError) as error:

@@ -13,14 +13,12 @@ from state_machines.grammar.words import list_words
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
 from state_machines.json_schema.terms import Given, Term, TermTable
 from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjoin
+from state_machines.limits import LIMITS
 
 __all__ = ["in_exactly_one"]
 
 FEW = 8
 """Alternatives of which every pair is asked about."""
-
-MAX_TAGS = 64
-"""Values of a kind beyond which they are not told apart."""
 
 _ANY = object()
 """Stands for every value of a kind."""
@@ -114,7 +112,7 @@ def _few_numbers(values: Values) -> Iterable[Hashable] | None:
 def _few_strings(values: Values) -> Iterable[Hashable] | None:
     if values.strings.max_length is None:
         return None
-    return list_words(values.strings, MAX_TAGS)
+    return list_words(values.strings, LIMITS.tagged_values)
 
 
 def _few_values(term: Term) -> list[Hashable] | None:

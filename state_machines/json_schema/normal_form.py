@@ -37,13 +37,11 @@ from state_machines.json_schema.values import (
     join_known,
     negate,
 )
+from state_machines.limits import LIMITS
 
 __all__ = ["KeywordReader", "Normaliser", "TermEvaluationError"]
 
 T = TypeVar("T")
-
-MAX_QUESTIONS = 50
-"""Questions about emptiness that evaluating the terms of another one may lead to."""
 
 
 _Answer = TypeVar("_Answer")
@@ -234,7 +232,7 @@ class Normaliser:
 
     def _asked(self, question: Callable[[], _Answer]) -> _Answer | None:
         work = self._work
-        if work.questions >= MAX_QUESTIONS:
+        if work.questions >= LIMITS.nested_emptiness_questions:
             return None
         work.questions += 1
         try:

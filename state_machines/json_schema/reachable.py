@@ -25,14 +25,12 @@ from state_machines.json_schema.terms import (
     Term,
     TermTable,
 )
+from state_machines.limits import LIMITS
 
 __all__ = ["check_reachable", "located_at"]
 
 FEW_CLAIMS = 4
 """Terms of which every two are looked at together."""
-
-MAX_TERMS = 50_000
-"""Different sets of values that a schema may come to."""
 
 _MULTIPLYING = (
     *("patternProperties", "contains", "uniqueItems", "oneOf", "anyOf", "allOf", "not", "if"),
@@ -58,8 +56,10 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
         stack.extend((child, place) for child in children if child not in seen)
         seen.update(children)
         with located_at(term, above):
-            if len(seen) > MAX_TERMS:
-                raise UnsupportedSchemaError(f"more than {MAX_TERMS} different sets of values")
+            if len(seen) > LIMITS.schema_terms:
+                raise UnsupportedSchemaError(
+                    f"more than {LIMITS.schema_terms} different sets of values"
+                )
         # What a schema of names says of other types must be well-formed, too.
         for names in normaliser.take_read_for_strings():
             with located_at(names, place):

@@ -27,14 +27,9 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
+from state_machines.limits import LIMITS
 
 __all__ = ["Translator"]
-
-
-MAX_CONSTANTS = 16
-
-MAX_FLEETING = 4096
-"""Steps of a machine that are kept where texts are captured; one takes about 4 KiB."""
 
 
 class Translator:
@@ -57,8 +52,8 @@ class Translator:
         self._any_order = any_order
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
-        self._constants = NodeMemo(MAX_CONSTANTS)
-        self._fleeting = TransientDerivatives(MAX_FLEETING)
+        self._constants = NodeMemo(LIMITS.constant_nodes)
+        self._fleeting = TransientDerivatives(LIMITS.machine_transient_derivatives)
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values, ``depth`` brackets deep."""

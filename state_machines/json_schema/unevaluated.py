@@ -25,12 +25,10 @@ from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import TRUE, Term
+from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
 __all__ = ["unevaluated_items", "unevaluated_properties"]
-
-MAX_CASES = 256
-MAX_NESTING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +117,10 @@ class _Cases:
         known = self._known.get(key)
         if known is not None:
             return known
-        if len(self._open) >= MAX_NESTING:
+        if len(self._open) >= LIMITS.unevaluated_nesting:
             raise UnsupportedSchemaError(
-                f"what is evaluated here depends on more than {MAX_NESTING} schemas in one another"
+                f"what is evaluated here depends on more than {LIMITS.unevaluated_nesting} "
+                "schemas in one another"
             )
         self._open.add(key)
         cuts = self._cuts
@@ -148,9 +147,9 @@ class _Cases:
         for case in cases:
             spend()
             conditions.setdefault(replace(case, condition=TRUE), []).append(case.condition)
-            if len(conditions) > MAX_CASES:
+            if len(conditions) > LIMITS.unevaluated_cases:
                 raise UnsupportedSchemaError(
-                    f"what is evaluated here depends on more than {MAX_CASES} cases"
+                    f"what is evaluated here depends on more than {LIMITS.unevaluated_cases} cases"
                 )
         return [
             replace(case, condition=self._table.any_of(terms)) for case, terms in conditions.items()

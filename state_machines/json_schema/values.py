@@ -24,11 +24,11 @@ from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBE
 from state_machines.json_schema.objects.clause_form import as_one_shape
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import TermTable
+from state_machines.limits import LIMITS
 
 __all__ = [
     "ANY_TEXT",
     "ANY_VALUE",
-    "MAX_SHAPES",
     "NO_VALUE",
     "Values",
     "conjoin",
@@ -39,14 +39,8 @@ __all__ = [
 
 ANY_TEXT = everything(ANY_CODE_POINT)
 
-MAX_SHAPES = 1024
-"""Alternatives of one type that a schema may come to when it is multiplied out."""
-
 MANY_SHAPES = 32
 """Alternatives from which on some are written as clauses of one."""
-
-MAX_CLAUSES = 64
-"""Clauses that a union of alternatives may come to."""
 
 _BOTH = frozenset({True, False})
 
@@ -188,7 +182,7 @@ def _object_products(
 
 
 def _fewer(shapes: tuple[ObjectShape, ...], table: TermTable) -> tuple[ObjectShape, ...]:
-    united = as_one_shape(shapes, table, MAX_CLAUSES)
+    united = as_one_shape(shapes, table, LIMITS.union_clauses)
     return shapes if united is None else (united,)
 
 
@@ -221,8 +215,8 @@ def _products(
 
 
 def _check_budget(count: int) -> None:
-    if count > MAX_SHAPES:
+    if count > LIMITS.type_alternatives:
         raise UnsupportedSchemaError(
-            f"the schema multiplies out to more than {MAX_SHAPES} alternatives",
+            f"the schema multiplies out to more than {LIMITS.type_alternatives} alternatives",
             hint="Nest fewer of allOf, anyOf, oneOf and not in one another",
         )

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from state_machines.caches import LruCache
 from state_machines.grammar.escapes import begun_escape, written_escape
 from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import Ids, TokenTrie, first_children
 from state_machines.vocabulary.tables import Arrays, pack, unpack
 
@@ -28,8 +29,6 @@ _LEADS = ((2, 0xC2, 0xDF, 0x1F), (3, 0xE0, 0xEF, 0x0F), (4, 0xF0, 0xF4, 0x07))
 _LEAST = np.array([0, 0, 0x80, 0x800, 0x10000])
 _MOST = np.array([0, 0, 0x7FF, 0xFFFF, 0x10FFFF])
 _CODE_POINTS = 0x110000
-MAX_SETS = 1024
-
 Flags = npt.NDArray[np.bool_]
 
 
@@ -86,7 +85,7 @@ class CharacterTrie:
         self.leaving_at: Ids = arrays["leaving_at"]
         self.suffix: Ids = arrays["suffix"]
         self.suffixes = unpack(arrays["suffix_lengths"], arrays["suffix_text"])
-        self._letters: LruCache[CodePointSet, Letters] = LruCache(MAX_SETS)
+        self._letters: LruCache[CodePointSet, Letters] = LruCache(LIMITS.character_sets)
 
     def letters(self, members: CodePointSet) -> Letters:
         """Return what a character set means here."""

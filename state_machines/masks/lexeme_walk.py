@@ -21,6 +21,7 @@ from state_machines.budgets import spend
 from state_machines.grammar.capture import Continuation
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_ranges, byte_set, bytes_in
+from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
 from state_machines.masks.trie_walk import TrieWalk
@@ -40,9 +41,6 @@ WALK_OVERHEAD = 2500
 
 FEW_BYTES = 16
 """Bytes up to so many are looked for one by one."""
-
-MAX_RESTS = 4
-"""Rests of which it is remembered what they accept: those of one and the same state."""
 
 
 class Suffixes:
@@ -65,7 +63,7 @@ class Suffixes:
         if walk is None:
             walk = self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
         numbers = frozenset(walk.tokens(rest))
-        self._accepted = (*self._accepted[1 - MAX_RESTS :], (ref(rest), numbers))
+        self._accepted = (*self._accepted[1 - LIMITS.suffix_answers :], (ref(rest), numbers))
         return numbers
 
     def unsure(self, then: Continuation) -> frozenset[int]:

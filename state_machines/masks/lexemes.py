@@ -13,6 +13,7 @@ from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spell
 from state_machines.grammar.node import EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.until import UntilText
+from state_machines.limits import LIMITS
 from state_machines.masks.lexeme_walk import (
     Beyond,
     LexemeWalk,
@@ -26,14 +27,6 @@ from state_machines.masks.walks_by_text import WalksByText
 
 __all__ = ["Lexemes"]
 
-MAX_WALK_BYTES = 16 << 20
-MAX_STARTS = 16
-MAX_LEADS = 16
-"""Byte strings that may stand before a JSON string's text."""
-
-MAX_NEAR = 256
-"""Free texts as near as a token sees them; nobody else may hold them."""
-
 _Kind: TypeAlias = "tuple[Node, Spelling, bytes]"
 
 
@@ -46,9 +39,9 @@ class Lexemes:
     def __init__(self, trie: TokenTrie, vocabulary_size: int) -> None:
         self._trie = trie
         self._size = vocabulary_size
-        self._walks: WalksByText[_Kind, LexemeWalk] = WalksByText(MAX_WALK_BYTES)
-        self._near: LruCache[Node, None] = LruCache(MAX_NEAR)
-        self._strings: LruCache[int, StringTokens] = LruCache(MAX_STARTS)
+        self._walks: WalksByText[_Kind, LexemeWalk] = WalksByText(LIMITS.lexeme_walk_bytes)
+        self._near: LruCache[Node, None] = LruCache(LIMITS.bounded_texts)
+        self._strings: LruCache[int, StringTokens] = LruCache(LIMITS.json_string_starts)
         # Every schema has strings: what takes long about them is done before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
         self._strings.put(0, StringTokens(trie, vocabulary_size, self._suffixes))
@@ -175,6 +168,6 @@ def _words(node: Node) -> list[bytes] | None:
             for prefix, state in layer
             for byte in leading_bytes(state)
         ]
-        if len(words) + len(layer) > MAX_LEADS:
+        if len(words) + len(layer) > LIMITS.json_string_leads:
             return None
     return words

@@ -18,6 +18,7 @@ from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import ANY_BYTE
+from state_machines.limits import LIMITS
 from state_machines.masks.lexeme_walk import Beyond, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.token_trie import Ids, TokenTrie, joined
@@ -40,11 +41,6 @@ __all__ = ["MaskMaker"]
 WIDE = 256
 """Tokens a lexeme may begin with, from which on its walk is kept for all schemas."""
 
-MAX_MADE_BYTES = 48 << 20
-MAX_DENSE_BYTES = 48 << 20
-MAX_ARRAY_BYTES = 16 << 20
-MAX_ENDINGS = 512
-MAX_NARROW = 512
 FEW_WORDS = 64
 """How many lists of up to so many names are remembered with where tokens end these."""
 
@@ -125,12 +121,14 @@ class MaskMaker:
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self.trie)
         self._lexemes = Lexemes(self.trie, self._size)
-        self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(MAX_NARROW)
-        self._known_endings: LruCache[Hashable, _Endings] = LruCache(MAX_ENDINGS)
-        self._arrays: LruCache[tuple[bytes, bool], tuple[Ids, Ids]] = LruCache(MAX_ARRAY_BYTES)
-        self._made: LruCache[bytes, _Mask] = LruCache(MAX_MADE_BYTES)
+        self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.narrow_lexemes)
+        self._known_endings: LruCache[Hashable, _Endings] = LruCache(LIMITS.mask_endings)
+        self._arrays: LruCache[tuple[bytes, bool], tuple[Ids, Ids]] = LruCache(
+            LIMITS.token_array_bytes
+        )
+        self._made: LruCache[bytes, _Mask] = LruCache(LIMITS.mask_bytes)
         self._walks: WeakValueDictionary[int, LexemeWalk] = WeakValueDictionary()
-        self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(MAX_DENSE_BYTES)
+        self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(LIMITS.dense_mask_bytes)
         """The arrays handed out, by the keys of masks."""
 
     def mask(self, state: Node) -> tuple[bytes, npt.NDArray[np.bool_]]:

@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import MASK_STEPS, recursion_budget, step_budget
+from state_machines.budgets import recursion_budget, step_budget
 from state_machines.grammar.node import Node
+from state_machines.limits import LIMITS
 from state_machines.masks.mask_maker import MaskMaker
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.vocabulary import Vocabulary
@@ -55,7 +56,7 @@ class MaskStore:
         # No lock is held from here on: a checkpoint may block this thread in the midst of a mask.
         dense = None if key is None else self._maker.again(key)
         if dense is None:
-            with step_budget(MASK_STEPS), recursion_budget():
+            with step_budget(LIMITS.mask_steps), recursion_budget():
                 state.mask, dense = self._maker.mask(state)
         return dense
 

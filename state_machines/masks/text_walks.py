@@ -18,6 +18,7 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import Repetition, repetition, symbols
 from state_machines.grammar.shortest import has_endless_words, shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.limits import LIMITS
 from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
 from state_machines.masks.character_trie import CharacterTrie, Flags
 from state_machines.masks.lexeme_walk import Beyond, BySuffix, LexemeWalk, Suffixes
@@ -26,12 +27,6 @@ from state_machines.masks.walks_by_text import WalksByText
 
 __all__ = ["StringTokens", "TextWalk"]
 
-MAX_WALK_BYTES = 24 << 20
-
-MAX_KEPT = 32
-"""Languages without their bounds that are kept alive: nobody else may hold them."""
-
-MAX_REACHES = 512
 MAX_DIFFERENCES = 600
 FEW_LETTERS = 16
 
@@ -53,10 +48,14 @@ class StringTokens:
         self.suffixes = suffixes
         self.going_on = BySuffix(going_on.astype(np.int32), number[going_on], suffixes)
         """The leaving tokens, by their places among these, that go on beyond the quote."""
-        self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(MAX_WALK_BYTES)
-        self._kept: LruCache[Node, None] = LruCache(MAX_KEPT)
-        self._endless: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(MAX_REACHES)
-        self._reaches: WeakKeyLruCache[Node, dict[int, int]] = WeakKeyLruCache(MAX_REACHES)
+        self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(
+            LIMITS.text_walk_bytes
+        )
+        self._kept: LruCache[Node, None] = LruCache(LIMITS.unbounded_texts)
+        self._endless: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.text_distances)
+        self._reaches: WeakKeyLruCache[Node, dict[int, int]] = WeakKeyLruCache(
+            LIMITS.text_distances
+        )
 
     def walk(self, text: Node) -> TextWalk:
         """Return what a language of characters makes of the tokens."""

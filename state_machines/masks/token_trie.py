@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.symbols import byte_set
+from state_machines.limits import LIMITS
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
 
@@ -24,9 +25,6 @@ Ids = npt.NDArray[np.int32]
 
 _NONE, _SEVERAL = -1, -2
 """Instead of the id of the only token that ends at a vertex."""
-
-MAX_VERTICES = 20_000
-"""Texts whose vertices are remembered."""
 
 
 class TokenTrie:
@@ -137,7 +135,7 @@ class TokenTrie:
         if known == -1:
             path = self.path(text)
             known = path[-1] if len(path) == len(text) else None
-            if len(self._vertices) >= MAX_VERTICES:
+            if len(self._vertices) >= LIMITS.trie_texts:
                 self._vertices.clear()
             self._vertices[text] = known
         return known
@@ -188,7 +186,7 @@ class TokenTrie:
         """Return the set of bytes that lead from a vertex to its children."""
         known = self._bytes_below.get(vertex)
         if known is None:
-            if len(self._bytes_below) >= MAX_VERTICES:
+            if len(self._bytes_below) >= LIMITS.trie_texts:
                 self._bytes_below.clear()
             below = self._marks[self._first_child[vertex] : self._first_child[vertex + 1]]
             known = self._bytes_below[vertex] = byte_set(below)
@@ -239,7 +237,7 @@ class TokenTrie:
         if known is None:
             vertices = [child for child in self.children(0) if first >> self._marks[child] & 1]
             known = int((self.high[vertices] - self.low[vertices]).sum())
-            if len(self._counts) >= MAX_VERTICES:
+            if len(self._counts) >= LIMITS.trie_texts:
                 self._counts.clear()
             self._counts[first] = known
         return known

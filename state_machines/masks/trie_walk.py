@@ -23,6 +23,7 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, Node, Transitions
 from state_machines.grammar.nodes import Concatenation, Literal, Union
 from state_machines.grammar.symbols import byte_ranges, bytes_in
+from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.masks.ways import Tail, joined
@@ -38,12 +39,6 @@ PATIENCE = 16 * MANY_VISITS
 MANY_READINGS = 8
 """Visits of a vertex, on average, from which on a state is walked as a whole."""
 
-MAX_STATES = 2048
-"""States that such an automaton may have."""
-
-MAX_HEADS = 2048
-"""Heads whose walks are remembered."""
-
 _Kind: TypeAlias = tuple[Spelling, bytes, int]
 _Reached: TypeAlias = "tuple[list[int], list[int]]"
 
@@ -54,7 +49,7 @@ class _TooManyStates(Exception):
 
 class _FewStates(Automaton):
     def expand(self, number: int) -> None:
-        if len(self.nodes) > MAX_STATES:
+        if len(self.nodes) > LIMITS.trie_walk_states:
             raise _TooManyStates
         super().expand(number)
 
@@ -82,7 +77,9 @@ class TrieWalk:
 
     def __init__(self, trie: TokenTrie) -> None:
         self._trie = trie
-        self._heads: WeakKeyLruCache[Node, dict[_Kind, _Reached]] = WeakKeyLruCache(MAX_HEADS)
+        self._heads: WeakKeyLruCache[Node, dict[_Kind, _Reached]] = WeakKeyLruCache(
+            LIMITS.head_walks
+        )
 
     def tokens(self, start: Node, vertex: int = 0, *, tail: Tail = None) -> list[int]:
         """Return the ids of the tokens below a vertex that a node and its tail can begin with.

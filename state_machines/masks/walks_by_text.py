@@ -8,12 +8,10 @@ from typing import Generic, TypeVar
 
 from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.node import Node
+from state_machines.limits import LIMITS
 from state_machines.masks.lexeme_walk import LexemeWalk
 
 __all__ = ["WalksByText"]
-
-MAX_KINDS = 512
-"""Walks of one language; of more, those made first go."""
 
 _K = TypeVar("_K", bound=Hashable)
 _W = TypeVar("_W", bound=LexemeWalk)
@@ -40,7 +38,7 @@ class WalksByText(Generic[_K, _W]):
         with self._lock:
             # A copy: other threads may be reading the old one.
             walks = dict(self._texts.get(text) or ())
-            while len(walks) >= MAX_KINDS:
+            while len(walks) >= LIMITS.walks_per_language:
                 del walks[next(iter(walks))]
             walks[kind] = walk
             self._texts.put(text, walks, sum(known.weight for known in walks.values()))

@@ -15,6 +15,7 @@ from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, union
+from state_machines.limits import LIMITS
 
 __all__ = [
     "Split",
@@ -29,12 +30,6 @@ __all__ = [
     "without_exclusion",
     "without_taken",
 ]
-
-MANY_WAYS = 64
-"""Up to this number of ways, each is walked by itself."""
-
-MAX_READINGS = 2048
-"""Parts of a state that are looked at in order to take those together that begin alike."""
 
 SHORT = 4
 """Length up to which what stands before a text is walked together with it."""
@@ -107,12 +102,12 @@ def ways_of(state: Node) -> list[Way] | None:
     """Return ways that are together a state, as :func:`alternatives` does.
 
     Where there are many, ways with the same first node are merged. Returns ``None`` where to find
-    them takes more than :data:`MAX_READINGS` steps.
+    them takes more than ``LIMITS.factored_parts`` steps.
     """
     found: list[Way] = []
     for way in alternatives(state):
         found.append(way)
-        if len(found) > MANY_WAYS:
+        if len(found) > LIMITS.walked_configurations:
             return _by_head(state)
     return found
 
@@ -133,7 +128,7 @@ def _by_head(state: Node) -> list[Way] | None:
             node = node.head
         if (node, rest, is_expanded) in seen:
             continue
-        if len(seen) >= MAX_READINGS:
+        if len(seen) >= LIMITS.factored_parts:
             return None
         spend()
         seen.add((node, rest, is_expanded))

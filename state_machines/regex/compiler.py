@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from state_machines.budgets import COMPILE_STEPS, step_budget
+from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, UnsupportedPatternError
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.memo import NodeMemo
@@ -43,6 +43,7 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.tries import trie
+from state_machines.limits import LIMITS
 from state_machines.regex.analysis import (
     always_matches_nothing,
     left_classes,
@@ -65,13 +66,7 @@ from state_machines.regex.syntax import (
     WordBoundary,
 )
 
-__all__ = ["MAX_OPTIONAL", "MAX_UNROLLED", "compile_pattern"]
-
-MAX_UNROLLED = 500
-"""Copies of bodies that a pattern's repetitions with assertions may be unrolled to."""
-
-MAX_OPTIONAL = 100
-"""Different parts in a row that may all be left out, so that any of them can come next."""
+__all__ = ["compile_pattern"]
 
 _ANYTHING = everything(ANY_CODE_POINT)
 
@@ -98,7 +93,7 @@ def compile_pattern(pattern: str, *, search: bool) -> Node:
 
 def _compile(pattern: str, search: bool) -> Node:
     try:
-        with step_budget(COMPILE_STEPS):
+        with step_budget(LIMITS.compile_steps):
             tree = parse(pattern)
             compiler = _Compiler(pattern, tree)
             return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]
@@ -262,8 +257,10 @@ class _Compiler:
         run, node = 0, then
         while language.nullable and isinstance(node, Concatenation) and node.head.nullable:
             run, node = run + 1, node.tail
-        if run >= MAX_OPTIONAL:
-            raise self.unsupported(f"more than {MAX_OPTIONAL} optional parts in a row", 0)
+        if run >= LIMITS.adjacent_optional_parts:
+            raise self.unsupported(
+                f"more than {LIMITS.adjacent_optional_parts} optional parts in a row", 0
+            )
         return concatenation(language, then)
 
     def _before(self, language: Node, then: Continuation) -> Iterator[Node]:
@@ -285,9 +282,9 @@ class _Compiler:
                 raise self.unsupported("an assertion inside an unbounded repetition", tree.position)
             return result
         self.unrolled += most
-        if self.unrolled > MAX_UNROLLED:
+        if self.unrolled > LIMITS.unrolled_copies:
             raise self.unsupported(
-                f"an assertion inside a repetition of more than {MAX_UNROLLED} copies",
+                f"an assertion inside a repetition of more than {LIMITS.unrolled_copies} copies",
                 tree.position,
             )
         result = then

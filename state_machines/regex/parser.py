@@ -24,6 +24,7 @@ from typing import NoReturn
 from state_machines.budgets import spend
 from state_machines.errors import InvalidPatternError
 from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.limits import LIMITS
 from state_machines.regex.characters import CharacterReader
 from state_machines.regex.syntax import (
     Alternatives,
@@ -39,10 +40,7 @@ from state_machines.regex.syntax import (
 )
 from state_machines.regex.unicode_classes import LINE_TERMINATOR, WORD
 
-__all__ = ["MAX_NESTING", "parse"]
-
-MAX_NESTING = 60
-"""Groups that may stand inside each other."""
+__all__ = ["parse"]
 
 _QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _SYMBOLIC_QUANTIFIERS: dict[str, tuple[int, int | None]] = {
@@ -167,8 +165,8 @@ class _Parser(CharacterReader):
     # Groups
 
     def group(self, start: int) -> Expression:
-        if self.depth >= MAX_NESTING:
-            self.unsupported(f"more than {MAX_NESTING} groups inside each other", start)
+        if self.depth >= LIMITS.nested_groups:
+            self.unsupported(f"more than {LIMITS.nested_groups} groups inside each other", start)
         self.depth += 1
         ignore_case = self.ignore_case
         wrap = self.group_kind(start)

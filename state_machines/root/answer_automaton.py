@@ -19,15 +19,13 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.until import Finder, finder, text_until, text_without
+from state_machines.limits import LIMITS
 from state_machines.root.parts import Marker, Part, Spell, SubState, Text
 from state_machines.root.positions import FollowEntry, Position, Positions, part_name
 
 __all__ = ["AnswerAutomaton", "Position", "Transition", "speller"]
 
 _SPECIAL_MARK = b"\xff"
-
-MAX_EXPLORED = 2000
-"""Places that are looked at before an answer begins."""
 
 # Not by identity: nodes may outlive the course they were made for, and its memory is used again.
 _serial_numbers = itertools.count()
@@ -226,7 +224,7 @@ class AnswerAutomaton:
         """Look at the places there are, so that what cannot be written is found at once."""
         seen = {(self.start, False)}
         queue = deque(seen)
-        while queue and len(seen) < MAX_EXPLORED:
+        while queue and len(seen) < LIMITS.answer_positions:
             place, is_after_text = queue.popleft()
             ways = self.ways(place, is_after_text)
             if not ways and self.nothing(place) is None:

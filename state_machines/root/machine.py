@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from state_machines.budgets import MASK_STEPS, recursion_budget, step_budget
+from state_machines.budgets import recursion_budget, step_budget
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.nodes import optional, union
+from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 from state_machines.matcher import Matcher
 from state_machines.root.answer_automaton import AnswerAutomaton, speller
@@ -87,7 +88,7 @@ class RootMatcher(Matcher):
             pieces = attribution.finish()
         else:
             form = self.vocabulary.token_bytes[token_id]
-            with step_budget(MASK_STEPS), _RECURSION_BUDGET:
+            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
                 pieces = attribution.feed(form or b"")
         self._attribution = attribution
         self._pieces += pieces
@@ -110,7 +111,7 @@ class RootMatcher(Matcher):
     def end_texts(self) -> None:
         """Let no free text grow any further than it must: it ends, or its marker comes."""
         attribution = self._attribution.copy()
-        with step_budget(MASK_STEPS), _RECURSION_BUDGET:
+        with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
             attribution.end_texts()
             state = union(self._course.follow(way, node) for way, node, _ in attribution.threads)
             if self.is_accepting:

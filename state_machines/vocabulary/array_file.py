@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from state_machines.errors import VocabularyError
+from state_machines.limits import LIMITS
 from state_machines.vocabulary.tables import Array, Arrays
 
 __all__ = ["PARTIAL_SUFFIX", "read_arrays", "write_arrays"]
@@ -31,7 +32,6 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _FORMAT = "state_machines.Vocabulary"
 _NO_DIGEST = "0" * 64
 _ALIGNMENT = 64
-_MAX_HEADER = 32 << 20
 
 
 def write_arrays(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         room = os.fstat(file.fileno()).st_size - 8
         length = int.from_bytes(file.read(8), "little")
         # Not all of a large file before it is known to be one of ours.
-        encoded = file.read(length) if length <= min(room, _MAX_HEADER) else b""
+        encoded = file.read(length) if length <= min(room, LIMITS.vocabulary_header_bytes) else b""
         try:
             header = json.loads(encoded)
             metadata = dict(header.pop("__metadata__"))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from state_machines.errors import VocabularyError
+from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import LAYOUT, Vocabulary
 from state_machines.vocabulary.array_file import PARTIAL_SUFFIX
@@ -18,7 +19,6 @@ from state_machines.vocabulary.tokenizer_reader import token_count
 
 __all__ = ["VocabularyCache"]
 
-MAX_FILES = 8
 SMALLEST = 4096
 _SUFFIX = ".safetensors"
 _ABANDONED_AFTER = 3600.0
@@ -41,7 +41,7 @@ class VocabularyCache:
         self,
         directory: str | os.PathLike[str],
         *,
-        max_files: int = MAX_FILES,
+        max_files: int = LIMITS.vocabulary_files,
         smallest: int = SMALLEST,
     ) -> None:
         self._directory = Path(directory)

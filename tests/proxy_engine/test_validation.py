@@ -19,7 +19,8 @@ from schema_strategies import examples
 
 from proxy_engine.validation import json_validator
 from proxy_engine.validation.judgement import MIN_STEPS, Judgement
-from state_machines.budgets import CHECKPOINT_STEPS, step_budget
+from state_machines.budgets import step_budget
+from state_machines.limits import LIMITS
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 SUITE = DATA / "json-schema-test-suite.jsonl.gz"
@@ -237,7 +238,7 @@ def test_the_work_of_a_validation_is_bounded(name: str) -> None:
         json_validator(schema).is_valid(value)
     limit = Judgement(value, schema).limit
     assert limit <= MIN_STEPS + 200_000
-    assert checks <= limit // CHECKPOINT_STEPS + 2
+    assert checks <= limit // LIMITS.checkpoint_steps + 2
 
 
 def test_what_references_make_of_a_value_is_shared(caplog: pytest.LogCaptureFixture) -> None:

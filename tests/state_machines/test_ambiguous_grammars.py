@@ -20,14 +20,13 @@ from state_machines import (
     StateMachine,
     TokenRejectedError,
     budgets,
-    matcher,
 )
 from state_machines.budgets import step_budget
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, union
 from state_machines.grammar.nodes import symbols as symbol_set
-from state_machines.masks import ways
 from state_machines.root import RootMatcher, RootStateMachine, Structured
+from tests.support.limits import patch_limits
 
 VOCABULARY = small_vocabulary()
 
@@ -63,7 +62,7 @@ def test_masks_are_what_every_token_says(
     name: str, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if few:
-        monkeypatch.setattr(ways, "MANY_WAYS", 1)
+        patch_limits(monkeypatch, walked_configurations=1)
     vocabulary = small_vocabulary()
     machine = GrammarStateMachine(GRAMMARS[name])
     random = Random(1)
@@ -122,7 +121,7 @@ def test_advance_is_bounded_and_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
     for token in b"ab" + b"aaaaba" * 3:
         writing.advance(token)
     state = writing.state
-    monkeypatch.setattr(matcher, "MASK_STEPS", 3)
+    patch_limits(monkeypatch, mask_steps=3)
     with pytest.raises(GrammarBudgetError):
         writing.advance(ord("b"))
     assert writing.state is state

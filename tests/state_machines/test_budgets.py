@@ -5,7 +5,8 @@ import contextlib
 import pytest
 
 from state_machines import GrammarBudgetError, JsonSchemaStateMachine, UnsupportedSchemaError
-from state_machines.budgets import CHECKPOINT_STEPS, spend, step_budget
+from state_machines.budgets import spend, step_budget
+from state_machines.limits import LIMITS
 
 
 def test_steps_beyond_the_bound_raise() -> None:
@@ -51,9 +52,9 @@ def test_caught_inner_budget_error_leaves_the_outer_budget_exhausted() -> None:
 def test_checkpoint_runs_at_regular_intervals_and_inside_nested_budgets() -> None:
     calls: list[None] = []
     with step_budget(checkpoint=lambda: calls.append(None)):
-        for _ in range(2 * CHECKPOINT_STEPS):
+        for _ in range(2 * LIMITS.checkpoint_steps):
             spend()
-        for _ in range(2 * CHECKPOINT_STEPS):
+        for _ in range(2 * LIMITS.checkpoint_steps):
             with step_budget(10):
                 spend()
     assert len(calls) == 3
@@ -64,4 +65,4 @@ def test_checkpoint_stops_the_work_by_raising() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), step_budget(checkpoint=stop):
-        spend(2 * CHECKPOINT_STEPS)
+        spend(2 * LIMITS.checkpoint_steps)

@@ -26,9 +26,10 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.completion import Completion, Guard
-from state_machines.context_free.parser import MAX_NESTING
+from state_machines.limits import LIMITS
 from state_machines.masks import trie_walk
 from state_machines.root import Marker, Sequence, Structured
+from tests.support.limits import patch_limits
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
@@ -313,7 +314,7 @@ def test_texts_may_begin_with_another_rule() -> None:
         ("root ::= <think>", "not expected", 1, 10),
         ('root : "a"', "a rule was expected", 1, 1),
         ('start: "a" | /b/', "a rule was expected", 1, 1),
-        ("root ::= " + "(" * 100, "groups in each other", 1, 10 + MAX_NESTING),
+        ("root ::= " + "(" * 100, "groups in each other", 1, 10 + LIMITS.nested_groups),
     ],
 )
 def test_what_is_no_grammar(text: str, what: str, line: int, column: int) -> None:
@@ -360,7 +361,7 @@ def test_grammars_that_take_too_much(text: str) -> None:
 
 
 def test_groups_may_be_nested_as_deeply_as_is_read() -> None:
-    deep = "(" * MAX_NESTING + '"a"' + ' | "b")*?' * MAX_NESTING
+    deep = "(" * LIMITS.nested_groups + '"a"' + ' | "b")*?' * LIMITS.nested_groups
     assert GrammarStateMachine(f"root ::= {deep}").matches("abab")
     more = "(" * 20 + 'root? "a"' + ' "b")*?' * 20
     assert GrammarStateMachine(f"root ::= {more}").matches("")
@@ -391,7 +392,7 @@ def test_what_many_tokens_suit_is_walked_as_an_automaton(monkeypatch: pytest.Mon
     monkeypatch.setattr(trie_walk, "PATIENCE", 1)
     monkeypatch.setattr(trie_walk, "MANY_VISITS", 1)
     for states in (3, 2048):
-        monkeypatch.setattr(trie_walk, "MAX_STATES", states)
+        patch_limits(monkeypatch, trie_walk_states=states)
         vocabulary = small_vocabulary()
         matcher = GrammarStateMachine(C_LIKE).matcher(vocabulary)
         for byte in b"int f() { while (a <= b) {":

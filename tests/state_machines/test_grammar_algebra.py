@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_machines.errors import GrammarBudgetError
-from state_machines.grammar import boolean
 from state_machines.grammar.boolean import complement, difference, everything, intersection
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node, leading_bytes
@@ -29,6 +28,7 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import ANY_BYTE, byte_set, bytes_in
 from state_machines.grammar.tries import literals, trie
+from tests.support.limits import patch_limits
 
 # Three letters stand for the alphabet: c is one of all the bytes that are neither a nor b.
 A, B = byte_set(b"a"), byte_set(b"b")
@@ -308,7 +308,7 @@ def test_a_long_row_of_optional_parts_is_no_recursion() -> None:
 
 
 def test_the_search_for_a_word_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boolean, "SEARCH_BUDGET", 20)
+    patch_limits(monkeypatch, emptiness_states=20)
     fives = concatenation(literal(b"a"), repetition(literal(b"a" * 5), 0, None))
     elevens = concatenation(literal(b"aa"), repetition(literal(b"a" * 11), 0, None))
     with pytest.raises(GrammarBudgetError) as caught:

@@ -11,8 +11,8 @@ from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, Vocabulary, budgets
 from state_machines.grammar import node as nodes
-from state_machines.json_schema import translate
 from state_machines.masks.mask_maker import MaskMaker
+from tests.support.limits import patch_limits
 
 _MANY = 10**9
 
@@ -153,7 +153,7 @@ def test_a_word_of_a_large_enumeration_costs_what_is_met_of_the_others() -> None
 def test_a_machine_does_not_grow_with_the_texts_it_has_met(
     schema: Any, text: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translate, "MAX_FLEETING", 64)
+    patch_limits(monkeypatch, machine_transient_derivatives=64)
     vocabulary = small_vocabulary()
     machine = JsonSchemaStateMachine(schema)
 

@@ -9,8 +9,10 @@ import pytest
 from small_vocabulary import small_vocabulary
 
 from state_machines import GrammarError, GrammarStateMachine, GrammarSyntaxError
-from state_machines.budgets import COMPILE_STEPS, step_budget
+from state_machines.budgets import step_budget
 from state_machines.errors import UnsupportedGrammarError
+from state_machines.limits import LIMITS
+from tests.support.limits import patch_limits
 
 SPACES = " " * 300_000
 
@@ -39,7 +41,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_too_much_work_is_refused(name: str) -> None:
     start = "r0" if name == "rules" else "root"
-    with pytest.raises(UnsupportedGrammarError), step_budget(COMPILE_STEPS // 10):
+    with pytest.raises(UnsupportedGrammarError), step_budget(LIMITS.compile_steps // 10):
         GrammarStateMachine(REFUSED[name], start=start)
 
 
@@ -64,7 +66,7 @@ def test_long_texts_comments_and_lines() -> None:
     """Steps do not grow with what is one token of the notation."""
     long = "x" * 50_000
     text = "\n" * 100_000 + f'root ::= "{long}" # {long}\n' + "#\n" * 5000 + ' | "y" | end\n'
-    with step_budget(COMPILE_STEPS // 4):
+    with step_budget(LIMITS.compile_steps // 4):
         machine = GrammarStateMachine(text + 'end ::= "z"')
     assert machine.matches(long)
     assert machine.matches("z")
@@ -125,7 +127,7 @@ def machine_free_match(start: object) -> bool:
 def test_matcher_keeps_its_machine_and_machine_forgets_old_texts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("state_machines.machine.MAX_STEPS_TAKEN", 50)
+    patch_limits(monkeypatch, machine_steps=50)
     from_machine = GrammarStateMachine('root ::= "a" root "a" | "b" root "b" | ""')
     vocabulary = small_vocabulary()
     running = from_machine.matcher(vocabulary)

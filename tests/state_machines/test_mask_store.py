@@ -15,12 +15,10 @@ from small_vocabulary import brute_force_mask, small_vocabulary
 from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks import (
-    lexemes,
     mask_maker,
-    text_walks,
-    walks_by_text,
     ways,
 )
+from tests.support.limits import patch_limits
 
 SCHEMAS: dict[str, Any] = {
     "open": {
@@ -58,11 +56,14 @@ def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(mask_maker, "WIDE", 1)
         monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
     if request.param == "forgetful":
-        monkeypatch.setattr(lexemes, "MAX_WALK_BYTES", 1)
-        monkeypatch.setattr(text_walks, "MAX_WALK_BYTES", 1)
-        monkeypatch.setattr(mask_maker, "MAX_MADE_BYTES", 1)
-        monkeypatch.setattr(mask_maker, "MAX_ARRAY_BYTES", 1)
-        monkeypatch.setattr(mask_maker, "MAX_DENSE_BYTES", 1)
+        patch_limits(
+            monkeypatch,
+            lexeme_walk_bytes=1,
+            text_walk_bytes=1,
+            mask_bytes=1,
+            token_array_bytes=1,
+            dense_mask_bytes=1,
+        )
     return small_vocabulary()
 
 
@@ -178,7 +179,7 @@ def test_bounds_and_taken_values_reach_beyond_a_token(
 
 
 def test_walks_of_one_language_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walks_by_text, "MAX_KINDS", 3)
+    patch_limits(monkeypatch, walks_per_language=3)
     vocabulary = small_vocabulary()
     for limit in range(8):
         state = JsonSchemaStateMachine({"type": "string", "maxLength": limit}).start

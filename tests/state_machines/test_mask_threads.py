@@ -19,12 +19,12 @@ from state_machines import (
     Matcher,
     RegexStateMachine,
     StateMachine,
-    budgets,
 )
 from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.nodes import literal
 from state_machines.masks import mask_maker, ways
+from tests.support.limits import patch_limits
 
 
 def some_machines() -> list[StateMachine]:
@@ -44,7 +44,7 @@ def test_blocked_mask_does_not_block_other_threads(
 ) -> None:
     monkeypatch.setattr(mask_maker, "WIDE", 1)
     monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
-    monkeypatch.setattr(budgets, "CHECKPOINT_STEPS", 1)
+    patch_limits(monkeypatch, checkpoint_steps=1)
     vocabulary = small_vocabulary()
     blocked, going_on = Event(), Event()
     steps = count()

@@ -21,8 +21,8 @@ from state_machines.grammar.boolean import everything
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
-from state_machines.regex.parser import MAX_NESTING
 from state_machines.regex.unicode_classes import SPACE, property_set
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -346,8 +346,12 @@ def test_invalid(pattern: str, position: int) -> None:
         ("(?s).", 0, "flag"),
         (r"^(?:\bfoo\b ?)*$", 1, "assertion"),
         (r"^(?:\bfoo\b ?){0,999}$", 1, "assertion"),
-        ("(" * (MAX_NESTING + 1) + ")" * (MAX_NESTING + 1), MAX_NESTING, "groups"),
-        ("(" * 100_000, MAX_NESTING, "groups"),
+        (
+            "(" * (LIMITS.nested_groups + 1) + ")" * (LIMITS.nested_groups + 1),
+            LIMITS.nested_groups,
+            "groups",
+        ),
+        ("(" * 100_000, LIMITS.nested_groups, "groups"),
         ("a{1234567890123456789012}", 1, "18 digits"),
         ("^" + "a?b*" * 2000 + "$", 0, "optional"),
     ],
@@ -361,8 +365,8 @@ def test_unsupported(pattern: str, position: int, what: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
-        ("(" * MAX_NESTING + "a" + ")" * MAX_NESTING, "a"),
-        ("(?:" * MAX_NESTING + "a" + "?)?" * MAX_NESTING, "a"),
+        ("(" * LIMITS.nested_groups + "a" + ")" * LIMITS.nested_groups, "a"),
+        ("(?:" * LIMITS.nested_groups + "a" + "?)?" * LIMITS.nested_groups, "a"),
         ("^" + "a?" * 3000 + "$", "a"),
         ("^" + "a?b*" * 50 + "$", "ab" * 50),
         ("^" + "ab" * 2500 + "$", "ab" * 2500),

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
+from state_machines.limits import LIMITS
 
 __all__ = ["ItemState", "ItemSteps"]
-
-MAX_COUNTED = 8
-MAX_STATES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +28,10 @@ class ItemSteps:
     """How an array of a shape goes on: which items may come next, and when it may end."""
 
     def __init__(self, shape: ArrayShape, table: TermTable) -> None:
-        if len(shape.counted) > MAX_COUNTED:
+        if len(shape.counted) > LIMITS.counted_contains:
             raise UnsupportedSchemaError(
-                f"more than {MAX_COUNTED} requirements on how many items match a schema",
+                f"more than {LIMITS.counted_contains} requirements "
+                "on how many items match a schema",
                 keyword="contains",
             )
         self.shape = shape
@@ -109,7 +108,7 @@ class ItemSteps:
                 if target not in seen and ask(term):
                     seen.add(target)
                     stack.append(target)
-            if len(seen) > MAX_STATES:
+            if len(seen) > LIMITS.array_states:
                 raise UnsupportedSchemaError(
                     "counting items within such bounds takes too many states", keyword="contains"
                 )

@@ -26,15 +26,13 @@ from state_machines.json_schema.objects.demands import Members, Offer, members_t
 from state_machines.json_schema.objects.names import NameCell, listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
+from state_machines.limits import LIMITS
 
 __all__ = ["MemberState", "MemberSteps", "numbers"]
 
 
 MANY_NAMES = 64
 """Names of a kind, from which on taking one leaves enough."""
-
-MAX_REMEMBERED = 4096
-"""Names of which it is remembered whether they play a part; states whose end is remembered."""
 
 
 NOT_ASKED = Members({})
@@ -266,7 +264,7 @@ class MemberSteps:
         kind = (cell, own, *(contains_word(language, name) for language in self._languages))
         known = self._unlisted_claims.get(kind)
         if known is None:
-            if len(self._unlisted_claims) >= MAX_REMEMBERED:
+            if len(self._unlisted_claims) >= LIMITS.member_facts:
                 self._unlisted_claims.clear()
             known = self._unlisted_claims[kind] = self._claims.of(name, cell.term)
         return known
@@ -311,7 +309,7 @@ class MemberSteps:
         return end is not None
 
     def _keep_end(self, state: MemberState, end: Members | None) -> None:
-        if len(self._ends) >= MAX_REMEMBERED:
+        if len(self._ends) >= LIMITS.member_facts:
             self._ends.clear()
         self._ends[state] = end
 
@@ -326,7 +324,7 @@ class MemberSteps:
         """Whether a clause speaks of a name by itself, or there are few of its kind."""
         known = self._mattering.get(name)
         if known is None:
-            if len(self._mattering) >= MAX_REMEMBERED:
+            if len(self._mattering) >= LIMITS.member_facts:
                 self._mattering.clear()
             known = self._mattering[name] = name in self._named or self._is_scarce(name)
         return known

@@ -32,6 +32,7 @@ from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.syntax import MemberSyntax
 from state_machines.json_schema.terms import Term, TermTable
+from state_machines.limits import LIMITS
 
 __all__ = ["ObjectPlan"]
 
@@ -40,9 +41,6 @@ FEW_WAYS = 8
 
 MANY_WAYS = 64
 """The same, where it depends on which are written."""
-
-MAX_UNFOLDED = 256
-"""States of an object in any order whose ways on are kept."""
 
 
 class ObjectPlan:
@@ -96,7 +94,7 @@ class ObjectPlan:
             return
         with self._lock:
             self._unfolded[id(node)] = ref(node)
-            if len(self._unfolded) <= MAX_UNFOLDED:
+            if len(self._unfolded) <= LIMITS.unfolded_objects:
                 return
             _, oldest = self._unfolded.popitem(last=False)
         left = oldest()

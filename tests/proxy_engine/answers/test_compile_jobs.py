@@ -15,7 +15,8 @@ from proxy_engine.answers.response_format import MachineSource, ResponseFormatCo
 from proxy_engine.answers.turns import Turns
 from proxy_engine.errors import CompileLimitError, RequestCancelledError
 from state_machines import ChoiceStateMachine
-from state_machines.budgets import CHECKPOINT_STEPS, spend
+from state_machines.budgets import spend
+from state_machines.limits import LIMITS
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 def endless() -> None:
     while True:
-        spend(CHECKPOINT_STEPS)
+        spend(LIMITS.checkpoint_steps)
 
 
 def do_nothing() -> None:

@@ -26,8 +26,9 @@ from state_machines import (
 )
 from state_machines.budgets import step_budget
 from state_machines.completion import Completion, Guard, outcomes
-from state_machines.completion.completion import SEARCH_STEPS
+from state_machines.limits import LIMITS
 from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
+from tests.support.limits import patch_limits
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
@@ -294,7 +295,7 @@ def test_free_text_beside_calls_is_free_while_tokens_are_few(
 ) -> None:
     # A vocabulary as large as real ones are is not looked at token by token.
     monkeypatch.setattr(outcomes, "FEW", 8)
-    monkeypatch.setattr(outcomes, "MANY", 8)
+    patch_limits(monkeypatch, narrowed_tokens=8)
     vocabulary = small_vocabulary()
     number = Structured("n", grammar=RegexStateMachine("[0-9]{9}"))
     part = Sequence(Text("text"), Optional(Sequence(Marker("call", "<call>"), number)))
@@ -331,4 +332,4 @@ def test_long_words_are_not_looked_at_again_and_again(monkeypatch: pytest.Monkey
     machine = JsonSchemaStateMachine({"type": "string", "minLength": 3000})
     with pytest.raises(MaxTokensTooSmallError):
         Guard(machine.matcher(VOCABULARY), 2, completion=completion)
-    assert looked_at < 2 * SEARCH_STEPS
+    assert looked_at < 2 * LIMITS.token_search_steps

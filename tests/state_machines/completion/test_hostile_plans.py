@@ -24,8 +24,7 @@ from state_machines import (
 )
 from state_machines.budgets import step_budget
 from state_machines.completion import Completion, Guard
-from state_machines.completion.completion import PLAN_STEPS
-from state_machines.completion.guard import FOLLOW_STEPS, NARROWING_STEPS, TOKEN_STEPS
+from state_machines.limits import LIMITS
 
 VOCABULARY = small_vocabulary()
 BYTEWISE = Vocabulary([*(bytes((b,)) for b in range(256)), b"end"], end_token_ids=[256])
@@ -73,7 +72,7 @@ def refusal(
     machine: StateMachine, vocabulary: Vocabulary, max_tokens: int
 ) -> MaxTokensTooSmallError:
     """Return the error that a guard ends in; it takes bounded steps."""
-    with pytest.raises(MaxTokensTooSmallError) as caught, step_budget(PLAN_STEPS + 1000):
+    with pytest.raises(MaxTokensTooSmallError) as caught, step_budget(LIMITS.plan_steps + 1000):
         Guard(machine.matcher(vocabulary), max_tokens, completion=Completion(vocabulary))
     assert caught.value.given == max_tokens
     assert caught.value.needed > max_tokens
@@ -152,10 +151,10 @@ UNPLANNED: dict[str, Any] = {
 @pytest.mark.parametrize("name", UNPLANNED)
 def test_what_takes_too_many_steps_is_refused(name: str) -> None:
     machine = JsonSchemaStateMachine(UNPLANNED[name])
-    with pytest.raises(GrammarBudgetError) as caught, step_budget(PLAN_STEPS + 1000):
+    with pytest.raises(GrammarBudgetError) as caught, step_budget(LIMITS.plan_steps + 1000):
         Guard(machine.matcher(VOCABULARY), 10**6)
     # The guard's own budget ended it.
-    assert caught.value.budget <= PLAN_STEPS
+    assert caught.value.budget <= LIMITS.plan_steps
 
 
 LONG: dict[str, tuple[Any, int]] = {
@@ -173,7 +172,7 @@ def test_long_texts_are_planned_and_stay_cheap(name: str) -> None:
     schema, size = LONG[name]
     machine = JsonSchemaStateMachine(schema)
     completion = Completion(BYTEWISE)
-    with step_budget(PLAN_STEPS):
+    with step_budget(LIMITS.plan_steps):
         guard = Guard(machine.matcher(BYTEWISE), size + 5, completion=completion)
         assert guard.needed == size
         plan = guard.plan
@@ -188,7 +187,7 @@ def test_long_choices_are_planned() -> None:
     texts = ["hello world " * 1500, "hello there " * 1600]
     machine = ChoiceStateMachine(texts)
     completion = Completion(BYTEWISE)
-    with step_budget(PLAN_STEPS):
+    with step_budget(LIMITS.plan_steps):
         plan = completion.plan(machine.start)
     assert bytes(plan).decode() == texts[0]
 
@@ -212,10 +211,10 @@ def test_planning_while_an_answer_is_written_is_bounded() -> None:
     for few in (4, 400):
         guard = Guard(JsonSchemaStateMachine(schema).matcher(VOCABULARY), few)
         for opening in b"[{":
-            with step_budget(FOLLOW_STEPS + TOKEN_STEPS):
+            with step_budget(LIMITS.token_advance_steps + LIMITS.token_plan_steps):
                 assert not guard.accepts(opening)
         allowed = guard.matcher.allowed_tokens()
-        with step_budget(NARROWING_STEPS + 1000):
+        with step_budget(LIMITS.narrowing_steps + 1000):
             mask = guard.mask(allowed, exact=True)
         assert mask[ord('"')]
         assert not mask[ord("[")]
@@ -235,7 +234,9 @@ def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
     allowed = np.zeros(BYTEWISE.size, np.bool_)
     allowed[list(b"abc")] = True
     for byte in b"abababab":
-        with step_budget(2 * (FOLLOW_STEPS + TOKEN_STEPS + NARROWING_STEPS)):
+        with step_budget(
+            2 * (LIMITS.token_advance_steps + LIMITS.token_plan_steps + LIMITS.narrowing_steps)
+        ):
             guard.mask(allowed, exact=True)
             if guard.accepts(byte):
                 guard.advance(byte)
@@ -244,7 +245,7 @@ def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
 
 def test_what_no_token_writes_is_refused_by_name() -> None:
     machine = JsonSchemaStateMachine(doubling(SHAPES["members"], 10))
-    with pytest.raises(UnwritableTextError), step_budget(2 * PLAN_STEPS):
+    with pytest.raises(UnwritableTextError), step_budget(2 * LIMITS.plan_steps):
         Guard(machine.matcher(FEW), 100)
 
 
@@ -297,6 +298,6 @@ def test_threads_that_plan_at_once_agree() -> None:
 
 def test_choices_of_many_texts_with_one_end_are_planned() -> None:
     machine = ChoiceStateMachine([f"text number {number} of many" for number in range(20_000)])
-    with step_budget(PLAN_STEPS // 4):
+    with step_budget(LIMITS.plan_steps // 4):
         plan = Completion(BYTEWISE).plan(machine.start)
     assert bytes(plan) == b"text number 0 of many"

@@ -10,7 +10,7 @@ import pytest
 
 from state_machines import JsonSchemaStateMachine, RegexStateMachine, Vocabulary
 from state_machines.errors import CompositionError
-from state_machines.grammar.until import MAX_STEPS
+from state_machines.limits import LIMITS
 from state_machines.root import (
     Choice,
     Loop,
@@ -289,7 +289,7 @@ def test_a_bounded_text_does_not_hold_on_to_its_states(vocabulary: Vocabulary) -
     for _ in range(10):
         matcher.advance(ord("x"))
     early = ref(matcher.state)
-    for _ in range(MAX_STEPS + 10):
+    for _ in range(LIMITS.transient_derivatives + 10):
         matcher.advance(ord("x"))
         matcher.take_pieces()
     collect()
