@@ -332,9 +332,12 @@ def test_parts(value: Any) -> None:
         lambda: Loop(Text("a"), between=value),
         *(
             lambda name=name: Text("a", **{name: value})
-            for name in ("begin", "end", "least", "most", "stop", "excluding")
+            for name in ("begin", "end", "min_chars", "max_chars", "stop", "excluding")
         ),
-        *(lambda name=name: Loop(Marker("a", "b"), **{name: value}) for name in ("least", "most")),
+        *(
+            lambda name=name: Loop(Marker("a", "b"), **{name: value})
+            for name in ("min_count", "max_count")
+        ),
     ):
         proper(lambda make=make: RootStateMachine(make()))
 

@@ -62,7 +62,7 @@ class Calls:
 
     def part(self, min_calls: int) -> Part:
         """Return the part that writes at least ``min_calls`` calls."""
-        return self.format.calls(self.tools, least=min_calls, most=self.max_calls)
+        return self.format.calls(self.tools, min_calls=min_calls, max_calls=self.max_calls)
 
 
 def compose_answer(
@@ -96,8 +96,8 @@ def compose_answer(
         REASONING,
         begin=begin,
         end=reasoning.delimiters.end,
-        least=reasoning.min_chars,
-        most=reasoning.max_chars,
+        min_chars=reasoning.min_chars,
+        max_chars=reasoning.max_chars,
     )
     space: Part = Optional(Choice(*(Marker(REASONING, text) for text in SPACES)))
     if dialect is not None and dialect.joint:
@@ -155,7 +155,7 @@ def _foreign(reasoning: Reasoning | None, dialect: ToolFormat | None) -> Iterato
 
 
 def _delimited(content: Part, around: Delimiters) -> Part:
-    identifier = getattr(content, "identifier", TEXT)
+    identifier = getattr(content, "name", TEXT)
     parts = [content]
     if around.begin:
         parts.insert(0, Marker(identifier, around.begin))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.root import Marker, Part, Piece, SubState, Text
-from state_machines.tool_calls.call import CALL, Arguments, CallEnd, CallId, CallStart, CallText
+from state_machines.tool_calls.call import CALL, CallArguments, CallEnd, CallId, CallStart, CallText
 from state_machines.tool_calls.notations import JSON
 
 from ..conversation.content import ToolCall
@@ -44,7 +44,7 @@ class _Call:
     id_part: CallId | None = None
     id_text: str = ""
     text: list[str] = field(default_factory=list)
-    arguments: Arguments | None = None
+    arguments: CallArguments | None = None
     written: list[str] = field(default_factory=list)
     end: str = ""
     is_whole: bool = False
@@ -102,7 +102,7 @@ class AnswerReader:
         return "".join(
             text
             for part, texts in self._segments
-            if isinstance(part, Text) and part.identifier == REASONING
+            if isinstance(part, Text) and part.name == REASONING
             for text in texts
         )
 
@@ -137,7 +137,7 @@ class AnswerReader:
             if call.arguments is None:
                 call.id_part = part
                 call.id_text += text
-        elif isinstance(part, Arguments):
+        elif isinstance(part, CallArguments):
             yield from self._arguments(_of(call), part, text)
         elif isinstance(part, CallText):
             _of(call).text.append(text)
@@ -149,12 +149,12 @@ class AnswerReader:
             yield from self._end_call()
         elif isinstance(part, Text):
             if text:
-                kind = ReasoningDelta if part.identifier == REASONING else TextDelta
-                yield kind(part=part.identifier, text=text)
+                kind = ReasoningDelta if part.name == REASONING else TextDelta
+                yield kind(part=part.name, text=text)
         elif isinstance(part, SubState):
             yield from self._structured(part, text, is_new=is_new)
 
-    def _arguments(self, call: _Call, part: Arguments, text: str) -> Iterator[Event]:
+    def _arguments(self, call: _Call, part: CallArguments, text: str) -> Iterator[Event]:
         if call.arguments is None:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
@@ -206,14 +206,14 @@ class AnswerReader:
                 self._value = PartialJson()
         self._values[-1][1].append(text)
         if text:
-            yield TextDelta(part=part.identifier, text=text)
+            yield TextDelta(part=part.name, text=text)
         if self._value is not None and self._value.add(text):
-            yield PartialValue(part=part.identifier, value=self._value.value)
+            yield PartialValue(part=part.name, value=self._value.value)
 
     def _end_value(self) -> Iterator[Event]:
         value, self._value = self._value, None
         if value is not None and value.add("", last=True):
-            yield PartialValue(part=self._values[-1][0].identifier, value=value.value)
+            yield PartialValue(part=self._values[-1][0].name, value=value.value)
 
 
 def _of(call: _Call | None) -> _Call:
@@ -223,10 +223,10 @@ def _of(call: _Call | None) -> _Call:
 
 
 def _identifier(part: Part) -> str:
-    return str(getattr(part, "identifier", ""))
+    return str(getattr(part, "name", ""))
 
 
 def _is_content(part: Part) -> bool:
     if isinstance(part, Text):
-        return part.identifier != REASONING
-    return isinstance(part, SubState) and not isinstance(part, Arguments | CallId)
+        return part.name != REASONING
+    return isinstance(part, SubState) and not isinstance(part, CallArguments | CallId)

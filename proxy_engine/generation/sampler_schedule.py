@@ -56,7 +56,7 @@ class SamplerSchedule:
         part = self._part
         if self._matcher is not None:
             part = next(iter(self._matcher.parts), None)
-        identifier = str(getattr(part, "identifier", ""))
+        identifier = str(getattr(part, "name", ""))
         state = self._options.parts.get(identifier, _NO_OPTIONS)
         if part is not self._last:
             self._last, self._begun = part, written

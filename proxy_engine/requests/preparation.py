@@ -9,7 +9,7 @@ from typing import Any
 
 from state_machines import Vocabulary
 from state_machines.completion import Guard
-from state_machines.root import Text, identifiers_in
+from state_machines.root import Text, part_names
 from state_machines.tool_calls import ToolFormat
 from state_machines.tool_calls.call import CALL
 
@@ -194,7 +194,7 @@ def _check_stop(response: ResponseFormat, choice: ToolChoice) -> None:
 
 def _check_parts(given: Iterable[str], response: ResponseFormat) -> None:
     """Raise for options of a sub-state that no answer to this request has."""
-    own = () if response.part is None else identifiers_in(response.part)
+    own = () if response.part is None else part_names(response.part)
     known = list(dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *own)))
     for name in given:
         if name not in known:

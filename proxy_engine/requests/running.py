@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines import Matcher, Vocabulary
-from state_machines.root import Piece, RootMatcher, Text, repeated_identifiers
+from state_machines.root import Piece, RootMatcher, Text, repeated_part_names
 
 from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
@@ -189,7 +189,7 @@ class RunningRequest:
         form = self._vocabulary.token_bytes[token.token_id] or b""
         part = token.part or self.request.answer.part
         return TokenGenerated(
-            part=str(getattr(part, "identifier", "")),
+            part=str(getattr(part, "name", "")),
             token_id=token.token_id,
             text=form.removeprefix(_SPECIAL_MARK).decode("utf-8", "replace"),
             is_forced=token.is_forced,
@@ -229,19 +229,19 @@ def _parsed(reader: AnswerReader, answer: Answer) -> Any:
             return None
         return response.parse(values[0][1] if values else "")
     parsed: dict[str, Any] = {}
-    repeated = repeated_identifiers(response.part)
+    repeated = repeated_part_names(response.part)
     for part, text in values:
         try:
             value = part.parse(text)
         except Exception as error:
             # Whatever a reader of the caller's own may raise.
             raise OutputValidationError(
-                f"the text of {part.identifier!r} cannot be read: {error}", text=text
+                f"the text of {part.name!r} cannot be read: {error}", text=text
             ) from error
-        if part.identifier in repeated:
-            parsed.setdefault(part.identifier, []).append(value)
+        if part.name in repeated:
+            parsed.setdefault(part.name, []).append(value)
         else:
-            parsed[part.identifier] = value
+            parsed[part.name] = value
     return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
 
 

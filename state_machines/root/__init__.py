@@ -12,8 +12,8 @@ from state_machines.root.parts import (
     Structured,
     SubState,
     Text,
-    identifiers_in,
-    repeated_identifiers,
+    part_names,
+    repeated_part_names,
 )
 
 __all__ = [
@@ -29,6 +29,6 @@ __all__ = [
     "Structured",
     "SubState",
     "Text",
-    "identifiers_in",
-    "repeated_identifiers",
+    "part_names",
+    "repeated_part_names",
 ]

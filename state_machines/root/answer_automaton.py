@@ -27,7 +27,7 @@ __all__ = ["AnswerAutomaton", "Position", "Transition", "speller"]
 
 _SPECIAL_MARK = b"\xff"
 
-# Not by identity: nodes may outlive the course they were made for, and its memory is used again.
+# Not by identity: nodes may outlive their automaton, and its memory is reused.
 _serial_numbers = itertools.count()
 
 
@@ -132,7 +132,7 @@ class AnswerAutomaton:
         if spelled.ends and self.nothing(entry.after) is None:
             raise CompositionError(
                 f"{marker.text!r} ends the output, but something must come after it",
-                part=marker.identifier,
+                part=marker.name,
                 hint="Let the vocabulary have other end tokens, or end the answer here",
             )
         if spelled.form and (spelled.is_special or not is_after_text):
@@ -156,7 +156,7 @@ class AnswerAutomaton:
         letters = frozenset(beginning[-1] for beginning in beginnings)
         self._check_text(text, beyond)
         for marker, entry in openers:
-            until = text_until(marker.text, strings, text.least, text.most, first)
+            until = text_until(marker.text, strings, text.min_chars, text.max_chars, first)
             if until is not EMPTY:
                 yield Transition(
                     text,
@@ -170,7 +170,7 @@ class AnswerAutomaton:
                     letters=letters,
                 )
         if self.nothing(rest) is not None or self.ways(rest, is_after_text=True):
-            free = encoded(text_without(strings, text.least, text.most, first), RAW)
+            free = encoded(text_without(strings, text.min_chars, text.max_chars, first), RAW)
             yield Transition(
                 text,
                 free,
@@ -192,20 +192,20 @@ class AnswerAutomaton:
             # A stop string may well begin with another one.
             if not any(m.text == hiding and e.after is entry.after for e, m in markers):
                 raise CompositionError(
-                    f"{marker.text!r} cannot come after the text {text.identifier!r}, which ends "
+                    f"{marker.text!r} cannot come after the text {text.name!r}, which ends "
                     f"before, with {hiding!r}"
                     if any(m.text == hiding for _, m in markers)
-                    else f"{marker.text!r} cannot come after the text {text.identifier!r}, which "
+                    else f"{marker.text!r} cannot come after the text {text.name!r}, which "
                     f"must not contain {hiding!r}",
-                    part=marker.identifier,
+                    part=marker.name,
                     hint="Choose markers of which none contains another",
                 )
         for entry in beyond:
             if isinstance(entry.part, Text) and entry.part is not text:
                 raise CompositionError(
-                    f"where the text {text.identifier!r} ends and another begins cannot be told",
-                    part=entry.part.identifier,
-                    hint="Put a marker between them, or let the later text be empty (least=0)",
+                    f"where the text {text.name!r} ends and another begins cannot be told",
+                    part=entry.part.name,
+                    hint="Put a marker between them, or let the later text be empty (min_chars=0)",
                 )
 
     def _check_rounds(self, way: Transition) -> None:
@@ -215,8 +215,8 @@ class AnswerAutomaton:
             following = self._places.entries(way.after, False)
             if any(entry.part is part and not entry.before for entry in following):
                 raise CompositionError(
-                    f"nothing tells where one {part.identifier!r} ends and the next begins",
-                    part=part.identifier,
+                    f"nothing tells where one {part.name!r} ends and the next begins",
+                    part=part.name,
                     hint="Put a marker between them: Loop(…, between=Marker(…))",
                 )
 

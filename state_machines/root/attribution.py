@@ -40,17 +40,17 @@ class Thread(NamedTuple):
 class Attribution:
     """Follows an output byte by byte. Cheap to copy."""
 
-    __slots__ = ("_accepted", "_bytes", "_course", "_length", "threads")
+    __slots__ = ("_accepted", "_automaton", "_bytes", "_length", "threads")
 
-    def __init__(self, course: AnswerAutomaton) -> None:
-        self._course = course
+    def __init__(self, automaton: AnswerAutomaton) -> None:
+        self._automaton = automaton
         self._bytes = b""
         self._length = 0
         """Bytes of the output so far; the last of them are in ``_bytes``, not yet attributed."""
         self._accepted: History | None = None
         self.threads: list[Thread] = []
         """The readings that are left, those preferred first."""
-        self._enter(course.start, False, (), set())
+        self._enter(automaton.start, False, (), set())
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -100,7 +100,7 @@ class Attribution:
     def copy(self) -> Attribution:
         """Return an independent attribution at the same place."""
         twin = Attribution.__new__(Attribution)
-        twin._course = self._course
+        twin._automaton = self._automaton
         twin._bytes = self._bytes
         twin._length = self._length
         twin._accepted = self._accepted
@@ -138,10 +138,10 @@ class Attribution:
         seen: set[tuple[Transition, Node]],
     ) -> None:
         if self._accepted is None:
-            empty = self._course.nothing(place)
+            empty = self._automaton.nothing(place)
             if empty is not None:
                 self._accepted = _with(history, empty, self._length)
-        for way in self._course.ways(place, is_after_text):
+        for way in self._automaton.ways(place, is_after_text):
             entered = _with(history, (*way.before, way.part), self._length)
             self._add(Thread(way, way.node, entered), seen)
 

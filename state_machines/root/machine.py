@@ -38,12 +38,12 @@ class RootStateMachine(StateMachine):
         names = {} if vocabulary is None else vocabulary.special_tokens
         ends = () if vocabulary is None else vocabulary.end_token_ids
         self.part = part
-        self.course = AnswerAutomaton(
+        self.automaton = AnswerAutomaton(
             part,
             speller(names),
             end_tokens=[name for name, token_id in names.items() if token_id in ends],
         )
-        super().__init__(self.course.node(self.course.start))
+        super().__init__(self.automaton.node(self.automaton.start))
 
     def matcher(self, vocabulary: Vocabulary) -> RootMatcher:
         """Return a matcher at the beginning of the answer; cheap."""
@@ -52,7 +52,7 @@ class RootStateMachine(StateMachine):
 
     def pieces(self, text: str | bytes) -> list[Piece]:
         """Return who writes what in a text that the machine admits, neighbours put together."""
-        attribution = Attribution(self.course)
+        attribution = Attribution(self.automaton)
         found: list[Piece] = []
         written = text.encode() if isinstance(text, str) else text
         for part, own in (*attribution.feed(written), *attribution.finish()):
@@ -66,12 +66,12 @@ class RootStateMachine(StateMachine):
 class RootMatcher(Matcher):
     """A matcher that knows which part wrote what."""
 
-    __slots__ = ("_attribution", "_course", "_pieces")
+    __slots__ = ("_attribution", "_automaton", "_pieces")
 
     def __init__(self, machine: RootStateMachine, vocabulary: Vocabulary) -> None:
         super().__init__(machine.start, vocabulary, machine)
-        self._course = machine.course
-        self._attribution = Attribution(machine.course)
+        self._automaton = machine.automaton
+        self._attribution = Attribution(machine.automaton)
         self._pieces: list[Piece] = []
 
     @property
@@ -113,7 +113,7 @@ class RootMatcher(Matcher):
         attribution = self._attribution.copy()
         with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
             attribution.end_texts()
-            state = union(self._course.follow(way, node) for way, node, _ in attribution.threads)
+            state = union(self._automaton.follow(way, node) for way, node, _ in attribution.threads)
             if self.is_accepting:
                 state = optional(state)
         if state is not EMPTY:
@@ -124,7 +124,7 @@ class RootMatcher(Matcher):
         """Return an independent matcher at the same place."""
         twin = RootMatcher.__new__(RootMatcher)
         self._copy_to(twin)
-        twin._course = self._course
+        twin._automaton = self._automaton
         twin._attribution = self._attribution.copy()
         twin._pieces = list(self._pieces)
         return twin

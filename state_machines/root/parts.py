@@ -1,6 +1,6 @@
 """What an answer is made of: sub-states, markers between them, and how they follow one another.
 
-A :class:`SubState` is a stretch of the answer with an identifier and a language of its own; a
+A :class:`SubState` is a stretch of the answer with a name and a language of its own; a
 :class:`Marker` is text that delimits, and no content. :class:`Sequence`, :class:`Choice`,
 :class:`Optional` and :class:`Loop` put them together; any of them is a :class:`Part`.
 
@@ -32,8 +32,8 @@ __all__ = [
     "Structured",
     "SubState",
     "Text",
-    "identifiers_in",
-    "repeated_identifiers",
+    "part_names",
+    "repeated_part_names",
 ]
 
 Spell: TypeAlias = Callable[[str], bytes]
@@ -44,13 +44,13 @@ _LARGEST = 2**63 - 1
 _BOUNDS = "Give bounds of which none is negative, the lower one first"
 
 
-def _check_texts(part: object, identifier: object, *texts: object) -> None:
+def _check_texts(part: object, name: object, *texts: object) -> None:
     """Raise for a value that is not a string, and for a string without a UTF-8 form."""
-    known = identifier if isinstance(identifier, str) else type(part).__name__
-    for text in (identifier, *texts):
+    known = name if isinstance(name, str) else type(part).__name__
+    for text in (name, *texts):
         if not isinstance(text, str):
             raise CompositionError(
-                f"identifiers and texts are strings, not {type(text).__name__}", part=known
+                f"names and texts are strings, not {type(text).__name__}", part=known
             )
         try:
             text.encode("utf-8")
@@ -60,9 +60,9 @@ def _check_texts(part: object, identifier: object, *texts: object) -> None:
             ) from error
 
 
-def _check_bounds(part: str, form: str, least: object, most: object) -> None:
+def _check_bounds(part: str, form: str, minimum: object, maximum: object) -> None:
     """Raise for bounds that are not integers or are in the wrong order; ``form`` names the unit."""
-    bounds = [least] if most is None else [least, most]
+    bounds = [minimum] if maximum is None else [minimum, maximum]
     for bound in bounds:
         if not isinstance(bound, int) or isinstance(bound, bool) or abs(bound) > _LARGEST:
             raise CompositionError(
@@ -72,7 +72,9 @@ def _check_bounds(part: str, form: str, least: object, most: object) -> None:
             )
     numbers = [0, *(bound for bound in bounds if isinstance(bound, int))]
     if numbers != sorted(numbers):
-        raise CompositionError(f"{form.format(least, most)} cannot be", part=part, hint=_BOUNDS)
+        raise CompositionError(
+            f"{form.format(minimum, maximum)} cannot be", part=part, hint=_BOUNDS
+        )
 
 
 class Part:
@@ -83,21 +85,21 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Marker(Part):
-    """Fixed text around or between sub-states, counted to the one with the same identifier.
+    """Fixed text around or between sub-states, counted to the one with the same name.
 
     Special tokens of the vocabulary that occur in ``text`` are written as these tokens. Where the
     marker ends a free text, the same text spelled by ordinary tokens is understood as well.
     """
 
-    identifier: str
+    name: str
     text: str
 
     def __post_init__(self) -> None:
-        _check_texts(self, self.identifier, self.text)
+        _check_texts(self, self.name, self.text)
         if not self.text:
             raise CompositionError(
                 "a marker is at least one character",
-                part=self.identifier,
+                part=self.name,
                 hint="Leave out a marker that writes nothing",
             )
 
@@ -110,7 +112,7 @@ class SubState(Part, ABC):
     :meth:`machine`, and :meth:`parse` where its value is not its text.
     """
 
-    identifier: str
+    name: str
     _: KW_ONLY
     begin: str = ""
     end: str = ""
@@ -138,11 +140,11 @@ class Structured(SubState):
     reader: Callable[[str], Any] = str
 
     def __post_init__(self) -> None:
-        _check_texts(self, self.identifier, self.begin, self.end)
+        _check_texts(self, self.name, self.begin, self.end)
         if not isinstance(self.grammar, StateMachine):
             raise CompositionError(
                 f"a grammar is a StateMachine, not {type(self.grammar).__name__}",
-                part=self.identifier,
+                part=self.name,
             )
 
     def machine(self) -> StateMachine:
@@ -156,7 +158,7 @@ class Structured(SubState):
 
 @dataclass(frozen=True, eq=False)
 class Text(Part):
-    """Free text of ``least`` to ``most`` characters (``None``: no bound).
+    """Free text of ``min_chars`` to ``max_chars`` characters (``None``: no bound).
 
     It contains none of the texts in ``excluding``, and no marker that may come after it; nor does
     it begin with a marker that may stand in its place. (One ``between`` two rounds of a loop counts
@@ -167,12 +169,12 @@ class Text(Part):
     be empty is left out there, and one that cannot raises an error.
     """
 
-    identifier: str = "text"
+    name: str = "text"
     _: KW_ONLY
     begin: str = ""
     end: str = ""
-    least: int = 0
-    most: int | None = None
+    min_chars: int = 0
+    max_chars: int | None = None
     stop: tuple[str, ...] = ()
     excluding: tuple[str, ...] = ()
 
@@ -181,16 +183,16 @@ class Text(Part):
             if not isinstance(texts, tuple):
                 raise CompositionError(
                     f"stop and excluding are tuples of texts, not {type(texts).__name__}",
-                    part=str(self.identifier),
+                    part=str(self.name),
                 )
         texts = (self.begin, self.end, *self.stop, *self.excluding)
-        _check_texts(self, self.identifier, *texts)
+        _check_texts(self, self.name, *texts)
         form = "a text of {} to {} characters"
-        _check_bounds(self.identifier, form, self.least, self.most)
+        _check_bounds(self.name, form, self.min_chars, self.max_chars)
         if "" in (*self.stop, *self.excluding):
             raise CompositionError(
                 "a text cannot be kept from the empty string",
-                part=self.identifier,
+                part=self.name,
                 hint="Let stop and excluding be tuples of texts that are not empty",
             )
 
@@ -230,44 +232,46 @@ class Optional(Part):
 
 @dataclass(frozen=True, eq=False)
 class Loop(Part):
-    """A part ``least`` to ``most`` times (``None``: no bound), ``between`` each two of them.
+    """A part repeated ``min_count`` to ``max_count`` times (``None``: no bound).
+
+    ``between`` stands between two rounds.
 
     A part that can be empty cannot be repeated.
     """
 
     part: Part
     _: KW_ONLY
-    least: int = 0
-    most: int | None = None
+    min_count: int = 0
+    max_count: int | None = None
     between: Part | None = None
 
     def __post_init__(self) -> None:
-        _check_bounds("loop", "{} to {} times", self.least, self.most)
+        _check_bounds("loop", "{} to {} times", self.min_count, self.max_count)
 
 
-def identifiers_in(part: Part) -> Iterator[str]:
-    """Yield the identifiers of all that a part is made of; some of them more than once."""
+def part_names(part: Part) -> Iterator[str]:
+    """Yield the names of all that a part is made of; some of them more than once."""
     match part:
         case Sequence(parts=inner) | Choice(options=inner):
             for each in inner:
-                yield from identifiers_in(each)
+                yield from part_names(each)
         case Optional():
-            yield from identifiers_in(part.part)
+            yield from part_names(part.part)
         case Loop():
-            yield from identifiers_in(part.part)
+            yield from part_names(part.part)
             if part.between is not None:
-                yield from identifiers_in(part.between)
+                yield from part_names(part.between)
         case Marker() | SubState() | Text():
-            yield part.identifier
+            yield part.name
 
 
-def repeated_identifiers(part: Part) -> frozenset[str]:
-    """Return the identifiers of sub-states of which an answer may hold more than one."""
+def repeated_part_names(part: Part) -> frozenset[str]:
+    """Return the names of sub-states of which an answer may hold more than one."""
     return frozenset(name for name, count in _counted(part).items() if count > 1)
 
 
 def _counted(part: Part) -> Counter[str]:
-    """Return how many sub-states of an identifier there may be; two stands for many."""
+    """Return how many sub-states of a name there may be; two stands for many."""
     counted: Counter[str] = Counter()
     match part:
         case Sequence():
@@ -279,10 +283,10 @@ def _counted(part: Part) -> Counter[str]:
         case Optional():
             counted = _counted(part.part)
         case Loop():
-            rounds = 1 if part.most == 1 else 2
+            rounds = 1 if part.max_count == 1 else 2
             parts = [part.part, *([part.between] if part.between is not None else [])]
             for each in parts * rounds:
                 counted.update(_counted(each))
         case SubState():
-            counted[part.identifier] = 1
+            counted[part.name] = 1
     return counted

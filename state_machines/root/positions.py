@@ -77,8 +77,8 @@ class _Rounds(Part):
     """The rounds of a loop that are left."""
 
     loop: Loop
-    least: int
-    most: int | None
+    min_count: int
+    max_count: int | None
     is_first: bool
 
 
@@ -137,7 +137,7 @@ class Positions:
             if any(special.startswith(name) for name in self._ends):
                 raise CompositionError(
                     f"a token within {marker.text!r} ends the output",
-                    part=marker.identifier,
+                    part=marker.name,
                     hint="Leave out what comes after it",
                 )
         return spelled
@@ -175,14 +175,14 @@ class Positions:
                 yield from self.entries(self._place(part.part, rest), is_after_text)
                 yield from self.entries(rest, is_after_text)
             case Loop():
-                rounds = self._rounds_left(part, part.least, part.most, is_first=True)
+                rounds = self._rounds_left(part, part.min_count, part.max_count, is_first=True)
                 yield from self.entries(self._place(rounds, rest), is_after_text)
             case _Rounds():
                 yield from self._entries_of_rounds(part, rest, is_after_text)
             case Marker():
                 yield FollowEntry(part, rest)
             case _Bare(part=Text() as text):
-                if is_after_text and text.least == 0:
+                if is_after_text and text.min_chars == 0:
                     yield from self.entries(rest, True)
                 else:
                     yield FollowEntry(text, rest)
@@ -198,14 +198,14 @@ class Positions:
         self, rounds: _Rounds, rest: Position, is_after_text: bool
     ) -> Iterator[FollowEntry]:
         loop = rounds.loop
-        if rounds.most != 0:
-            most = None if rounds.most is None else rounds.most - 1
-            left = self._rounds_left(loop, max(rounds.least - 1, 0), most, is_first=False)
+        if rounds.max_count != 0:
+            max_count = None if rounds.max_count is None else rounds.max_count - 1
+            left = self._rounds_left(loop, max(rounds.min_count - 1, 0), max_count, is_first=False)
             body = self._place(loop.part, self._place(left, rest))
             if loop.between is not None and not rounds.is_first:
                 body = self._place(loop.between, body)
             yield from self.entries(body, is_after_text)
-        if rounds.least == 0:
+        if rounds.min_count == 0:
             yield from self.entries(rest, is_after_text)
 
     def _open(self, part: Part) -> Part:
@@ -225,11 +225,13 @@ class Positions:
             place = self._known.setdefault(key, Position(part, rest))
         return place
 
-    def _rounds_left(self, loop: Loop, least: int, most: int | None, *, is_first: bool) -> _Rounds:
-        key = (id(loop), least, most, is_first)
+    def _rounds_left(
+        self, loop: Loop, min_count: int, max_count: int | None, *, is_first: bool
+    ) -> _Rounds:
+        key = (id(loop), min_count, max_count, is_first)
         rounds = self._rounds.get(key)
         if rounds is None:
-            rounds = self._rounds.setdefault(key, _Rounds(loop, least, most, is_first))
+            rounds = self._rounds.setdefault(key, _Rounds(loop, min_count, max_count, is_first))
         return rounds
 
     def _nothing_at(self, place: Position) -> tuple[Part, ...] | None:
@@ -258,11 +260,11 @@ class Positions:
             case Optional():
                 return self._nothing(part.part) or ()
             case Loop() | _Rounds():
-                return () if part.least == 0 else None
+                return () if part.min_count == 0 else None
             case Marker():
                 return () if self.spelled(part) == Spelled(b"", True, True) else None
             case _Bare(part=Text() as text):
-                return () if text.least == 0 else None
+                return () if text.min_chars == 0 else None
             case _Bare(part=SubState() as state):
                 return (state,) if self.language(state).nullable else None
         return self._nothing(self._open(part))
@@ -286,7 +288,7 @@ class Positions:
                     raise CompositionError(
                         "a part that can be empty cannot be repeated",
                         part=part_name(part.part),
-                        hint="Let it write at least one character, as with least=1 for a text",
+                        hint="Let it write at least one character, as with min_chars=1 for a text",
                     )
             case Marker() | SubState() | Text():
                 pass
@@ -311,17 +313,17 @@ def part_name(part: Part | None) -> str:
     """Return what a part is called in errors."""
     if isinstance(part, _Bare):
         part = part.part
-    return getattr(part, "identifier", type(part).__name__.lower().strip("_"))
+    return getattr(part, "name", type(part).__name__.lower().strip("_"))
 
 
 def _delimited(part: SubState | Text) -> Iterator[Part]:
     if part.begin:
-        yield Marker(part.identifier, part.begin)
+        yield Marker(part.name, part.begin)
     yield _Bare(part)
     if isinstance(part, Text) and part.stop:
-        yield Optional(Choice(*(Marker(part.identifier, stop) for stop in part.stop)))
+        yield Optional(Choice(*(Marker(part.name, stop) for stop in part.stop)))
     if part.end:
-        yield Marker(part.identifier, part.end)
+        yield Marker(part.name, part.end)
 
 
 def _markers(part: Part) -> Iterator[Marker]:

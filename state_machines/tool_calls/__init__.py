@@ -2,7 +2,7 @@
 
 from state_machines.tool_calls.call import (
     CALL,
-    Arguments,
+    CallArguments,
     CallEnd,
     CallId,
     CallStart,
@@ -14,7 +14,7 @@ from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolForma
 __all__ = [
     "CALL",
     "FORMATS",
-    "Arguments",
+    "CallArguments",
     "CallEnd",
     "CallId",
     "CallIds",

@@ -13,10 +13,10 @@ from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import Marker, Spell, SubState
 from state_machines.tool_calls import notations
 
-__all__ = ["CALL", "Arguments", "CallEnd", "CallId", "CallStart", "CallText", "ToolSignature"]
+__all__ = ["CALL", "CallArguments", "CallEnd", "CallId", "CallStart", "CallText", "ToolSignature"]
 
 CALL = "tool_call"
-"""The identifier of everything that belongs to tool calls."""
+"""The name of everything that belongs to tool calls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class CallId(SubState):
 
 
 @dataclass(frozen=True, eq=False)
-class Arguments(SubState):
+class CallArguments(SubState):
     """The arguments of a call of ``tool``, those of ``schema``, written in a notation.
 
     No string in them contains a text of ``avoid``. ``options`` are those of
@@ -86,7 +86,9 @@ class Arguments(SubState):
     notation: notations.Notation
     avoid: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    _made: dict[str, notations.Arguments] = field(default_factory=dict, init=False, repr=False)
+    _made: dict[str, notations.CompiledArguments] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def machine(self) -> StateMachine:
         """Return the machine of the arguments where no marker is a special token."""
@@ -117,13 +119,13 @@ class Arguments(SubState):
             return True
         return True
 
-    def _any(self) -> notations.Arguments:
+    def _any(self) -> notations.CompiledArguments:
         made = self._made.get("last")
         if made is None:
             made = self._made["last"] = self._arguments(str.encode)
         return made
 
-    def _arguments(self, spell: Spell) -> notations.Arguments:
+    def _arguments(self, spell: Spell) -> notations.CompiledArguments:
         try:
             return self.notation.arguments(
                 self.schema, avoid=self.avoid, spell=spell, **self.options

@@ -20,7 +20,7 @@ from state_machines.errors import CompositionError, MarkerError, ToolNameError
 from state_machines.root.parts import Choice, Loop, Marker, Optional, Part, Sequence
 from state_machines.tool_calls.call import (
     CALL,
-    Arguments,
+    CallArguments,
     CallEnd,
     CallId,
     CallStart,
@@ -131,11 +131,11 @@ class ToolFormat:
     def calls(
         self,
         tools: Several[ToolSignature],
-        least: int = 1,
-        most: int | None = None,
+        min_calls: int = 1,
+        max_calls: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Part:
-        """Return ``least`` to ``most`` calls of the tools (``None``: no bound).
+        """Return ``min_calls`` to ``max_calls`` calls of the tools (``None``: no bound).
 
         ``options`` are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`, for
         the arguments; ``whitespace`` is for notations with JSON in them. Raises
@@ -148,10 +148,10 @@ class ToolFormat:
             raise CompositionError("there is no tool to call", part=self.name)
         self._check_names(tools)
         if not self.parallel:
-            most = 1
-        if most is not None and least > most:
+            max_calls = 1
+        if max_calls is not None and min_calls > max_calls:
             raise CompositionError(
-                f"{least} calls are wanted, and there can be {most}",
+                f"{min_calls} calls are wanted, and there can be {max_calls}",
                 part=self.name,
                 hint="" if self.parallel else "Models of this family call one tool at a time",
             )
@@ -160,15 +160,15 @@ class ToolFormat:
         between = _one_of(self.between)
         if self.wraps == "each":
             wrapped = Sequence(Marker(CALL, self.start), call)
-            return Loop(wrapped, least=least, most=most, between=between)
+            return Loop(wrapped, min_count=min_calls, max_count=max_calls, between=between)
         calls = Sequence(
             Marker(CALL, self.start),
             *((opening,) if (opening := _one_of(self.opening)) else ()),
-            Loop(call, least=max(least, 1), most=most, between=between),
+            Loop(call, min_count=max(min_calls, 1), max_count=max_calls, between=between),
             *_markers(self.closing),
             *_markers(self.end),
         )
-        return calls if least else Optional(calls)
+        return calls if min_calls else Optional(calls)
 
     def check(self, vocabulary: Vocabulary) -> None:
         """Raise :class:`~state_machines.errors.MarkerError` where a vocabulary cannot write this.
@@ -252,8 +252,8 @@ class ToolFormat:
         tool: ToolSignature,
         options: Mapping[str, Any],
         schema: Mapping[str, Any] | bool | None = None,
-    ) -> Arguments:
-        return Arguments(
+    ) -> CallArguments:
+        return CallArguments(
             CALL,
             tool=tool,
             schema=tool.parameters if schema is None else schema,
@@ -262,7 +262,7 @@ class ToolFormat:
             options=options,
         )
 
-    def _call(self, tool: ToolSignature, arguments: Arguments) -> Part:
+    def _call(self, tool: ToolSignature, arguments: CallArguments) -> Part:
         before, has_id, after = self.head.partition(_ID)
         head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.name, before), tool=tool)]
         if has_id:

@@ -11,7 +11,7 @@ from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
 from state_machines.root.parts import Spell
-from state_machines.tool_calls import Arguments, CallId, CallStart
+from state_machines.tool_calls import CallArguments, CallId, CallStart
 
 __all__ = ["Call", "a_walk", "a_word", "calls_in", "ending", "longest_first"]
 
@@ -111,9 +111,13 @@ def a_walk(part: Part, random: Random, spell: Spell = str.encode) -> list[Piece]
         case Optional():
             return a_walk(part.part, random, spell) if random.random() < 0.5 else []
         case Loop():
-            most = part.least + 2 if part.most is None else min(part.most, part.least + 2)
+            most = (
+                part.min_count + 2
+                if part.max_count is None
+                else min(part.max_count, part.min_count + 2)
+            )
             pieces = []
-            for index in range(random.randint(part.least, most)):
+            for index in range(random.randint(part.min_count, most)):
                 if index and part.between is not None:
                     pieces += a_walk(part.between, random, spell)
                 pieces += a_walk(part.part, random, spell)
@@ -133,7 +137,7 @@ def calls_in(pieces: Iterable[Piece]) -> list[Call]:
                 calls.append(Call(part.tool.name))
             case CallId():
                 calls[-1].id = part.parse(text)
-            case Arguments():
+            case CallArguments():
                 assert calls[-1].arguments is None
                 assert calls[-1].name == part.tool.name
                 calls[-1].arguments = part.parse(text)

@@ -52,11 +52,11 @@ class Rounds:
     """The rounds of a loop that are left."""
 
     def __init__(self, loop: Loop, least: int, most: int | None, is_first: bool) -> None:
-        self.loop, self.least, self.most, self.is_first = loop, least, most, is_first
+        self.loop, self.min_count, self.max_count, self.is_first = loop, least, most, is_first
 
     def next(self, todo: tuple[Any, ...]) -> tuple[Any, ...]:
-        most = None if self.most is None else self.most - 1
-        left = Rounds(self.loop, max(self.least - 1, 0), most, False)
+        most = None if self.max_count is None else self.max_count - 1
+        left = Rounds(self.loop, max(self.min_count - 1, 0), most, False)
         between = self.loop.between
         before = () if self.is_first or between is None else (between,)
         return (*before, self.loop.part, left, *todo)
@@ -134,7 +134,7 @@ class Reference:
         elif isinstance(head.part, Text):
             if run is None:
                 yield from self.texts(text, at, head.part, rest, first)
-            elif head.part.least == 0:
+            elif head.part.min_chars == 0:
                 yield from self.read(text, at, rest, first, run, only_plain)
         else:
             for end in range(len(text), at - 1, -1):
@@ -161,16 +161,16 @@ class Reference:
             case Loop():
                 if isinstance(part.between, Marker):
                     self.between.add(id(part.between))
-                yield (Rounds(part, part.least, part.most, True), *rest)
+                yield (Rounds(part, part.min_count, part.max_count, True), *rest)
             case Rounds():
-                if part.most != 0:
+                if part.max_count != 0:
                     yield part.next(rest)
-                if part.least == 0:
+                if part.min_count == 0:
                     yield rest
             case SubState() | Text():
                 inner = self.delimited.get(id(part))
                 if inner is None:
-                    name = part.identifier
+                    name = part.name
                     begin = (Marker(name, part.begin),) if part.begin else ()
                     end = (Marker(name, part.end),) if part.end else ()
                     stop = part.stop if isinstance(part, Text) else ()
@@ -199,8 +199,8 @@ class Reference:
             for end in range(len(text), at - 1, -1):
                 own = text[at:end]
                 if (
-                    len(own) < part.least
-                    or (part.most is not None and len(own) > part.most)
+                    len(own) < part.min_chars
+                    or (part.max_chars is not None and len(own) > part.max_chars)
                     or SPECIAL in own
                     or any(string in own for string in run.strings)
                     or any(own.startswith(f) for f in first)
@@ -224,7 +224,7 @@ class Reference:
             yield head, rest
         elif isinstance(head, Bare):
             if is_after_text and (
-                head.part.least == 0
+                head.part.min_chars == 0
                 if isinstance(head.part, Text)
                 else re.fullmatch(self.patterns[id(head.part)], "")
             ):

@@ -39,8 +39,8 @@ def texts(draw: st.DrawFn) -> Text:
         draw(st.sampled_from("xyz")),
         begin=draw(st.sampled_from(("", "", "", *MARKS[:5]))),
         end=draw(st.sampled_from(("", "", "", *MARKS[:8], *ENDS))),
-        least=least,
-        most=most,
+        min_chars=least,
+        max_chars=most,
         stop=draw(st.just(()) | few_marks),
         excluding=draw(st.just(()) | few_marks),
     )
@@ -87,7 +87,7 @@ def compositions(draw: st.DrawFn) -> tuple[Part, dict[int, str]]:
                 body = Sequence(Marker("o", draw(marks)), body)
             least, most = draw(bounds)
             between = Marker("between", draw(marks)) if draw(st.booleans()) else None
-            return Loop(body, least=least, most=most, between=between)
+            return Loop(body, min_count=least, max_count=most, between=between)
         return leaf()
 
     # The patterns are by identity, so the parts are handed out with them.

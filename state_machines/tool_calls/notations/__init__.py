@@ -12,7 +12,11 @@ True
 
 from state_machines.tool_calls.notations.gemma import FUNCTION_GEMMA, GEMMA4, MarkedNotation
 from state_machines.tool_calls.notations.json_notation import JSON, JsonNotation
-from state_machines.tool_calls.notations.notation import Arguments, Notation, Options
+from state_machines.tool_calls.notations.notation import (
+    CompiledArguments,
+    Notation,
+    NotationOptions,
+)
 from state_machines.tool_calls.notations.pythonic import PYTHONIC, PYTHONIC_JSON, PythonicNotation
 from state_machines.tool_calls.notations.tagged import TaggedNotation
 from state_machines.tool_calls.notations.tags import (
@@ -36,11 +40,11 @@ __all__ = [
     "PYTHONIC",
     "PYTHONIC_JSON",
     "QWEN_CODER",
-    "Arguments",
+    "CompiledArguments",
     "JsonNotation",
     "MarkedNotation",
     "Notation",
-    "Options",
+    "NotationOptions",
     "PythonicNotation",
     "TaggedNotation",
 ]

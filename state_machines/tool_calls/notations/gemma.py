@@ -23,7 +23,13 @@ from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import ANY_VALUE, Values
 from state_machines.regex import compile_pattern
 from state_machines.tool_calls.notations.json_notation import read_json_object
-from state_machines.tool_calls.notations.notation import Arguments, Notation, Options, Schema, Spell
+from state_machines.tool_calls.notations.notation import (
+    CompiledArguments,
+    Notation,
+    NotationOptions,
+    Schema,
+    Spell,
+)
 from state_machines.tool_calls.notations.raw_text import without
 from state_machines.tool_calls.notations.restrictions import check_names_within, everywhere
 from state_machines.tool_calls.notations.writing import Writing
@@ -45,7 +51,7 @@ class MarkedNotation(Notation):
     nests: bool
     avoid: tuple[str, ...] = ()
 
-    def _arguments(self, schema: Schema, options: Options) -> Arguments:
+    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         syntax = _MarkedSyntax(self, options.spell)
         writing = Writing(schema, options, syntax)
         texts = without((self.marker, *self.avoid, *options.avoid))
@@ -62,7 +68,7 @@ class MarkedNotation(Notation):
         term = writing.restricted(lambda _: inner, names, inner, what)
         with writing.compilation.of(term):
             node = writing.translator.value(term)
-        return Arguments(node, self._read, schema if isinstance(schema, Mapping) else {})
+        return CompiledArguments(node, self._read, schema if isinstance(schema, Mapping) else {})
 
     def _read(self, text: str) -> dict[str, Any]:
         return read_json_object(self.as_json(text))

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from state_machines.json_schema.layout import Whitespace
 from state_machines.json_schema.syntax import JSON_SYNTAXES
 from state_machines.tool_calls.notations.notation import (
-    Arguments,
+    CompiledArguments,
     Notation,
-    Options,
+    NotationOptions,
     Schema,
     unique_members,
 )
@@ -31,7 +31,7 @@ class JsonNotation(Notation):
     whitespace: Whitespace = "spaced"
     has_json: ClassVar[bool] = True
 
-    def _arguments(self, schema: Schema, options: Options) -> Arguments:
+    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         syntax = JSON_SYNTAXES[options.whitespace or self.whitespace]
         writing = Writing(schema, options, syntax)
         avoid = frozenset(options.avoid)
@@ -42,7 +42,9 @@ class JsonNotation(Notation):
             term = writing.restricted(lambda _: inner, texts, inner, "JSON")
         with writing.compilation.of(term):
             node = writing.translator.value(term)
-        return Arguments(node, read_json_object, schema if isinstance(schema, Mapping) else {})
+        return CompiledArguments(
+            node, read_json_object, schema if isinstance(schema, Mapping) else {}
+        )
 
 
 def read_json(text: str) -> Any:

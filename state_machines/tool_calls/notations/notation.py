@@ -14,7 +14,7 @@ from state_machines.grammar.node import Node
 from state_machines.json_schema.compilation import PropertyOrder
 from state_machines.json_schema.layout import Whitespace
 
-__all__ = ["Arguments", "Notation", "Options", "Schema", "Spell", "unique_members"]
+__all__ = ["CompiledArguments", "Notation", "NotationOptions", "Schema", "Spell", "unique_members"]
 
 Spell = Callable[[str], bytes]
 """The bytes of a marker: of its text, or of the special token that it is in a vocabulary."""
@@ -23,7 +23,7 @@ Schema = Mapping[str, Any] | bool
 
 
 @dataclass(frozen=True)
-class Options:
+class NotationOptions:
     """What is said of arguments beside their schema.
 
     * ``avoid``: texts that no string and no name may contain, such as the marker that ends a call;
@@ -41,11 +41,11 @@ class Options:
     registry: Registry[Any] | None = None
 
 
-_OPTIONS = {field.name for field in fields(Options)}
+_OPTIONS = {field.name for field in fields(NotationOptions)}
 
 
 @dataclass(frozen=True)
-class Arguments:
+class CompiledArguments:
     """The arguments that one schema admits, in one notation.
 
     * ``node``: the language of their texts, in bytes;
@@ -70,17 +70,17 @@ class Notation(ABC):
     name: str
     has_json: ClassVar[bool] = False
 
-    def arguments(self, schema: Schema, **options: Any) -> Arguments:
+    def arguments(self, schema: Schema, **options: Any) -> CompiledArguments:
         """Return how the objects that a schema admits are written and read.
 
-        ``options`` are those of :class:`Options`. Raises
+        ``options`` are those of :class:`NotationOptions`. Raises
         :class:`~state_machines.errors.SchemaError` as
         :class:`~state_machines.json_schema.JsonSchemaStateMachine` does, and
         :class:`~state_machines.errors.UnsupportedSchemaError` for values that the notation cannot
         write, and :class:`~state_machines.errors.CompositionError` for an unknown option.
         """
         self._check_options(options)
-        return self._arguments(schema, Options(**options))
+        return self._arguments(schema, NotationOptions(**options))
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         unknown = [name for name in options if name not in _OPTIONS]
@@ -103,7 +103,7 @@ class Notation(ABC):
             )
 
     @abstractmethod
-    def _arguments(self, schema: Schema, options: Options) -> Arguments: ...
+    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments: ...
 
     def node(self, schema: Schema, **options: Any) -> Node:
         """Return the node of :meth:`arguments`."""

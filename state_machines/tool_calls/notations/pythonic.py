@@ -24,9 +24,9 @@ from state_machines.json_schema.layout import LAYOUTS
 from state_machines.json_schema.syntax import QUOTE, MemberSyntax, Syntax
 from state_machines.regex import compile_pattern
 from state_machines.tool_calls.notations.notation import (
-    Arguments,
+    CompiledArguments,
     Notation,
-    Options,
+    NotationOptions,
     Schema,
     unique_members,
 )
@@ -55,7 +55,7 @@ class PythonicNotation(Notation):
         """The names that properties may have which the schema does not list."""
         return _PLAIN_NAMES
 
-    def _arguments(self, schema: Schema, options: Options) -> Arguments:
+    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         writing = Writing(schema, options, _SYNTAXES[self.words])
         texts = without(options.avoid)
         inner = everywhere(texts, texts)
@@ -63,7 +63,7 @@ class PythonicNotation(Notation):
         names = intersection((union((listed, _PLAIN_NAMES)), texts))
         term = writing.restricted(lambda _: inner, names, inner, "keyword arguments of Python")
         node = writing.node(term, _TOP, lambda value, _: writing.translator.value(value, 1))
-        return Arguments(
+        return CompiledArguments(
             node, read_keyword_arguments, schema if isinstance(schema, Mapping) else {}
         )
 

@@ -25,9 +25,9 @@ from state_machines.json_schema.values import Values
 from state_machines.regex import compile_pattern
 from state_machines.tool_calls.notations.json_notation import read_json
 from state_machines.tool_calls.notations.notation import (
-    Arguments,
+    CompiledArguments,
     Notation,
-    Options,
+    NotationOptions,
     Schema,
     Spell,
     unique_members,
@@ -81,7 +81,7 @@ class TaggedNotation(Notation):
     says_string: bool = False
     has_json: ClassVar[bool] = True
 
-    def _arguments(self, schema: Schema, options: Options) -> Arguments:
+    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         return _TaggedWriting(self, schema, options).arguments()
 
     def spelled(self, text: str, spell: Spell) -> bytes:
@@ -102,7 +102,7 @@ class TaggedNotation(Notation):
 class _TaggedWriting:
     """The arguments of one schema in a notation."""
 
-    def __init__(self, notation: TaggedNotation, schema: Schema, options: Options) -> None:
+    def __init__(self, notation: TaggedNotation, schema: Schema, options: NotationOptions) -> None:
         self.notation = notation
         self.spell = options.spell
         self.avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))
@@ -114,7 +114,7 @@ class _TaggedWriting:
             for name in self.writing.values_of
         }
 
-    def arguments(self) -> Arguments:
+    def arguments(self) -> CompiledArguments:
         notation, writing = self.notation, self.writing
         texts = without(self.avoid)
         inner = everywhere(texts, texts)
@@ -136,7 +136,7 @@ class _TaggedWriting:
         kinds = {
             name: {"type": "string" if is_raw else "object"} for name, is_raw in self.is_raw.items()
         }
-        return Arguments(node, self.read, {"type": "object", "properties": kinds})
+        return CompiledArguments(node, self.read, {"type": "object", "properties": kinds})
 
     def _is_raw(self, name: str | None) -> bool:
         default = self.notation.unlisted_are_strings

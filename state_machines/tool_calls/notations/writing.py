@@ -13,7 +13,7 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.values import Values
-from state_machines.tool_calls.notations.notation import Options, Schema
+from state_machines.tool_calls.notations.notation import NotationOptions, Schema
 from state_machines.tool_calls.notations.restrictions import (
     objects_of,
     property_pointer,
@@ -34,7 +34,7 @@ class Writing:
     that can have no value is not among them.
     """
 
-    def __init__(self, schema: Schema, options: Options, syntax: Syntax) -> None:
+    def __init__(self, schema: Schema, options: NotationOptions, syntax: Syntax) -> None:
         if isinstance(schema, Mapping):
             schema = dict(schema)
         self.schema = schema

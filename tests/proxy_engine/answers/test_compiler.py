@@ -304,7 +304,7 @@ def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> 
 
 
 def test_sub_states_of_ones_own_have_options(roomy_engine: InferenceEngine) -> None:
-    answer = Loop(Choice(Sequence(Marker("sign", "-"), Price())), least=1, most=1)
+    answer = Loop(Choice(Sequence(Marker("sign", "-"), Price())), min_count=1, max_count=1)
     one = roomy_engine.vocabulary.token_bytes.index(b"1")
     states = {"price": PartOptions(sampling=SamplingParameters(logit_bias={one: 1000.0}))}
     result = roomy_engine.generate("x", response_format=answer, parts=states)
@@ -379,7 +379,7 @@ def test_stop_strings_end_a_text_of_the_callers_own(roomy_engine: InferenceEngin
     for seed in range(8):
         result = roomy_engine.generate(
             "x",
-            response_format=Text("own", stop=("c",), most=50),
+            response_format=Text("own", stop=("c",), max_chars=50),
             temperature=1.0,
             seed=seed,
             stop=["b"],
@@ -431,7 +431,7 @@ def test_a_least_number_of_tokens(roomy_engine: InferenceEngine) -> None:
 class Price(SubState):
     """Some money: a sub-state that a user wrote."""
 
-    identifier: str = "price"
+    name: str = "price"
 
     def machine(self) -> StateMachine:
         return RegexStateMachine(r"\d{1,3}\.\d\d EUR")
@@ -455,7 +455,9 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
         begin="```json\n",
         end="\n```",
     )
-    answer = Sequence(Text("why", least=2, most=6), Marker("total", "\nTotal: "), Price(), flag)
+    answer = Sequence(
+        Text("why", min_chars=2, max_chars=6), Marker("total", "\nTotal: "), Price(), flag
+    )
     result = roomy_engine.generate("x", response_format=answer, temperature=1.0, seed=2)
     assert set(result.parsed) == {"price", "flag"}
     assert isinstance(result.parsed["flag"], bool)
@@ -464,7 +466,7 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
 
 
 def test_sub_states_that_repeat_are_lists(roomy_engine: InferenceEngine) -> None:
-    prices = Loop(Price(), least=2, most=3, between=Marker("comma", ", "))
+    prices = Loop(Price(), min_count=2, max_count=3, between=Marker("comma", ", "))
     result = roomy_engine.generate("x", response_format=prices, temperature=1.0, seed=0)
     assert 2 <= len(result.parsed) <= 3
     assert all(isinstance(price, Decimal) for price in result.parsed)
@@ -500,7 +502,7 @@ def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
             "void",
         ),
         ({"response_format": Sequence(Optional(Price()), "x")}, CompositionError, "x"),
-        ({"response_format": Loop(Price(), most=2)}, CompositionError, "between"),
+        ({"response_format": Loop(Price(), max_count=2)}, CompositionError, "between"),
         ({"reasoning": "yes"}, InvalidOptionError, "reasoning"),
         ({"parts": {"text": 1}}, InvalidOptionError, "parts"),
         ({"parts": {"tool_calls": PartOptions()}}, InvalidOptionError, "'tool_call'"),
@@ -570,7 +572,7 @@ def test_what_a_text_excludes_it_excludes_beside_tools(roomy_engine: InferenceEn
     letters = tuple(set(map(chr, range(ord("!"), 127))) - set("<tool_call>"))
     result = roomy_engine.generate(
         "x",
-        response_format=Text("text", least=8, most=8, excluding=letters),
+        response_format=Text("text", min_chars=8, max_chars=8, excluding=letters),
         tools=TOOLS,
         temperature=1.0,
         max_tokens=300,

@@ -117,7 +117,7 @@ def written(
     own = entry.reasoning or THINK
     for text in (own.begin, "so", own.end, entry.joint, entry.answer.begin, "Hi", entry.start):
         form = spell(text)
-        if form and random.random() < 0.7 and matcher.state.after(form) is not EMPTY:
+        if form and random.random() < 0.7 and matcher.state.word_derivative(form) is not EMPTY:
             for token in tokens_of(form, vocabulary, random):
                 take(token)
     try:

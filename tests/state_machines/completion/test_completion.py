@@ -173,7 +173,7 @@ def composition() -> RootStateMachine:
     )
     thoughts = Text("thoughts", begin="<s>", end="]]")
     return RootStateMachine(
-        Sequence(Maybe(thoughts), Choice(number, Loop(person, least=2))), VOCABULARY
+        Sequence(Maybe(thoughts), Choice(number, Loop(person, min_count=2))), VOCABULARY
     )
 
 

@@ -55,8 +55,7 @@ def read(part: Part, text: str | bytes, vocabulary: Vocabulary | None = None) ->
     if not machine.matches(text):
         return None
     return [
-        (piece.part.identifier, piece.text.decode(errors="replace"))
-        for piece in machine.pieces(text)
+        (piece.part.name, piece.text.decode(errors="replace")) for piece in machine.pieces(text)
     ]  # type: ignore[attr-defined]
 
 
@@ -68,18 +67,18 @@ def test_alternatives_that_begin_alike_are_told_apart() -> None:
     two = schema("two", kind={"const": "x"}, name={"type": "string"})
     machine = RootStateMachine(Choice(one, two))
     for text, owner in (('{"kind": "x", "size": 1}', "one"), ('{"kind": "x", "name": "s"}', "two")):
-        attribution = Attribution(machine.course)
+        attribution = Attribution(machine.automaton)
         shared = text.index("size" if owner == "one" else "name")
         assert attribution.feed(text[:shared].encode()) == []
         (piece,) = attribution.feed(text[shared : shared + 1].encode())
-        assert (piece.part.identifier, piece.text.decode()) == (owner, text[: shared + 1])  # type: ignore[attr-defined]
+        assert (piece.part.name, piece.text.decode()) == (owner, text[: shared + 1])  # type: ignore[attr-defined]
 
 
 def test_names_that_begin_alike() -> None:
     def tool(name: str) -> Part:
         return Sequence(Marker(name, f"<{name}>"), regex(f"{name} arguments", "[a-z]*"))
 
-    part = Sequence(Text(), Loop(Choice(tool("get"), tool("get_weather")), most=2))
+    part = Sequence(Text(), Loop(Choice(tool("get"), tool("get_weather")), max_count=2))
     assert read(part, "so <get_weather>abc") == [
         ("text", "so "),
         ("get_weather", "<get_weather>"),
@@ -104,7 +103,7 @@ def test_the_earlier_of_two_that_could_have_written_it() -> None:
 
 
 def test_a_trigger_cannot_hide_between_texts() -> None:
-    interleaved = Loop(Choice(Text(least=1), CALL))
+    interleaved = Loop(Choice(Text(min_chars=1), CALL))
     assert read(interleaved, "<call>garbage") is None
     assert read(interleaved, "so<call") == [("text", "so<call")]
     assert read(interleaved, 'so<call>{"a": 1} and <call>{"a": 2}') == [
@@ -138,7 +137,7 @@ def test_texts_do_not_begin_like_what_may_stand_in_their_place() -> None:
     assert read(part, "<think>so") is None
     assert read(part, "<thin") == [("text", "<thin")]
     assert read(part, "no <think>so") == [("text", "no <think>so")]
-    attribution = Attribution(RootStateMachine(part).course)
+    attribution = Attribution(RootStateMachine(part).automaton)
     told = attribution.feed(b"<think>so <")
     assert [piece.text for piece in told] == [b"<think>", b"so "]
 
@@ -166,7 +165,7 @@ def test_special_tokens_and_the_same_spelled_by_letters() -> None:
     for written in (b"hi\xff<|c|>thought42", b"hi<|c|>thought42"):
         machine = RootStateMachine(part, vocabulary)
         assert machine.matches(written)
-        names = [piece.part.identifier for piece in machine.pieces(written)]  # type: ignore[attr-defined]
+        names = [piece.part.name for piece in machine.pieces(written)]  # type: ignore[attr-defined]
         assert names == ["text", "channel", "number"]
     assert read(part, b"hi<|c|>thoughtx42", vocabulary) is None
     assert read(part, b"hi<|c|>thoug<|c|>thought42", vocabulary) is not None
@@ -179,7 +178,7 @@ def test_special_tokens_and_the_same_spelled_by_letters() -> None:
 @pytest.mark.parametrize("end", ["</s>", "}</s>"])
 def test_a_marker_may_end_the_output(end: str) -> None:
     vocabulary = special()
-    part = Sequence(Loop(Sequence(Marker("call", "<c>"), regex("n", "[0-9]+")), most=2))
+    part = Sequence(Loop(Sequence(Marker("call", "<c>"), regex("n", "[0-9]+")), max_count=2))
     part = Sequence(part, Marker("end", end))
     machine = RootStateMachine(part, vocabulary)
     matcher = machine.matcher(vocabulary)
@@ -194,7 +193,7 @@ def test_a_marker_may_end_the_output(end: str) -> None:
 def test_an_answer_that_has_ended_does_not_go_on() -> None:
     """What follows may be empty, and then is: no token can be written any more."""
     vocabulary = special(ends="<|call|>")
-    part = Loop(Sequence(regex("n", "[0-9]"), Marker("end", "<|call|>")), least=1)
+    part = Loop(Sequence(regex("n", "[0-9]"), Marker("end", "<|call|>")), min_count=1)
     machine = RootStateMachine(part, vocabulary)
     assert machine.matches("1")
     assert not machine.matches("12")
@@ -215,12 +214,12 @@ class _Never(SubState):
     ("make", "part"),
     [
         (lambda: Marker("m", ""), "m"),
-        (lambda: Text("t", least=-1), "t"),
-        (lambda: Text("t", least=3, most=2), "t"),
+        (lambda: Text("t", min_chars=-1), "t"),
+        (lambda: Text("t", min_chars=3, max_chars=2), "t"),
         (lambda: Text("t", stop=("",)), "t"),
         (lambda: Text("t", excluding=("a", "")), "t"),
         (lambda: Choice(), "choice"),
-        (lambda: Loop(Marker("m", "x"), least=2, most=1), "loop"),
+        (lambda: Loop(Marker("m", "x"), min_count=2, max_count=1), "loop"),
         (lambda: RootStateMachine(Loop(Text("t"))), "t"),
         (lambda: RootStateMachine(Loop(regex("r", "a*"))), "r"),
         (lambda: RootStateMachine(Loop(Optional(Marker("m", "x")))), "optional"),
@@ -229,7 +228,7 @@ class _Never(SubState):
         (lambda: RootStateMachine(Sequence(Text(), "text")), "text"),  # type: ignore[arg-type]
         (lambda: RootStateMachine(Sequence(Text(), None)), "None"),  # type: ignore[arg-type]
         (lambda: RootStateMachine(_Never), "<class"),  # type: ignore[arg-type]
-        (lambda: RootStateMachine(Sequence(Text("t"), Text("u", least=1))), "u"),
+        (lambda: RootStateMachine(Sequence(Text("t"), Text("u", min_chars=1))), "u"),
         (lambda: RootStateMachine(Text("t", excluding=("<",), end="</t>")), "t"),
         (
             lambda: RootStateMachine(
@@ -262,14 +261,14 @@ LONG = "Once upon a <call in a c</think place, <<cal.\nSo "
         (ANSWER, ""),
         (ANSWER, "<think>"),
         (ANSWER, '<call>{"a": 1}\n<call>{"a": 1}'),
-        (Loop(Choice(Text(least=1), CALL)), ""),
-        (Sequence(Text(least=50, most=100_000, end="</think>"), Text("rest")), ""),
-        (Sequence(Text(), Text("two", most=9)), ""),
+        (Loop(Choice(Text(min_chars=1), CALL)), ""),
+        (Sequence(Text(min_chars=50, max_chars=100_000, end="</think>"), Text("rest")), ""),
+        (Sequence(Text(), Text("two", max_chars=9)), ""),
         (regex("words", "([a-z<>A-Z,./]+ ?|\n)*"), ""),
     ],
 )
 def test_long_texts_are_followed_by_few_threads_and_told_of_soon(part: Part, before: str) -> None:
-    attribution = Attribution(RootStateMachine(part).course)
+    attribution = Attribution(RootStateMachine(part).automaton)
     attribution.feed(before.encode())
     told = 0
     longest = 0
@@ -283,7 +282,7 @@ def test_long_texts_are_followed_by_few_threads_and_told_of_soon(part: Part, bef
 
 
 def test_a_bounded_text_does_not_hold_on_to_its_states(vocabulary: Vocabulary) -> None:
-    thought = Text("thought", most=100_000, end="</think>")
+    thought = Text("thought", max_chars=100_000, end="</think>")
     machine = RootStateMachine(Sequence(thought, Text()), vocabulary)
     matcher = machine.matcher(vocabulary)
     for _ in range(10):

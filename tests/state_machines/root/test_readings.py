@@ -47,7 +47,7 @@ def as_text(written: bytes) -> str | None:
 def named(pieces: list[tuple[Any, Any]]) -> list[tuple[str, str, bytes]]:
     """Return pieces in a form that can be compared: delimiters are made anew by each reader."""
     return [
-        (type(part).__name__, part.identifier, as_bytes(own) if isinstance(own, str) else own)
+        (type(part).__name__, part.name, as_bytes(own) if isinstance(own, str) else own)
         for part, own in pieces
     ]
 
@@ -88,7 +88,7 @@ def test_nothing_told_is_taken_back(composition: Any, vocabulary: Vocabulary, se
             continue
         whole = machine.pieces(text)
         assert b"".join(own for _, own in whole) == text
-        attribution = Attribution(machine.course)
+        attribution = Attribution(machine.automaton)
         told: list[Piece] = []
         at = 0
         while at < len(text):
@@ -121,7 +121,7 @@ def test_readings_go_with_the_grammar(composition: Any, vocabulary: Vocabulary) 
     random = Random(0)
     for _ in range(4):
         node: Node = machine.start
-        attribution = Attribution(machine.course)
+        attribution = Attribution(machine.automaton)
         for _ in range(12):
             live = leading_bytes(node)
             assert bool(live) == any(thread.node.first_bytes for thread in attribution.threads)

@@ -197,11 +197,11 @@ def test_a_trigger_is_found_however_it_is_cut(answer: str, vocabulary: Vocabular
             token_id = random.choice(fitting)
             matcher.advance(token_id)
             left = left[len(vocabulary.token_bytes[token_id] or b"") :]
-        assert [part.identifier for part in matcher.parts] == ["arguments"]
+        assert [part.name for part in matcher.parts] == ["arguments"]
 
 
 def test_an_ended_text_ends_within_a_character(vocabulary: Vocabulary) -> None:
-    machine = RootStateMachine(Sequence(Text(most=3), Marker("m", "|")), vocabulary)
+    machine = RootStateMachine(Sequence(Text(max_chars=3), Marker("m", "|")), vocabulary)
     matcher = machine.matcher(vocabulary)
     matcher.advance("é".encode()[0])
     matcher.end_texts()
@@ -220,7 +220,7 @@ def test_an_ended_text_ends_within_a_marker(vocabulary: Vocabulary) -> None:
 
 
 def test_an_ended_text_has_as_many_characters_as_it_must(vocabulary: Vocabulary) -> None:
-    matcher = RootStateMachine(Text(least=3), vocabulary).matcher(vocabulary)
+    matcher = RootStateMachine(Text(min_chars=3), vocabulary).matcher(vocabulary)
     matcher.advance(ord("a"))
     matcher.end_texts()
     assert matcher.state.matches(b"bc")

@@ -20,7 +20,7 @@ from tool_readers import READERS
 from state_machines.errors import SchemaError
 from state_machines.root import RootStateMachine
 from state_machines.root.answer_automaton import speller
-from state_machines.tool_calls import FORMATS, Arguments, ToolFormat, ToolSignature
+from state_machines.tool_calls import FORMATS, CallArguments, ToolFormat, ToolSignature
 
 NAMES = ("get", "get_all", "getx", "f", "g2", "search_web")
 
@@ -107,7 +107,7 @@ def of_openai(pieces: list[Any]) -> list[dict[str, Any]]:
 
 
 def _is_arguments(piece: Any) -> bool:
-    return isinstance(piece.part, Arguments)
+    return isinstance(piece.part, CallArguments)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -19,7 +19,7 @@ from judging import Judge
 from state_machines import Vocabulary
 from state_machines.errors import MarkerError
 from state_machines.root import Optional, Piece, RootMatcher, RootStateMachine, Sequence, Text
-from state_machines.tool_calls import FORMATS, Arguments, CallStart, ToolFormat, ToolSignature
+from state_machines.tool_calls import FORMATS, CallArguments, CallStart, ToolFormat, ToolSignature
 
 FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
 FILES = [
@@ -102,7 +102,7 @@ def test_calls_written_by_tokens_can_be_read(entry: ToolFormat, seed: int) -> No
 @pytest.mark.parametrize("seed", range(4))
 def test_text_before_calls_ends_at_their_marker(entry: ToolFormat, seed: int) -> None:
     vocabulary = family_vocabulary(entry)
-    text = Text("text", most=40)
+    text = Text("text", max_chars=40)
     part = Sequence(text, Optional(entry.calls(TOOLS, 1, 1)))
     pieces = a_written_answer(RootStateMachine(part, vocabulary), vocabulary, seed)
     free = b"".join(piece.text for piece in pieces if piece.part is text)
@@ -118,7 +118,7 @@ def test_the_tool_is_known_before_its_arguments_are_written(name: str) -> None:
     told = False
     for _ in range(150):
         parts = matcher.parts
-        if any(isinstance(part, Arguments) for part in parts) and len(parts) == 1:
+        if any(isinstance(part, CallArguments) for part in parts) and len(parts) == 1:
             break
         byte = next(iter(_forced_or_first(matcher)))
         matcher.advance(byte)

@@ -25,7 +25,7 @@ from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.node import leading_bytes
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.layout import Whitespace
-from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, Arguments
+from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, CompiledArguments
 
 pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
 
@@ -38,7 +38,7 @@ SCHEMAS = st.one_of(
 FAMILY = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
 
 
-def compiled(family: Family, schema: Any, **options: Any) -> Arguments:
+def compiled(family: Family, schema: Any, **options: Any) -> CompiledArguments:
     """Compile, or pass over a schema that is refused by name."""
     try:
         return family.notation.arguments(schema, **options)
@@ -52,7 +52,7 @@ def compiled(family: Family, schema: Any, **options: Any) -> Arguments:
     raise AssertionError
 
 
-def walked(arguments: Arguments, seed: int) -> str | None:
+def walked(arguments: CompiledArguments, seed: int) -> str | None:
     """Write a text at random; ``None`` where no end is near."""
     random, state, text = Random(seed), arguments.node, b""
     for _ in range(random.choice((5, 40, 120))):
@@ -128,7 +128,7 @@ def test_what_the_template_writes_is_matched(family: Family, data: st.DataObject
         assert not texts or any(arguments.node.matches(text.encode()) for text in texts), texts
 
 
-def _is_read(family: Family, arguments: Arguments, text: str, value: Any) -> bool:
+def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any) -> bool:
     try:
         if not is_same(arguments.read(text), value):
             return False
