@@ -10,14 +10,20 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
-from state_machines.json_schema.assertions import but, count, names_in, objects_with, requiring
+from state_machines.json_schema.assertions import (
+    count,
+    names_in,
+    objects_with,
+    requiring,
+    restrict_one_type,
+)
 from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import SchemaLocation
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.exactly_one import in_exactly_one
-from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, TRUE, Term
-from state_machines.json_schema.values import ANY_TEXT, Values
+from state_machines.json_schema.value_sets import ANY_TEXT, ValueSet
 from state_machines.regex import compile_pattern
 
 __all__ = [
@@ -58,66 +64,66 @@ def _named_subschemas(
         yield name, place.child(schema, keyword, name)
 
 
-def _terms(places: Iterable[SchemaLocation], normaliser: Normaliser) -> list[Term]:
-    return [normaliser.table.located(place) for place in places]
+def _terms(places: Iterable[SchemaLocation], evaluator: TermEvaluator) -> list[Term]:
+    return [evaluator.table.schema_ref(place) for place in places]
 
 
-def dynamic_ref(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def dynamic_ref(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$dynamicRef``: as ``$ref``, by way of the dynamic scope (core, 8.2.3.2)."""
-    return normaliser.table.located(place.document.resolve(place, value, "$dynamicRef"))
+    return evaluator.table.schema_ref(place.document.resolve(place, value, "$dynamicRef"))
 
 
-def recursive_ref(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def recursive_ref(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$recursiveRef``: the outermost schema that asks for it (2019-09 core, 8.2.4.2)."""
     if value != "#":
         raise place.error("$recursiveRef is not '#'", "$recursiveRef")
-    return normaliser.table.located(place.document.resolve_recursive(place))
+    return evaluator.table.schema_ref(place.document.resolve_recursive(place))
 
 
-def ref(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def ref(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$ref``: what the schema at the reference admits (core, 8.2.3.1)."""
-    return normaliser.table.located(place.document.resolve(place, value, "$ref"))
+    return evaluator.table.schema_ref(place.document.resolve(place, value, "$ref"))
 
 
-def all_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def all_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``allOf``: what all of the schemas admit (core, 10.2.1.1)."""
-    return normaliser.table.all_of(_terms(_subschemas(place, "allOf", value), normaliser))
+    return evaluator.table.all_of(_terms(_subschemas(place, "allOf", value), evaluator))
 
 
-def any_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def any_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``anyOf``: what at least one of the schemas admits (core, 10.2.1.2)."""
-    return normaliser.table.any_of(_terms(_subschemas(place, "anyOf", value), normaliser))
+    return evaluator.table.any_of(_terms(_subschemas(place, "anyOf", value), evaluator))
 
 
-def one_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def one_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3)."""
-    terms = _terms(_subschemas(place, "oneOf", value), normaliser)
-    return in_exactly_one(terms, normaliser)
+    terms = _terms(_subschemas(place, "oneOf", value), evaluator)
+    return in_exactly_one(terms, evaluator)
 
 
-def not_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def not_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``not``: what the schema does not admit (core, 10.2.1.4)."""
-    return normaliser.table.negation(normaliser.table.located(place.child(value, "not")))
+    return evaluator.table.negation(evaluator.table.schema_ref(place.child(value, "not")))
 
 
-def if_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term | Values:
+def if_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term | ValueSet:
     """``if`` with ``then`` and ``else`` beside it (core, 10.2.2)."""
-    table, schema = normaliser.table, place.schema
-    condition = table.located(place.child(value, "if"))
-    then = table.located(place.child(schema["then"], "then")) if "then" in schema else TRUE
-    otherwise = table.located(place.child(schema["else"], "else")) if "else" in schema else TRUE
-    return table.either(condition, then, otherwise)
+    table, schema = evaluator.table, place.schema
+    condition = table.schema_ref(place.child(value, "if"))
+    then = table.schema_ref(place.child(schema["then"], "then")) if "then" in schema else TRUE
+    otherwise = table.schema_ref(place.child(schema["else"], "else")) if "else" in schema else TRUE
+    return table.conditional(condition, then, otherwise)
 
 
-def properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``properties``: the values of the named properties (core, 10.3.2.1)."""
-    table = normaliser.table
+    table = evaluator.table
     terms = {
-        name: table.located(child)
+        name: table.schema_ref(child)
         for name, child in _named_subschemas(place, "properties", value)
         if is_encodable(name)
     }
-    return but(shape=ObjectShape(properties=terms, order=tuple(terms)))
+    return restrict_one_type(shape=ObjectShape(properties=terms, order=tuple(terms)))
 
 
 def _name_patterns(place: SchemaLocation) -> dict[str, Node]:
@@ -125,96 +131,96 @@ def _name_patterns(place: SchemaLocation) -> dict[str, Node]:
     return {name: compile_pattern(name, search=True) for name in named}
 
 
-def pattern_properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def pattern_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``patternProperties``: the values of properties whose name matches (core, 10.3.2.2)."""
     patterns = _name_patterns(place)
     terms = {
-        name: normaliser.table.located(child)
+        name: evaluator.table.schema_ref(child)
         for name, child in _named_subschemas(place, "patternProperties", value)
     }
     rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
-    return but(shape=ObjectShape(others=tuple(rules)))
+    return restrict_one_type(shape=ObjectShape(others=tuple(rules)))
 
 
-def additional_properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def additional_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``additionalProperties``: the values of all properties not named beside it (10.3.2.3)."""
-    term = normaliser.table.located(place.child(value, "additionalProperties"))
+    term = evaluator.table.schema_ref(place.child(value, "additionalProperties"))
     if term is TRUE:
-        return but()
+        return restrict_one_type()
     listed = {name: TRUE for name in place.member("properties", dict) or {} if is_encodable(name)}
     matched = union(_name_patterns(place).values())
     names = complement(matched, ANY_CODE_POINT)
-    return but(shape=ObjectShape(properties=listed, others=(NameRule(names, term),)))
+    return restrict_one_type(shape=ObjectShape(properties=listed, others=(NameRule(names, term),)))
 
 
-def property_names(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def property_names(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``propertyNames``: what every property's name is (core, 10.3.2.4).
 
     Names are strings, so that what the schema says of objects is none of theirs, be it this
     very keyword.
     """
-    allowed = normaliser.strings(normaliser.table.located(place.child(value, "propertyNames")))
+    allowed = evaluator.strings(evaluator.table.schema_ref(place.child(value, "propertyNames")))
     if allowed is ANY_TEXT:
-        return but()
+        return restrict_one_type()
     refused = complement(allowed, ANY_CODE_POINT)
-    return but(shape=ObjectShape(others=(NameRule(refused, FALSE),)))
+    return restrict_one_type(shape=ObjectShape(others=(NameRule(refused, FALSE),)))
 
 
-def dependent_schemas(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def dependent_schemas(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependentSchemas``: who has this property is in that schema too (core, 10.2.2.4)."""
-    table = normaliser.table
+    table = evaluator.table
     return table.all_of(
-        table.either(table.given(objects_with(name)), table.located(child), TRUE)
+        table.conditional(table.evaluated(objects_with(name)), table.schema_ref(child), TRUE)
         for name, child in _named_subschemas(place, "dependentSchemas", value)
     )
 
 
-def dependencies(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def dependencies(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependencies``: drafts 4 to 7's two keywords in one (draft 7 validation, 6.5.7)."""
     if not isinstance(value, dict):
         raise place.error("dependencies is not an object", "dependencies")
-    table = normaliser.table
+    table = evaluator.table
     parts = []
     for name, needed in value.items():
         if isinstance(needed, list):
-            then = table.given(requiring(names_in(place, "dependencies", needed)))
+            then = table.evaluated(requiring(names_in(place, "dependencies", needed)))
         else:
-            then = table.located(place.child(needed, "dependencies", name))
-        parts.append(table.either(table.given(objects_with(name)), then, TRUE))
+            then = table.schema_ref(place.child(needed, "dependencies", name))
+        parts.append(table.conditional(table.evaluated(objects_with(name)), then, TRUE))
     return table.all_of(parts)
 
 
-def prefix_items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def prefix_items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``prefixItems``: the first items, one schema each (core, 10.3.1.1)."""
-    terms = _terms(_subschemas(place, "prefixItems", value), normaliser)
-    return but(array=ArrayShape(prefix=tuple(terms)))
+    terms = _terms(_subschemas(place, "prefixItems", value), evaluator)
+    return restrict_one_type(array=ArrayShape(prefix=tuple(terms)))
 
 
-def items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``items``: every item beyond ``prefixItems`` (core, 10.3.1.2)."""
     before = place.member("prefixItems", list) or []
-    term = normaliser.table.located(place.child(value, "items"))
-    return but(array=_beyond(len(before), term))
+    term = evaluator.table.schema_ref(place.child(value, "items"))
+    return restrict_one_type(array=_beyond(len(before), term))
 
 
-def items_or_tuple(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def items_or_tuple(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``items`` up to 2019-09: all items, or an array for the first ones (draft 7, 6.4.1)."""
-    table = normaliser.table
+    table = evaluator.table
     if not isinstance(value, list):
-        return but(array=_beyond(0, table.located(place.child(value, "items"))))
+        return restrict_one_type(array=_beyond(0, table.schema_ref(place.child(value, "items"))))
     prefix = tuple(
-        table.located(place.child(schema, "items", index)) for index, schema in enumerate(value)
+        table.schema_ref(place.child(schema, "items", index)) for index, schema in enumerate(value)
     )
     rest = TRUE
     if "additionalItems" in place.schema:
         additional = place.schema["additionalItems"]
-        rest = table.located(place.child(additional, "additionalItems"))
-    return but(array=_beyond(len(prefix), rest, prefix))
+        rest = table.schema_ref(place.child(additional, "additionalItems"))
+    return restrict_one_type(array=_beyond(len(prefix), rest, prefix))
 
 
-def contains(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def contains(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``contains`` with ``minContains`` and ``maxContains`` beside it (core, 10.3.1.3)."""
-    term = normaliser.table.located(place.child(value, "contains"))
+    term = evaluator.table.schema_ref(place.child(value, "contains"))
     least, most = 1, None
     if place.dialect.counts_contained:
         schema = place.schema
@@ -223,8 +229,8 @@ def contains(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Value
         if "maxContains" in schema:
             most = count(place, "maxContains", schema["maxContains"])
     if most is None and least == 0:
-        return but()
-    return but(array=ArrayShape(counted=(Counted(term, 0, least, most),)))
+        return restrict_one_type()
+    return restrict_one_type(array=ArrayShape(counted=(Counted(term, 0, least, most),)))
 
 
 def _beyond(width: int, rest: Term, prefix: tuple[Term, ...] = ()) -> ArrayShape:

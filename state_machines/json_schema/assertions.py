@@ -14,8 +14,8 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.constants import constant, constants, is_encodable
 from state_machines.json_schema.document import SchemaLocation
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.formats import format_language
-from state_machines.json_schema.normal_form import Normaliser
 from state_machines.json_schema.numbers.intervals import Interval
 from state_machines.json_schema.numbers.number_sets import (
     INTEGERS,
@@ -26,11 +26,10 @@ from state_machines.json_schema.numbers.number_sets import (
 from state_machines.json_schema.objects.conditions import Absent, Clause, Present
 from state_machines.json_schema.objects.object_shape import ObjectShape, shape_of_clauses
 from state_machines.json_schema.terms import FALSE, TRUE, Term
-from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, NO_VALUE, Values, disjoin
+from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, NO_VALUE, ValueSet, disjoin
 from state_machines.regex import compile_pattern
 
 __all__ = [
-    "but",
     "const",
     "count",
     "dependent_required",
@@ -53,6 +52,7 @@ __all__ = [
     "pattern",
     "required",
     "requiring",
+    "restrict_one_type",
     "type_",
     "unique_items",
 ]
@@ -60,28 +60,28 @@ __all__ = [
 FEW_DEPENDENCIES = 3
 """Dependencies that are taken as alternatives; more are clauses."""
 
-_TYPES: dict[str, Values] = {
-    "null": Values(null=True),
-    "boolean": Values(booleans=ANY_VALUE.booleans),
-    "number": Values(numbers=ANY_VALUE.numbers),
-    "integer": Values(numbers=INTEGERS),
-    "string": Values(strings=ANY_TEXT),
-    "array": Values(arrays=ANY_VALUE.arrays),
-    "object": Values(objects=ANY_VALUE.objects),
+_TYPES: dict[str, ValueSet] = {
+    "null": ValueSet(null=True),
+    "boolean": ValueSet(booleans=ANY_VALUE.booleans),
+    "number": ValueSet(numbers=ANY_VALUE.numbers),
+    "integer": ValueSet(numbers=INTEGERS),
+    "string": ValueSet(strings=ANY_TEXT),
+    "array": ValueSet(arrays=ANY_VALUE.arrays),
+    "object": ValueSet(objects=ANY_VALUE.objects),
 }
 
-_PLAIN_INTEGER = Values(numbers=PLAIN_INTEGERS)
+_PLAIN_INTEGER = ValueSet(numbers=PLAIN_INTEGERS)
 
 
-def but(
+def restrict_one_type(
     *,
     numbers: NumberSet | None = None,
     strings: Node | None = None,
     array: ArrayShape | None = None,
     shape: ObjectShape | None = None,
-) -> Values:
+) -> ValueSet:
     """Return every value, with the values of one type restricted."""
-    return Values(
+    return ValueSet(
         null=True,
         booleans=ANY_VALUE.booleans,
         numbers=ANY_VALUE.numbers if numbers is None else numbers,
@@ -91,9 +91,9 @@ def but(
     )
 
 
-def type_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def type_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``type``: one of the named types (validation, 6.1.1)."""
-    del normaliser
+    del evaluator
     names = value if isinstance(value, list) else [value]
     for name in names:
         if not isinstance(name, str) or name not in _TYPES:
@@ -106,17 +106,17 @@ def type_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
     return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
 
 
-def enum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def enum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``enum``: equal to one of the listed values (validation, 6.1.2)."""
     if not isinstance(value, list):
         raise place.error("enum is not an array", "enum")
-    return constants(value, normaliser.table)
+    return constants(value, evaluator.table)
 
 
-def const(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def const(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``const``: equal to the value (validation, 6.1.3)."""
     del place
-    return constant(value, normaliser.table)
+    return constant(value, evaluator.table)
 
 
 def _number(place: SchemaLocation, keyword: str, value: Any) -> Fraction:
@@ -134,43 +134,43 @@ def _exclusive_beside(place: SchemaLocation, keyword: str) -> bool:
     return value
 
 
-def minimum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def minimum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``minimum`` (validation, 6.2.4); in draft 4 ``exclusiveMinimum`` beside it is a Boolean."""
-    del normaliser
+    del evaluator
     low = _number(place, "minimum", value)
     is_open = _exclusive_beside(place, "exclusiveMinimum")
-    return but(numbers=NumberSet.of((Interval(low=low, low_open=is_open),)))
+    return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=is_open),)))
 
 
-def maximum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def maximum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``maximum`` (validation, 6.2.2); in draft 4 ``exclusiveMaximum`` beside it is a Boolean."""
-    del normaliser
+    del evaluator
     high = _number(place, "maximum", value)
     is_open = _exclusive_beside(place, "exclusiveMaximum")
-    return but(numbers=NumberSet.of((Interval(high=high, high_open=is_open),)))
+    return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=is_open),)))
 
 
-def exclusive_minimum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def exclusive_minimum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``exclusiveMinimum`` (validation, 6.2.5)."""
-    del normaliser
+    del evaluator
     low = _number(place, "exclusiveMinimum", value)
-    return but(numbers=NumberSet.of((Interval(low=low, low_open=True),)))
+    return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=True),)))
 
 
-def exclusive_maximum(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def exclusive_maximum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``exclusiveMaximum`` (validation, 6.2.3)."""
-    del normaliser
+    del evaluator
     high = _number(place, "exclusiveMaximum", value)
-    return but(numbers=NumberSet.of((Interval(high=high, high_open=True),)))
+    return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=True),)))
 
 
-def multiple_of(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def multiple_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``multipleOf`` (validation, 6.2.1): exact, also for decimals."""
-    del normaliser
+    del evaluator
     step = _number(place, "multipleOf", value)
     if step <= 0:
         raise place.error("multipleOf is not greater than 0", "multipleOf")
-    return but(numbers=NumberSet.of((Interval(step=step),)))
+    return restrict_one_type(numbers=NumberSet.of((Interval(step=step),)))
 
 
 def count(place: SchemaLocation, keyword: str, value: Any) -> int:
@@ -181,12 +181,12 @@ def count(place: SchemaLocation, keyword: str, value: Any) -> int:
 
 
 def _bound(
-    keyword: str, make: Callable[[int], Values]
-) -> Callable[[SchemaLocation, Any, Normaliser], Values]:
+    keyword: str, make: Callable[[int], ValueSet]
+) -> Callable[[SchemaLocation, Any, TermEvaluator], ValueSet]:
     """Return the function of a keyword whose value is a count."""
 
-    def read(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
-        del normaliser
+    def read(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+        del evaluator
         return make(count(place, keyword, value))
 
     read.__doc__ = f"``{keyword}`` (validation, 6.3 to 6.5)."
@@ -195,43 +195,45 @@ def _bound(
 
 _CHARACTER = symbols(ANY_CODE_POINT)
 
-min_length = _bound("minLength", lambda n: but(strings=repetition(_CHARACTER, n, None)))
-max_length = _bound("maxLength", lambda n: but(strings=repetition(_CHARACTER, 0, n)))
-min_items = _bound("minItems", lambda n: but(array=ArrayShape(least=n)))
-max_items = _bound("maxItems", lambda n: but(array=ArrayShape(most=n)))
-min_properties = _bound("minProperties", lambda n: but(shape=ObjectShape(least=n)))
-max_properties = _bound("maxProperties", lambda n: but(shape=ObjectShape(most=n)))
+min_length = _bound(
+    "minLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, n, None))
+)
+max_length = _bound("maxLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, 0, n)))
+min_items = _bound("minItems", lambda n: restrict_one_type(array=ArrayShape(least=n)))
+max_items = _bound("maxItems", lambda n: restrict_one_type(array=ArrayShape(most=n)))
+min_properties = _bound("minProperties", lambda n: restrict_one_type(shape=ObjectShape(least=n)))
+max_properties = _bound("maxProperties", lambda n: restrict_one_type(shape=ObjectShape(most=n)))
 
 
-def unique_items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def unique_items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``uniqueItems``: no two items are equal as JSON (validation, 6.4.3)."""
-    del normaliser
+    del evaluator
     if not isinstance(value, bool):
         raise place.error("uniqueItems is not a Boolean", "uniqueItems")
-    return but(array=ArrayShape(unique=value))
+    return restrict_one_type(array=ArrayShape(unique=value))
 
 
-def pattern(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def pattern(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``pattern``: the expression matches somewhere in the string (validation, 6.3.3)."""
-    del normaliser
+    del evaluator
     if not isinstance(value, str):
         raise place.error("pattern is not a string", "pattern")
-    return but(strings=compile_pattern(value, search=True))
+    return restrict_one_type(strings=compile_pattern(value, search=True))
 
 
-def format_(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def format_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``format``: the string is of the format; unknown ones assert nothing (validation, 7).
 
     Where the dialect itself says that formats are asserted, unknown ones are errors (2020-12
     validation, 7.2.3).
     """
-    del normaliser
+    del evaluator
     if not isinstance(value, str):
         raise place.error("format is not a string", "format")
     language = format_language(value, place.dialect.name)
     if language is None and place.dialect.asserts_formats:
         raise UnsupportedSchemaError(f"the format {value!r} is not known", keyword="format")
-    return but(strings=language)
+    return restrict_one_type(strings=language)
 
 
 def names_in(place: SchemaLocation, keyword: str, value: Any) -> list[str]:
@@ -241,54 +243,54 @@ def names_in(place: SchemaLocation, keyword: str, value: Any) -> list[str]:
     return value
 
 
-def required(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Values:
+def required(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``required``: these properties are there (validation, 6.5.3)."""
-    del normaliser
+    del evaluator
     return requiring(dict.fromkeys(names_in(place, "required", value)))
 
 
-def dependent_required(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def dependent_required(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependentRequired``: who has this property has those too (validation, 6.5.4)."""
     if not isinstance(value, dict):
         raise place.error("dependentRequired is not an object", "dependentRequired")
-    table = normaliser.table
+    table = evaluator.table
     if len(value) > FEW_DEPENDENCIES:
         # As alternatives, they would multiply out.
-        needed = {n: required(place, names, normaliser) for n, names in value.items()}
+        needed = {n: required(place, names, evaluator) for n, names in value.items()}
         pairs = [(n, other) for n, v in needed.items() for other in v.objects[0].required]
         clauses: list[Clause] = [
             (Absent(n), Present(other, TRUE)) for n, other in pairs if n != other
         ]
         listed = (name for pair in pairs for name in pair)
-        return table.given(but(shape=shape_of_clauses(listed, clauses, table)))
+        return table.evaluated(restrict_one_type(shape=shape_of_clauses(listed, clauses, table)))
     return table.all_of(
         table.any_of(
             (
-                table.given(lacking(name)),
-                table.given(requiring(names_in(place, "dependentRequired", names))),
+                table.evaluated(lacking(name)),
+                table.evaluated(requiring(names_in(place, "dependentRequired", names))),
             )
         )
         for name, names in value.items()
     )
 
 
-def requiring(names: Iterable[str]) -> Values:
+def requiring(names: Iterable[str]) -> ValueSet:
     """Return the values that are no object without one of the names."""
     required_names = tuple(names)
     if not all(map(is_encodable, required_names)):
         return replace(ANY_VALUE, objects=())
-    return but(shape=ObjectShape(required=required_names))
+    return restrict_one_type(shape=ObjectShape(required=required_names))
 
 
-def lacking(name: str) -> Values:
+def lacking(name: str) -> ValueSet:
     """Return the values that are no object with a property of that name."""
     if not is_encodable(name):
         return ANY_VALUE
-    return but(shape=ObjectShape(properties={name: FALSE}))
+    return restrict_one_type(shape=ObjectShape(properties={name: FALSE}))
 
 
-def objects_with(name: str) -> Values:
+def objects_with(name: str) -> ValueSet:
     """Return the objects that have a property of that name."""
     if not is_encodable(name):
         return NO_VALUE
-    return Values(objects=(ObjectShape(required=(name,)),))
+    return ValueSet(objects=(ObjectShape(required=(name,)),))

@@ -14,7 +14,7 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.numbers.number_sets import exact, points
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, Term, TermTable
-from state_machines.json_schema.values import ANY_TEXT, NO_VALUE, Values, disjoin
+from state_machines.json_schema.value_sets import ANY_TEXT, NO_VALUE, ValueSet, disjoin
 
 __all__ = ["constant", "constants", "is_encodable", "without_scalars"]
 
@@ -35,11 +35,11 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def constants(values: Iterable[Any], table: TermTable) -> Values:
+def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
     """Return the set of the given JSON values, by JSON equality: ``1`` and ``1.0`` are one."""
     strings: list[str] = []
     numbers: list[Fraction] = []
-    others: list[Values] = []
+    others: list[ValueSet] = []
     for count, value in enumerate(values):
         if not count % VALUES_PER_CHARGE:
             spend(VALUES_PER_CHARGE)
@@ -50,24 +50,24 @@ def constants(values: Iterable[Any], table: TermTable) -> Values:
             numbers.append(exact(value))
         else:
             others.append(constant(value, table))
-    return disjoin((Values(strings=word_language(strings), numbers=points(numbers)), *others))
+    return disjoin((ValueSet(strings=word_language(strings), numbers=points(numbers)), *others))
 
 
-def constant(value: Any, table: TermTable) -> Values:
+def constant(value: Any, table: TermTable) -> ValueSet:
     """Return the set of one JSON value."""
     match value:
         case None:
-            return Values(null=True)
+            return ValueSet(null=True)
         case bool():
-            return Values(booleans=frozenset({value}))
+            return ValueSet(booleans=frozenset({value}))
         case int() | float() | Decimal():
-            return Values(numbers=points((exact(value),)))
+            return ValueSet(numbers=points((exact(value),)))
         case str():
-            return Values(strings=word_language((value,))) if is_encodable(value) else NO_VALUE
+            return ValueSet(strings=word_language((value,))) if is_encodable(value) else NO_VALUE
         case list():
             items = tuple(_term(item, table) for item in value)
             length = len(items)
-            return Values(arrays=(ArrayShape(items, FALSE, least=length, most=length),))
+            return ValueSet(arrays=(ArrayShape(items, FALSE, least=length, most=length),))
         case dict() if not all(map(is_encodable, value)):
             return NO_VALUE
         case dict():
@@ -75,11 +75,11 @@ def constant(value: Any, table: TermTable) -> Values:
             nothing_else = (NameRule(ANY_TEXT, FALSE),)
             names = tuple(properties)
             shape = ObjectShape(properties, nothing_else, required=names, order=names)
-            return Values(objects=(shape,))
+            return ValueSet(objects=(shape,))
     raise TypeError(f"not a JSON value: {value!r}")
 
 
-def without_scalars(values: Values, taken: Iterable[Any]) -> Values:
+def without_scalars(values: ValueSet, taken: Iterable[Any]) -> ValueSet:
     """Return a set of values less the scalars among some JSON values that are no strings."""
     known = list(taken)
     flags = [value for value in known if isinstance(value, bool)]
@@ -97,4 +97,4 @@ def without_scalars(values: Values, taken: Iterable[Any]) -> Values:
 
 
 def _term(value: Any, table: TermTable) -> Term:
-    return table.given(constant(value, table))
+    return table.evaluated(constant(value, table))

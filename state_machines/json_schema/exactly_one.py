@@ -11,8 +11,8 @@ from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.words import list_words
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
-from state_machines.json_schema.terms import Given, Term, TermTable
-from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjoin
+from state_machines.json_schema.terms import Evaluated, Term, TermTable
+from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, conjoin
 from state_machines.limits import LIMITS
 
 __all__ = ["in_exactly_one"]
@@ -39,7 +39,7 @@ class Questions(Protocol):
         """Whether two terms surely share no value."""
         ...
 
-    def values_unless_running(self, term: Term) -> Values | None:
+    def values_unless_running(self, term: Term) -> ValueSet | None:
         """Return the head normal form of a term, if that does not depend on this question."""
         ...
 
@@ -51,7 +51,7 @@ def in_exactly_one(terms: Sequence[Term], questions: Questions) -> Term:
     rest = _not_wholly_in_two(known)
     table = questions.table
     if rest != ANY_VALUE:
-        terms = [table.all_of((table.given(rest), term)) for term in terms]
+        terms = [table.all_of((table.evaluated(rest), term)) for term in terms]
     pairs: Iterable[tuple[int, int]] = combinations(range(len(terms)), 2)
     if len(terms) > FEW:
         name = _telling_name(known, table)
@@ -68,12 +68,12 @@ def in_exactly_one(terms: Sequence[Term], questions: Questions) -> Term:
     return table.exactly_one(terms, overlapping)
 
 
-def _not_wholly_in_two(known: Sequence[Values]) -> Values:
+def _not_wholly_in_two(known: Sequence[ValueSet]) -> ValueSet:
     """Return the values of the types that are not wholly in two of the sets.
 
     Alternatives that do not say which type they are about all admit the other types.
     """
-    return Values(
+    return ValueSet(
         null=sum(values.null for values in known) < 2,
         booleans=frozenset(
             flag for flag in (True, False) if sum(flag in values.booleans for values in known) < 2
@@ -89,7 +89,7 @@ def _unless_shared(every: _Kind, none: _Kind, sets: Sequence[_Kind]) -> _Kind:
     return none if sum(one == every for one in sets) > 1 else every
 
 
-def _tags_of(values: Values, name: str | None, table: TermTable) -> Iterator[_Tag]:
+def _tags_of(values: ValueSet, name: str | None, table: TermTable) -> Iterator[_Tag]:
     if values.null:
         yield "null", _ANY
     for value in values.booleans:
@@ -105,11 +105,11 @@ def _tags_of(values: Values, name: str | None, table: TermTable) -> Iterator[_Ta
         yield from (("object", value) for value in ((_ANY,) if tags is None else tags))
 
 
-def _few_numbers(values: Values) -> Iterable[Hashable] | None:
+def _few_numbers(values: ValueSet) -> Iterable[Hashable] | None:
     return None if values.numbers.intervals else values.numbers.points
 
 
-def _few_strings(values: Values) -> Iterable[Hashable] | None:
+def _few_strings(values: ValueSet) -> Iterable[Hashable] | None:
     if values.strings.max_length is None:
         return None
     return list_words(values.strings, LIMITS.tagged_values)
@@ -117,7 +117,7 @@ def _few_strings(values: Values) -> Iterable[Hashable] | None:
 
 def _few_values(term: Term) -> list[Hashable] | None:
     """Return the values of a term that holds only few numbers and strings."""
-    if not isinstance(term, Given) or not isinstance(term.values, Values):
+    if not isinstance(term, Evaluated) or not isinstance(term.values, ValueSet):
         return None
     values = term.values
     numbers, strings = _few_numbers(values), _few_strings(values)
@@ -127,7 +127,7 @@ def _few_values(term: Term) -> list[Hashable] | None:
     return [*flags, *values.booleans, *numbers, *strings]
 
 
-def _telling_name(known: Sequence[Values], table: TermTable) -> str | None:
+def _telling_name(known: Sequence[ValueSet], table: TermTable) -> str | None:
     """Return the name that most shapes require with few values."""
     names = Counter(
         name

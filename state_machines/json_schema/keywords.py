@@ -1,8 +1,8 @@
 """What each keyword means: one function a keyword, one table a draft.
 
 A keyword's function is given the schema's place and the keyword's value, and returns the values
-that it alone admits, as a :class:`~state_machines.json_schema.values.Values` or a term. What the
-schema admits is the conjunction of all its keywords. Where a keyword looks at its neighbours
+that it alone admits, as a :class:`~state_machines.json_schema.value_sets.ValueSet` or a term. What
+the schema admits is the conjunction of all its keywords. Where a keyword looks at its neighbours
 (``additionalProperties`` at ``properties``), its function reads them from ``place.schema``.
 """
 
@@ -24,15 +24,22 @@ from state_machines.json_schema import applicators as apply
 from state_machines.json_schema import assertions as assert_
 from state_machines.json_schema.dialects import Dialect
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.evaluation import Steps
-from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.terms import Term
+from state_machines.json_schema.trampoline import TermCoroutine
 from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
-from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values, conjoin, disjoin, negate
+from state_machines.json_schema.value_sets import (
+    ANY_TEXT,
+    ANY_VALUE,
+    ValueSet,
+    conjoin,
+    disjoin,
+    negate,
+)
 
 __all__ = ["ANNOTATIONS", "KEYWORDS", "KeywordTable"]
 
-Keyword = Callable[[SchemaLocation, Any, Normaliser], "Values | Term"]
+Keyword = Callable[[SchemaLocation, Any, TermEvaluator], "ValueSet | Term"]
 
 _COMMON: dict[str, Keyword] = {
     "$ref": apply.ref,
@@ -162,20 +169,22 @@ class KeywordTable:
             for keyword in place.schema
         )
 
-    def values(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
+    def values(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[ValueSet]:
         """Work out what the schema at a place admits."""
         result = ANY_VALUE
-        for keyword, part in self._parts(place, normaliser):
+        for keyword, part in self._parts(place, evaluator):
             with _Located(place, keyword):
                 values = (yield part) if isinstance(part, Term) else part
-                result = conjoin(result, values, normaliser.table)
+                result = conjoin(result, values, evaluator.table)
         return result
 
-    def complement(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
+    def complement(
+        self, place: SchemaLocation, evaluator: TermEvaluator
+    ) -> TermCoroutine[ValueSet]:
         """Work out what the schema at a place does not admit: what fails one of its keywords."""
-        table = normaliser.table
+        table = evaluator.table
         own, failing = ANY_VALUE, []
-        for keyword, part in self._parts(place, normaliser):
+        for keyword, part in self._parts(place, evaluator):
             with _Located(place, keyword):
                 if isinstance(part, Term):
                     failing.append((yield table.negation(part)))
@@ -183,18 +192,18 @@ class KeywordTable:
                     own = conjoin(own, part, table)
         return disjoin((negate(own, table), *failing))
 
-    def strings(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Node]:
+    def strings(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[Node]:
         """Work out which strings the schema at a place admits."""
         result = ANY_TEXT
-        for keyword, part in self._parts(place, normaliser, _OF_STRINGS):
+        for keyword, part in self._parts(place, evaluator, _OF_STRINGS):
             with _Located(place, keyword):
                 strings = (yield part) if isinstance(part, Term) else part.strings
                 result = intersection((result, strings))
         return result
 
     def _parts(
-        self, place: SchemaLocation, normaliser: Normaliser, among: Container[str] | None = None
-    ) -> Iterator[tuple[str, Values | Term]]:
+        self, place: SchemaLocation, evaluator: TermEvaluator, among: Container[str] | None = None
+    ) -> Iterator[tuple[str, ValueSet | Term]]:
         """Yield what each keyword admits, those that apply other schemas as terms."""
         schema: Mapping[str, Any] = place.schema
         if place.dialect.ref_overrides and "$ref" in schema:
@@ -211,7 +220,7 @@ class KeywordTable:
                 self._refuse_unknown(place, keyword)
                 continue
             with _Located(place, keyword):
-                part = read(place, value, normaliser)
+                part = read(place, value, evaluator)
             yield keyword, part
 
     def _is_annotation(self, place: SchemaLocation, keyword: str) -> bool:

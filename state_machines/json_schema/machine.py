@@ -8,9 +8,8 @@ from typing import Any
 from referencing import Registry
 
 from state_machines.errors import InvalidArgumentError
-from state_machines.json_schema.compilation import Compilation, PropertyOrder
-from state_machines.json_schema.layout import Whitespace
-from state_machines.json_schema.syntax import JSON_SYNTAXES
+from state_machines.json_schema.compiler import Compilation, PropertyOrder
+from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
 from state_machines.machine import StateMachine
 
 __all__ = ["JsonSchemaStateMachine", "PropertyOrder"]
@@ -62,7 +61,7 @@ class JsonSchemaStateMachine(StateMachine):
         )
         translator = compilation.translator(JSON_SYNTAXES[whitespace], property_order)
         term = compilation.term
-        with compilation.of(term):
+        with compilation.bounded(term):
             compilation.check(term, "no JSON value satisfies the schema")
             start = translator.value(term)
         super().__init__(start)

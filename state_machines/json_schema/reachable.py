@@ -13,15 +13,15 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.cardinality import check_distinct
 from state_machines.json_schema.arrays.item_steps import ItemSteps
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.conditions import Matching, Present
 from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import (
     Conjunction,
     Disjunction,
-    Located,
     Negation,
+    SchemaRef,
     Term,
     TermTable,
 )
@@ -40,7 +40,7 @@ _MULTIPLYING = (
 """Keywords that take much work, the likelier ones first."""
 
 
-def check_reachable(root: Term, normaliser: Normaliser) -> None:
+def check_reachable(root: Term, evaluator: TermEvaluator) -> None:
     """Evaluate every set of values under a term, and ask whether it is empty.
 
     Raises :class:`~state_machines.errors.SchemaError` for whatever is wrong with one of them.
@@ -51,7 +51,7 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
         term, above = stack.pop()
         spend()
         with located_at(term, above):
-            children = _looked_into(term, normaliser)
+            children = _looked_into(term, evaluator)
         place = next(_places(term), above)
         stack.extend((child, place) for child in children if child not in seen)
         seen.update(children)
@@ -61,9 +61,9 @@ def check_reachable(root: Term, normaliser: Normaliser) -> None:
                     f"more than {LIMITS.schema_terms} different sets of values"
                 )
         # What a schema of names says of other types must be well-formed, too.
-        for names in normaliser.take_read_for_strings():
+        for names in evaluator.take_read_for_strings():
             with located_at(names, place):
-                normaliser.values(names)
+                evaluator.values(names)
 
 
 class located_at:
@@ -112,7 +112,7 @@ def _places(term: Term) -> Iterator[SchemaLocation]:
         below: list[Term] = []
         for each in layer:
             match each:
-                case Located(place):
+                case SchemaRef(place):
                     yield place
                 case Conjunction(parts) | Disjunction(parts):
                     below.extend(parts)
@@ -121,18 +121,18 @@ def _places(term: Term) -> Iterator[SchemaLocation]:
         layer = dict.fromkeys(each for each in below if each not in seen)
 
 
-def _looked_into(term: Term, normaliser: Normaliser) -> dict[Term, None]:
+def _looked_into(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:
     """Return the terms of what the values of a term hold, in an order that is always the same."""
-    values, table = normaliser.values(term), normaliser.table
+    values, table = evaluator.values(term), evaluator.table
     children: dict[Term, None] = {}
     for array in values.arrays:
-        check_distinct(array, normaliser)
+        check_distinct(array, evaluator)
         children.update(dict.fromkeys(ItemSteps(array, table).terms()))
     for shape in values.objects:
         children.update(dict.fromkeys(_member_terms(shape, table)))
     shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
     for either in shapes:
-        normaliser.shape_is_inhabited(either)
+        evaluator.shape_is_inhabited(either)
     return children
 
 

@@ -2,7 +2,7 @@
 
 A term denotes a set of JSON values. Terms are built from places in a schema document by *and*,
 *or* and *not*, and nothing is evaluated until its head normal form is asked for (see
-:mod:`state_machines.json_schema.normal_form`); so recursive schemas are finite terms. Terms are
+:mod:`state_machines.json_schema.evaluator`); so recursive schemas are finite terms. Terms are
 interned in a :class:`TermTable`, one to a compilation: equal terms are one object.
 """
 
@@ -24,9 +24,9 @@ __all__ = [
     "TRUE",
     "Conjunction",
     "Disjunction",
-    "Given",
-    "Located",
+    "Evaluated",
     "Negation",
+    "SchemaRef",
     "Term",
     "TermTable",
 ]
@@ -47,14 +47,14 @@ FALSE: Term = _Constant()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Located(Term):
+class SchemaRef(Term):
     """The values that the schema at a place of the document admits."""
 
     place: SchemaLocation
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Given(Term):
+class Evaluated(Term):
     """The values of a head normal form, which this module treats as an opaque, hashable object."""
 
     values: Hashable
@@ -115,10 +115,10 @@ class TermTable:
         self._conjunctions: dict[frozenset[Term], Conjunction] = {}
         self._disjunctions: dict[frozenset[Term], Disjunction] = {}
         self._negations: dict[Term, Term] = {}
-        self._given: dict[Hashable, Given] = {}
+        self._given: dict[Hashable, Evaluated] = {}
         self._complements: dict[Term, Callable[[TermTable], Term]] = {}
 
-    def located(self, place: SchemaLocation) -> Term:
+    def schema_ref(self, place: SchemaLocation) -> Term:
         """Return the term of a place; the Boolean schemas are the constants."""
         if place.schema is True or (place.schema == {} and not place.ignored):
             return TRUE
@@ -127,15 +127,15 @@ class TermTable:
         term = self._located.get(place.key)
         if term is None:
             values = self._algebra.plain(place)
-            term = Located(place) if values is None else self.given(values)
+            term = SchemaRef(place) if values is None else self.evaluated(values)
             term = self._located.setdefault(place.key, term)
         return term
 
-    def given(self, values: Hashable) -> Term:
+    def evaluated(self, values: Hashable) -> Term:
         """Return the term of a head normal form."""
         # The only keys that Python code compares: a look-up and an insertion could be parted.
         with self._lock:
-            return self._given.get(values) or self._given.setdefault(values, Given(values))
+            return self._given.get(values) or self._given.setdefault(values, Evaluated(values))
 
     def all_of(self, parts: Iterable[Term]) -> Term:
         """Return the conjunction of terms."""
@@ -158,8 +158,8 @@ class TermTable:
         known = [
             part
             for part in flat
-            if isinstance(part, Given)
-            or (isinstance(part, Negation) and isinstance(part.part, Given))
+            if isinstance(part, Evaluated)
+            or (isinstance(part, Negation) and isinstance(part.part, Evaluated))
         ]
         if len(known) < 2:
             return flat
@@ -174,17 +174,17 @@ class TermTable:
         return {joined: None, **{part: None for part in flat if part not in key}}
 
     def _join(self, known: Sequence[Term]) -> Term | None:
-        given = [part.values for part in known if isinstance(part, Given)]
+        given = [part.values for part in known if isinstance(part, Evaluated)]
         without = [
             part.part.values
             for part in known
-            if isinstance(part, Negation) and isinstance(part.part, Given)
+            if isinstance(part, Negation) and isinstance(part.part, Evaluated)
         ]
         answer = self._algebra.joined(given, without) if given else None
         if answer is None:
             return None
         values, is_nothing = answer
-        return FALSE if is_nothing else self.given(values)
+        return FALSE if is_nothing else self.evaluated(values)
 
     def any_of(self, parts: Iterable[Term]) -> Term:
         """Return the disjunction of terms."""
@@ -231,7 +231,7 @@ class TermTable:
 
         return self._complementary(one, none_or_two)
 
-    def either(self, condition: Term, then: Term, otherwise: Term) -> Term:
+    def conditional(self, condition: Term, then: Term, otherwise: Term) -> Term:
         """Return ``then`` where the condition holds, and ``otherwise`` where it does not."""
         ways = ((condition, then), (self.negation(condition), otherwise))
         return self._complementary(

@@ -19,10 +19,10 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.assertions import but, lacking, objects_with
+from state_machines.json_schema.assertions import lacking, objects_with, restrict_one_type
 from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import TRUE, Term
 from state_machines.limits import LIMITS
@@ -47,9 +47,9 @@ class _Case:
     all_items: bool = False
     contained: frozenset[Term] = field(default=frozenset())
 
-    def and_(self, other: _Case, normaliser: Normaliser) -> _Case:
+    def and_(self, other: _Case, evaluator: TermEvaluator) -> _Case:
         return _Case(
-            normaliser.table.all_of((self.condition, other.condition)),
+            evaluator.table.all_of((self.condition, other.condition)),
             self.names | other.names,
             self.patterns | other.patterns,
             self.all_names or other.all_names,
@@ -62,10 +62,10 @@ class _Case:
         return replace(self, condition=TRUE) == replace(other, condition=TRUE)
 
 
-def unevaluated_properties(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def unevaluated_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``unevaluatedProperties``: the values of properties that nothing else looked at (11.3)."""
-    table = normaliser.table
-    term = table.located(place.child(value, "unevaluatedProperties"))
+    table = evaluator.table
+    term = table.schema_ref(place.child(value, "unevaluatedProperties"))
 
     def admit(case: _Case) -> Term:
         if case.all_names or term is TRUE:
@@ -73,34 +73,34 @@ def unevaluated_properties(place: SchemaLocation, value: Any, normaliser: Normal
         names = complement(union(case.patterns), ANY_CODE_POINT)
         listed = dict.fromkeys(sorted(case.names), TRUE)
         shape = ObjectShape(properties=listed, others=(NameRule(names, term),))
-        return table.all_of((case.condition, table.given(but(shape=shape))))
+        return table.all_of((case.condition, table.evaluated(restrict_one_type(shape=shape))))
 
-    cases = _Cases(normaliser).of(place, without="unevaluatedProperties")
+    cases = _Cases(evaluator).of(place, without="unevaluatedProperties")
     return table.any_of(admit(case) for case in cases)
 
 
-def unevaluated_items(place: SchemaLocation, value: Any, normaliser: Normaliser) -> Term:
+def unevaluated_items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``unevaluatedItems``: the values of items that nothing else looked at (11.2)."""
-    table = normaliser.table
-    term = table.located(place.child(value, "unevaluatedItems"))
+    table = evaluator.table
+    term = table.schema_ref(place.child(value, "unevaluatedItems"))
 
     def admit(case: _Case) -> Term:
         if case.all_items or term is TRUE:
             return case.condition
         rest = table.any_of((term, *case.contained))
         shape = ArrayShape(prefix=(TRUE,) * case.prefix, rest=rest)
-        return table.all_of((case.condition, table.given(but(array=shape))))
+        return table.all_of((case.condition, table.evaluated(restrict_one_type(array=shape))))
 
-    cases = _Cases(normaliser).of(place, without="unevaluatedItems")
+    cases = _Cases(evaluator).of(place, without="unevaluatedItems")
     return table.any_of(admit(case) for case in cases)
 
 
 class _Cases:
     """Collects the cases of a schema, through everything that it applies in place."""
 
-    def __init__(self, normaliser: Normaliser) -> None:
-        self._normaliser = normaliser
-        self._table = normaliser.table
+    def __init__(self, evaluator: TermEvaluator) -> None:
+        self._evaluator = evaluator
+        self._table = evaluator.table
         self._open: set[object] = set()
         self._known: dict[object, list[_Case]] = {}
         self._cuts = 0
@@ -124,7 +124,7 @@ class _Cases:
             )
         self._open.add(key)
         cuts = self._cuts
-        cases = [_evaluated_here(place, self._table.located, without)]
+        cases = [_evaluated_here(place, self._table.schema_ref, without)]
         spend(8)
         for read in (self._references, self._all_of, self._alternatives, self._if, self._dependent):
             for ways in read(place):
@@ -139,7 +139,7 @@ class _Cases:
         if all(way.evaluates_as(_Case()) for way in ways):
             # Nothing is evaluated in any of them, so it does not matter which one holds.
             return cases
-        return self._merged(case.and_(way, self._normaliser) for case in cases for way in ways)
+        return self._merged(case.and_(way, self._evaluator) for case in cases for way in ways)
 
     def _merged(self, cases: Iterable[_Case]) -> list[_Case]:
         """Return one case for those that evaluate the same."""
@@ -157,8 +157,8 @@ class _Cases:
 
     def _holding(self, place: SchemaLocation) -> list[_Case]:
         """Return the cases of a subschema that may or may not hold, on condition that it does."""
-        condition = _Case(condition=self._table.located(place))
-        return [condition.and_(case, self._normaliser) for case in self.of(place)]
+        condition = _Case(condition=self._table.schema_ref(place))
+        return [condition.and_(case, self._evaluator) for case in self.of(place)]
 
     def _references(self, place: SchemaLocation) -> Iterator[list[_Case]]:
         schema, document = place.schema, place.document
@@ -199,17 +199,17 @@ class _Cases:
         holds = self._holding(condition)
         if "then" in schema:
             holds = self._product(holds, self.of(place.child(schema["then"], "then")))
-        fails = [_Case(condition=self._table.negation(self._table.located(condition)))]
+        fails = [_Case(condition=self._table.negation(self._table.schema_ref(condition)))]
         if "else" in schema:
             fails = self._product(fails, self.of(place.child(schema["else"], "else")))
         yield [*holds, *fails]
 
     def _dependent(self, place: SchemaLocation) -> Iterator[list[_Case]]:
         for name, schema in (place.member("dependentSchemas", dict) or {}).items():
-            absent = _Case(condition=self._table.given(lacking(name)))
-            present = _Case(condition=self._table.given(objects_with(name)))
+            absent = _Case(condition=self._table.evaluated(lacking(name)))
+            present = _Case(condition=self._table.evaluated(objects_with(name)))
             holding = self._holding(place.child(schema, "dependentSchemas", name))
-            yield [absent, *(present.and_(case, self._normaliser) for case in holding)]
+            yield [absent, *(present.and_(case, self._evaluator) for case in holding)]
 
 
 def _evaluated_here(

@@ -38,7 +38,7 @@ from state_machines import (
 from state_machines.grammar.node import EMPTY, leading_bytes
 
 VOCABULARY = small_vocabulary()
-LAYOUTS = st.sampled_from(("json", "compact", "indented"))
+WHITESPACE_LAYOUTS = st.sampled_from(("json", "compact", "indented"))
 ORDERS = st.sampled_from(("schema", "any"))
 
 
@@ -94,7 +94,7 @@ def consumes_nothing(schema: Any) -> bool:
 
 
 @examples(400)
-@given(schemas(), ORDERS, LAYOUTS, st.integers(0, 2**32))
+@given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
 def test_walks_by_bytes_end_in_admitted_text(
     schema: Any, order: Any, layout: Any, seed: int
 ) -> None:
@@ -116,7 +116,7 @@ def test_walks_by_bytes_end_in_admitted_text(
 
 
 @examples(200)
-@given(schemas(), ORDERS, LAYOUTS, st.integers(0, 2**32))
+@given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
 def test_walks_by_tokens_end_in_admitted_text(
     schema: Any, order: Any, layout: Any, seed: int
 ) -> None:

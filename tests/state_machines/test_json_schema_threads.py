@@ -10,7 +10,7 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.budgets import step_budget
-from state_machines.json_schema.compilation import Compilation
+from state_machines.json_schema.compiler import Compilation
 
 SCHEMA: dict[str, Any] = {
     "type": "array",
@@ -42,12 +42,12 @@ def write(machine: JsonSchemaStateMachine) -> bool:
 def test_evaluation_that_waits_in_a_checkpoint_holds_up_no_other() -> None:
     schema = {"allOf": [{"properties": {f"p{i}": TEXTS, "q": TEXTS}} for i in range(400)]}
     compilation = Compilation(schema)
-    normaliser, term = compilation.normaliser, compilation.term
+    evaluator, term = compilation.evaluator, compilation.term
     found: list[bool] = []
 
     def checkpoint() -> None:
         def ask() -> None:
-            found.append(normaliser.is_empty(term))
+            found.append(evaluator.is_empty(term))
 
         other = threading.Thread(target=ask, daemon=True)
         other.start()
@@ -55,10 +55,10 @@ def test_evaluation_that_waits_in_a_checkpoint_holds_up_no_other() -> None:
         assert not other.is_alive(), "the other thread waits for a lock"
 
     with step_budget(checkpoint=checkpoint):
-        found.append(normaliser.is_empty(term))
+        found.append(evaluator.is_empty(term))
     assert len(found) > 1, "the evaluation takes less than a checkpoint's steps"
     assert not any(found)
-    assert normaliser.values(term) is normaliser.values(term)
+    assert evaluator.values(term) is evaluator.values(term)
 
 
 def test_threads_agree_on_one_machine() -> None:

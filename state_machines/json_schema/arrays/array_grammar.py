@@ -21,8 +21,8 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
 from state_machines.json_schema.arrays.taken import NOTHING_TAKEN, Taken
-from state_machines.json_schema.syntax import Syntax
 from state_machines.json_schema.terms import FALSE, Term, TermTable
+from state_machines.json_schema.value_syntax import ValueSyntax
 
 __all__ = ["ArrayPlan"]
 
@@ -43,19 +43,19 @@ class ArrayPlan:
         shape: ArrayShape,
         *,
         table: TermTable,
-        syntax: Syntax,
+        syntax: ValueSyntax,
         depth: int,
         is_empty: Callable[[Term], bool],
         value_node: Callable[[Term, int], Node],
         strings: Callable[[Term], Node],
         others_without: Callable[[Term, Iterable[str], int], Node],
         count_values: Callable[[Term, int], int],
-        fleeting: TransientDerivatives,
+        transient_derivatives: TransientDerivatives,
     ) -> None:
         self.layout = syntax.layout
         self.syntax = syntax
         self.depth = depth
-        self.fleeting = fleeting
+        self.transient_derivatives = transient_derivatives
         self.steps = ItemSteps(shape, table)
         self._is_empty = is_empty
         self._value_node = value_node
@@ -184,7 +184,7 @@ class DistinctItem(Continuation):
     @property
     def steps(self) -> TransientDerivatives:
         """Where the steps within the item are kept."""
-        return self.plan.fleeting
+        return self.plan.transient_derivatives
 
     def after(self, text: bytes) -> Node:
         """Return the node after the item written as ``text``."""

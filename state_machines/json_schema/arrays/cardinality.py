@@ -7,7 +7,7 @@ from math import prod
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.words import count_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.objects.names import name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
@@ -22,8 +22,8 @@ class Cardinality:
     Counts are lower bounds: what shapes of arrays and objects have in common is counted once.
     """
 
-    def __init__(self, normaliser: Normaliser, most: int) -> None:
-        self._normaliser = normaliser
+    def __init__(self, evaluator: TermEvaluator, most: int) -> None:
+        self._evaluator = evaluator
         self._most = most
         self._known: dict[Term, int] = {}
 
@@ -37,7 +37,7 @@ class Cardinality:
         return known
 
     def _count(self, term: Term) -> int:
-        values = self._normaliser.values(term)
+        values = self._evaluator.values(term)
         total = int(values.null) + len(values.booleans)
         total += self._numbers(values.numbers) + count_words(values.strings, self._most)
         # Two shapes may share values, so only the largest is sure to add its own.
@@ -55,8 +55,8 @@ class Cardinality:
         return len(members)
 
     def _arrays(self, shape: ArrayShape) -> int:
-        if shape.counted or shape.unique or not self._normaliser.shape_is_inhabited(shape):
-            return int(self._normaliser.shape_is_inhabited(shape))
+        if shape.counted or shape.unique or not self._evaluator.shape_is_inhabited(shape):
+            return int(self._evaluator.shape_is_inhabited(shape))
         total = 0
         longest = shape.least + self._most if shape.most is None else shape.most
         ways = prod(self.count(shape.item(index)) for index in range(shape.least))
@@ -68,14 +68,14 @@ class Cardinality:
         return min(total, self._most)
 
     def _objects(self, shape: ObjectShape) -> int:
-        normaliser = self._normaliser
-        if not normaliser.shape_is_inhabited(shape):
+        evaluator = self._evaluator
+        if not evaluator.shape_is_inhabited(shape):
             return 0
         if shape.clauses or shape.least > len(shape.required) or shape.most is not None:
             return 1
         open_ended = any(
-            not normaliser.is_empty(cell.term) and cell.names.max_length is None
-            for cell in name_cells(shape, normaliser.table)
+            not evaluator.is_empty(cell.term) and cell.names.max_length is None
+            for cell in name_cells(shape, evaluator.table)
         )
         if open_ended:
             return self._most
@@ -85,7 +85,7 @@ class Cardinality:
         return min(total, self._most)
 
 
-def check_distinct(shape: ArrayShape, normaliser: Normaliser) -> None:
+def check_distinct(shape: ArrayShape, evaluator: TermEvaluator) -> None:
     """Raise if different items could run out before an array of unique items is long enough.
 
     If item *i* has more than *i* values, there is always one that has not been taken.
@@ -97,9 +97,9 @@ def check_distinct(shape: ArrayShape, normaliser: Normaliser) -> None:
             "uniqueItems together with items that must (or must not) match a schema",
             keyword="uniqueItems",
         )
-    if shape.least < 2 or not normaliser.shape_is_inhabited(shape):
+    if shape.least < 2 or not evaluator.shape_is_inhabited(shape):
         return
-    cardinality = Cardinality(normaliser, shape.least)
+    cardinality = Cardinality(evaluator, shape.least)
     beyond = min(shape.least, len(shape.prefix))
     enough = all(cardinality.count(shape.item(index)) > index for index in range(beyond))
     if not enough or (shape.least > beyond and cardinality.count(shape.rest) < shape.least):

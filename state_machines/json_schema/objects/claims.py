@@ -46,11 +46,11 @@ class Claims:
         terms: Mapping[str, Term],
         table: TermTable,
         is_empty: Callable[[Term], bool],
-        is_barred: Callable[[Term], bool],
+        is_empty_or_unenforceable: Callable[[Term], bool],
     ) -> None:
         self._table = table
         self._is_empty = is_empty
-        self._is_barred = is_barred
+        self._is_empty_or_unenforceable = is_empty_or_unenforceable
         self._terms = terms
         self._required = frozenset(shape.required)
         undecided = (self._undecided(clause) for clause in shape.clauses)
@@ -100,7 +100,7 @@ class Claims:
         return tuple(left)
 
     def _excludes(self, known: Term, term: Term) -> bool:
-        return self._is_barred(self._table.all_of((known, term)))
+        return self._is_empty_or_unenforceable(self._table.all_of((known, term)))
 
     def _implies(self, known: Term, term: Term) -> bool:
         """Whether the values of a term are surely among those of another."""
@@ -157,7 +157,7 @@ class Claims:
             term, bits = claims.by_value[index]
             if bits & ~answered:
                 within = self._table.all_of((cell, term))
-                if not self._is_barred(within):
+                if not self._is_empty_or_unenforceable(within):
                     outside = self._table.all_of((cell, self._table.negation(term)))
                     if not self._is_surely_empty(outside):
                         stack.append((index + 1, held, outside, answered))

@@ -68,18 +68,22 @@ class MemberSteps:
         table: TermTable,
         any_order: bool,
         is_empty: Callable[[Term], bool],
-        is_barred: Callable[[Term], bool],
+        is_empty_or_unenforceable: Callable[[Term], bool],
     ) -> None:
         self.shape = shape
         self.any_order = any_order
         self._table = table
-        self._is_barred = is_barred
+        self._is_empty_or_unenforceable = is_empty_or_unenforceable
         self.names = listed_names(shape)
         self.terms = [shape.value_of(name, table) for name in self.names]
         self.cells = [cell for cell in name_cells(shape, table) if not is_empty(cell.term)]
         self._index = {name: index for index, name in enumerate(self.names)}
         self._claims = Claims(
-            shape, dict(zip(self.names, self.terms, strict=True)), table, is_empty, is_barred
+            shape,
+            dict(zip(self.names, self.terms, strict=True)),
+            table,
+            is_empty,
+            is_empty_or_unenforceable,
         )
         if self._claims.clauses:
             self._listed_claims = list(map(self._claims.of, self.names, self.terms))
@@ -377,7 +381,7 @@ class MemberSteps:
             known = 0
             for index, term in enumerate(self.terms):
                 spend()
-                if not self._is_barred(term):
+                if not self._is_empty_or_unenforceable(term):
                     known |= 1 << index
             self._with_values = known
         return known
@@ -409,7 +413,7 @@ class MemberSteps:
         )
 
     def _is_offered(self, term: Term) -> bool:
-        return not self._is_barred(term)
+        return not self._is_empty_or_unenforceable(term)
 
     def bits_of(self, name: str) -> int:
         """Return a listed name as a bit, 0 for another."""

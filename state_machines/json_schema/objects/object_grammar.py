@@ -30,8 +30,8 @@ from state_machines.json_schema.objects.member_steps import MemberState, MemberS
 from state_machines.json_schema.objects.name_trie import NameVertex, name_trie
 from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.objects.object_shape import ObjectShape
-from state_machines.json_schema.syntax import MemberSyntax
 from state_machines.json_schema.terms import Term, TermTable
+from state_machines.json_schema.value_syntax import MemberSyntax
 from state_machines.limits import LIMITS
 
 __all__ = ["ObjectPlan"]
@@ -58,15 +58,19 @@ class ObjectPlan:
         depth: int,
         any_order: bool,
         is_empty: Callable[[Term], bool],
-        is_barred: Callable[[Term], bool],
+        is_empty_or_unenforceable: Callable[[Term], bool],
         value_node: Callable[[Term, str | None], Node],
-        fleeting: TransientDerivatives,
+        transient_derivatives: TransientDerivatives,
     ) -> None:
         self.syntax = syntax
         self.depth = depth
-        self.fleeting = fleeting
+        self.transient_derivatives = transient_derivatives
         self.steps = MemberSteps(
-            shape, table=table, any_order=any_order, is_empty=is_empty, is_barred=is_barred
+            shape,
+            table=table,
+            any_order=any_order,
+            is_empty=is_empty,
+            is_empty_or_unenforceable=is_empty_or_unenforceable,
         )
         self._value_node = value_node
         self._unfolded: OrderedDict[int, ref[Members]] = OrderedDict()
@@ -194,7 +198,7 @@ class Unlisted(Continuation):
     @property
     def steps(self) -> TransientDerivatives:
         """Where the steps within the name are kept."""
-        return self.plan.fleeting
+        return self.plan.transient_derivatives
 
     def after(self, text: bytes) -> Node:
         """Return the node after the name spelled by ``text``, terminator included."""

@@ -17,10 +17,9 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal
-from state_machines.json_schema.layout import LAYOUTS
-from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.values import ANY_VALUE, Values
+from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
+from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax, ValueSyntax
 from state_machines.regex import compile_pattern
 from state_machines.tool_calls.notations.json_notation import read_json_object
 from state_machines.tool_calls.notations.notation import (
@@ -63,10 +62,10 @@ class MarkedNotation(Notation):
             hint = "Give the property another name"
             check_names_within(schema, lambda name: bool(matches(name)), what, hint)
         else:
-            scalars = Values(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
-            inner = writing.compilation.table.given(scalars)
+            scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
+            inner = writing.compilation.table.evaluated(scalars)
         term = writing.restricted(lambda _: inner, names, inner, what)
-        with writing.compilation.of(term):
+        with writing.compilation.bounded(term):
             node = writing.translator.value(term)
         return CompiledArguments(node, self._read, schema if isinstance(schema, Mapping) else {})
 
@@ -103,7 +102,7 @@ class _MarkedMembers(MemberSyntax):
     any_name = None
 
     def __init__(self) -> None:
-        super().__init__(LAYOUTS["compact"])
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
         self.colon = EPSILON
 
     def spellings(self, name: str) -> Iterable[bytes]:
@@ -119,13 +118,13 @@ class _MarkedMembers(MemberSyntax):
         return text[:-1].decode()
 
 
-class _MarkedSyntax(Syntax):
+class _MarkedSyntax(ValueSyntax):
     """Values with strings between markers."""
 
     quotes_strings = False
 
     def __init__(self, notation: MarkedNotation, spell: Spell) -> None:
-        super().__init__(LAYOUTS["compact"])
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
         self.members = _MarkedMembers()
         self._notation = notation
         self._spelled = spell(notation.marker)

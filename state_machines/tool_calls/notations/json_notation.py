@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from state_machines.json_schema.layout import Whitespace
-from state_machines.json_schema.syntax import JSON_SYNTAXES
+from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
 from state_machines.tool_calls.notations.notation import (
     CompiledArguments,
     Notation,
@@ -40,7 +39,7 @@ class JsonNotation(Notation):
             texts = without(avoid)
             inner = everywhere(texts, texts)
             term = writing.restricted(lambda _: inner, texts, inner, "JSON")
-        with writing.compilation.of(term):
+        with writing.compilation.bounded(term):
             node = writing.translator.value(term)
         return CompiledArguments(
             node, read_json_object, schema if isinstance(schema, Mapping) else {}

@@ -11,8 +11,8 @@ from referencing import Registry
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
-from state_machines.json_schema.compilation import PropertyOrder
-from state_machines.json_schema.layout import Whitespace
+from state_machines.json_schema.compiler import PropertyOrder
+from state_machines.json_schema.value_syntax import Whitespace
 
 __all__ = ["CompiledArguments", "Notation", "NotationOptions", "Schema", "Spell", "unique_members"]
 

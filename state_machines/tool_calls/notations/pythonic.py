@@ -20,8 +20,12 @@ from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import word_language
-from state_machines.json_schema.layout import LAYOUTS
-from state_machines.json_schema.syntax import QUOTE, MemberSyntax, Syntax
+from state_machines.json_schema.value_syntax import (
+    QUOTE,
+    WHITESPACE_LAYOUTS,
+    MemberSyntax,
+    ValueSyntax,
+)
 from state_machines.regex import compile_pattern
 from state_machines.tool_calls.notations.notation import (
     CompiledArguments,
@@ -103,13 +107,13 @@ class _PythonMembers(MemberSyntax):
         return encoded(words, PYTHON_STRING, b'"')
 
 
-class _PythonSyntax(Syntax):
+class _PythonSyntax(ValueSyntax):
     """Values as literals of Python."""
 
     quotes_strings = False
 
     def __init__(self, words: Words) -> None:
-        super().__init__(LAYOUTS["json"])
+        super().__init__(WHITESPACE_LAYOUTS["json"])
         self.members = _PythonMembers(self.layout)
         json_words = (self.null, self.true, self.false) if words == "both" else ()
         both = list(zip((b"None", b"True", b"False"), json_words or (None,) * 3, strict=True))
@@ -140,7 +144,7 @@ class _KeywordArguments(MemberSyntax):
     any_name = None
 
     def __init__(self) -> None:
-        super().__init__(LAYOUTS["json"])
+        super().__init__(WHITESPACE_LAYOUTS["json"])
         self.colon = EPSILON
 
     def spellings(self, name: str) -> Iterable[bytes]:
@@ -157,7 +161,10 @@ class _KeywordArguments(MemberSyntax):
 
 
 _TOP = _KeywordArguments()
-_SYNTAXES: dict[Words, Syntax] = {"python": _PythonSyntax("python"), "both": _PythonSyntax("both")}
+_SYNTAXES: dict[Words, ValueSyntax] = {
+    "python": _PythonSyntax("python"),
+    "both": _PythonSyntax("both"),
+}
 
 _NAMES = {"true": True, "false": False, "null": None}
 

@@ -15,11 +15,11 @@ from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.normal_form import Normaliser
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
-from state_machines.json_schema.terms import FALSE, Given, Term, TermTable
-from state_machines.json_schema.values import ANY_TEXT, ANY_VALUE, Values
+from state_machines.json_schema.terms import FALSE, Evaluated, Term, TermTable
+from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
 
 __all__ = [
     "check_names_within",
@@ -33,7 +33,7 @@ __all__ = [
 
 def everywhere(strings: Node, names: Node) -> Term:
     """Return the values all of whose strings, and all names of whose members, are in languages."""
-    term = Given(ANY_VALUE)
+    term = Evaluated(ANY_VALUE)
     shape = ObjectShape(others=_name_rules(names, term))
     values = replace(ANY_VALUE, strings=strings, arrays=(ArrayShape(rest=term),), objects=(shape,))
     # The term is made of itself: an array of it holds it again.
@@ -47,7 +47,7 @@ def objects_of(table: TermTable, listed: Mapping[str, Term], names: Node, others
     Names that are not listed are in the language ``names``.
     """
     shape = ObjectShape(properties=dict(listed), others=_name_rules(names, others))
-    return table.given(Values(objects=(shape,)))
+    return table.evaluated(ValueSet(objects=(shape,)))
 
 
 def _name_rules(names: Node, term: Term) -> tuple[NameRule, ...]:
@@ -56,10 +56,10 @@ def _name_rules(names: Node, term: Term) -> tuple[NameRule, ...]:
     return NameRule(names, term), NameRule(complement(names, ANY_CODE_POINT), FALSE)
 
 
-def root_shapes(term: Term, normaliser: Normaliser) -> list[ObjectShape]:
+def root_shapes(term: Term, evaluator: TermEvaluator) -> list[ObjectShape]:
     """Return the shapes of a term's objects, of which there are some."""
-    shapes = normaliser.values(term).objects
-    return [shape for shape in shapes if normaliser.shape_is_inhabited(shape)]
+    shapes = evaluator.values(term).objects
+    return [shape for shape in shapes if evaluator.shape_is_inhabited(shape)]
 
 
 def root_names(shapes: list[ObjectShape]) -> tuple[str, ...]:

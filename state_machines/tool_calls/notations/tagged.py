@@ -18,10 +18,9 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
-from state_machines.json_schema.layout import LAYOUTS
-from state_machines.json_schema.syntax import JSON_SYNTAXES, MemberSyntax
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.values import Values
+from state_machines.json_schema.value_sets import ValueSet
+from state_machines.json_schema.value_syntax import JSON_SYNTAXES, WHITESPACE_LAYOUTS, MemberSyntax
 from state_machines.regex import compile_pattern
 from state_machines.tool_calls.notations.json_notation import read_json
 from state_machines.tool_calls.notations.notation import (
@@ -118,8 +117,8 @@ class _TaggedWriting:
         notation, writing = self.notation, self.writing
         texts = without(self.avoid)
         inner = everywhere(texts, texts)
-        raw = writing.compilation.table.given(
-            Values(
+        raw = writing.compilation.table.evaluated(
+            ValueSet(
                 null=notation.reads_null,
                 strings=raw_texts(self.avoid, notation.trims, notation.reads_null),
             )
@@ -145,7 +144,7 @@ class _TaggedWriting:
     def value_node(self, term: Term, name: str | None) -> Node:
         """Return the node of a property's values, without what stands around them."""
         notation, translator = self.notation, self.writing.translator
-        values = self.writing.normaliser.values(term)
+        values = self.writing.evaluator.values(term)
         if notation.says_string:
             return union(
                 (
@@ -224,7 +223,7 @@ class _TaggedMembers(MemberSyntax):
     any_name = None
 
     def __init__(self, notation: TaggedNotation, spell: Spell) -> None:
-        super().__init__(LAYOUTS["compact"])
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
         after_name = notation.spelled(notation.after_name, spell)
         # No name contains the first byte, so that tells where one ends.
         self._terminator = after_name[:1]

@@ -8,11 +8,11 @@ from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.words import contains_word
-from state_machines.json_schema.compilation import Compilation
+from state_machines.json_schema.compiler import Compilation
 from state_machines.json_schema.objects.object_shape import ObjectShape
-from state_machines.json_schema.syntax import MemberSyntax, Syntax
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.values import Values
+from state_machines.json_schema.value_sets import ValueSet
+from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
 from state_machines.tool_calls.notations.notation import NotationOptions, Schema
 from state_machines.tool_calls.notations.restrictions import (
     objects_of,
@@ -34,7 +34,7 @@ class Writing:
     that can have no value is not among them.
     """
 
-    def __init__(self, schema: Schema, options: NotationOptions, syntax: Syntax) -> None:
+    def __init__(self, schema: Schema, options: NotationOptions, syntax: ValueSyntax) -> None:
         if isinstance(schema, Mapping):
             schema = dict(schema)
         self.schema = schema
@@ -44,30 +44,30 @@ class Writing:
             strict=options.strict,
             registry=options.registry,
         )
-        self.normaliser = normaliser = compilation.normaliser
+        self.evaluator = evaluator = compilation.evaluator
         self.translator = compilation.translator(syntax, options.property_order)
-        any_object = compilation.table.given(Values(objects=_ANY_OBJECT))
+        any_object = compilation.table.evaluated(ValueSet(objects=_ANY_OBJECT))
         self.given = given = compilation.table.all_of((compilation.term, any_object))
-        with compilation.of(given):
+        with compilation.bounded(given):
             compilation.check(given, _NO_OBJECT)
-            shapes = root_shapes(given, normaliser)
-            self.values_of: dict[str, list[Values]] = {}
+            shapes = root_shapes(given, evaluator)
+            self.values_of: dict[str, list[ValueSet]] = {}
             for name in root_names(shapes):
                 terms = dict.fromkeys(shape.value_of(name, compilation.table) for shape in shapes)
-                found = [normaliser.values(t) for t in terms if not normaliser.is_empty(t)]
+                found = [evaluator.values(t) for t in terms if not evaluator.is_empty(t)]
                 if found:
                     self.values_of[name] = found
         self._shapes = shapes
 
     def admits_only_strings(self, name: str, *, or_null: bool = False) -> bool:
         """Whether a listed property has strings alone for its values, or ``null`` beside them."""
-        with self.compilation.of(self.given):
+        with self.compilation.bounded(self.given):
             return all(
                 not values.booleans
                 and values.numbers.is_empty
                 and (or_null or not values.null)
-                and not any(map(self.normaliser.shape_is_inhabited, values.arrays))
-                and not any(map(self.normaliser.shape_is_inhabited, values.objects))
+                and not any(map(self.evaluator.shape_is_inhabited, values.arrays))
+                and not any(map(self.evaluator.shape_is_inhabited, values.objects))
                 for values in self.values_of[name]
             )
 
@@ -83,7 +83,7 @@ class Writing:
         listed = {name: term_of(name) for name in self.values_of}
         writable = objects_of(table, listed, names, others)
         term = table.all_of((self.given, writable))
-        with self.compilation.of(term):
+        with self.compilation.bounded(term):
             for name, wanted in listed.items():
                 self._check_property(name, wanted, names, notation)
             self.compilation.check(term, f"no arguments of the schema can be written as {notation}")
@@ -100,7 +100,7 @@ class Writing:
             )
         table = self.compilation.table
         terms = dict.fromkeys(shape.value_of(name, table) for shape in self._shapes)
-        if all(self.normaliser.is_empty(table.all_of((term, writable))) for term in terms):
+        if all(self.evaluator.is_empty(table.all_of((term, writable))) for term in terms):
             raise UnsupportedSchemaError(
                 f"{notation} cannot write any value of the property {name!r}",
                 pointer=pointer,
@@ -112,6 +112,6 @@ class Writing:
         self, term: Term, members: MemberSyntax, value_node: Callable[[Term, str | None], Node]
     ) -> Node:
         """Return the objects of a restricted term, in a syntax of their own."""
-        with self.compilation.of(term):
-            shapes = root_shapes(term, self.normaliser)
+        with self.compilation.bounded(term):
+            shapes = root_shapes(term, self.evaluator)
             return union(self.translator.object(shape, members, value_node) for shape in shapes)

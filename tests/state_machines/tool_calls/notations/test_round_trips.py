@@ -24,7 +24,7 @@ from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaE
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.node import leading_bytes
 from state_machines.grammar.words import contains_word
-from state_machines.json_schema.layout import Whitespace
+from state_machines.json_schema.value_syntax import Whitespace
 from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, CompiledArguments
 
 pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")

@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 from state_machines.errors import GrammarBudgetError, SchemaError
 from state_machines.json_schema.terms import Term
 
-__all__ = ["Evaluation", "Steps", "finished"]
+__all__ = ["Evaluation", "TermCoroutine", "finished"]
 
 T = TypeVar("T")
 _Asker = TypeVar("_Asker")
 
-Steps = Generator[Term, T, T]
+TermCoroutine = Generator[Term, T, T]
 """What works a term out: yields the terms that it needs, is sent what they come to, returns."""
 
 
@@ -38,7 +38,7 @@ class Evaluation(Generic[_Asker, T]):
 
     def __init__(
         self,
-        begin: Callable[[_Asker, Term], Steps[T]],
+        begin: Callable[[_Asker, Term], TermCoroutine[T]],
         loop: Callable[[_Asker, Term, int], Exception],
         known: dict[Term, T],
     ) -> None:
@@ -94,24 +94,24 @@ class Evaluation(Generic[_Asker, T]):
             while stack:
                 self._leave(stack)
 
-    def _enter(self, asker: _Asker, term: Term, questions: int) -> Steps[T]:
+    def _enter(self, asker: _Asker, term: Term, questions: int) -> TermCoroutine[T]:
         running = self._running.terms
         if term in running:
             raise self._loop(asker, term, running[term])
         running[term] = questions
         return self._begin(asker, term)
 
-    def _leave(self, stack: list[tuple[Term, Steps[T]]]) -> None:
+    def _leave(self, stack: list[tuple[Term, TermCoroutine[T]]]) -> None:
         term, steps = stack.pop()
         del self._running.terms[term]
         steps.close()
 
 
-def _resume(steps: Steps[T], result: T | None) -> Term:
+def _resume(steps: TermCoroutine[T], result: T | None) -> Term:
     return next(steps) if result is None else steps.send(result)
 
 
-def finished(steps: Steps[T]) -> T:
+def finished(steps: TermCoroutine[T]) -> T:
     """Return what steps that need no other term come to."""
     try:
         next(steps)

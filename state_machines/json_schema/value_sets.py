@@ -30,7 +30,7 @@ __all__ = [
     "ANY_TEXT",
     "ANY_VALUE",
     "NO_VALUE",
-    "Values",
+    "ValueSet",
     "conjoin",
     "disjoin",
     "join_known",
@@ -46,7 +46,7 @@ _BOTH = frozenset({True, False})
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ValueSet:
     """A set of JSON values. ``strings`` is a language of code points, not of spellings."""
 
     null: bool = False
@@ -72,20 +72,20 @@ class Values:
         return not self.arrays and not self.objects and not self.has_scalar
 
 
-NO_VALUE = Values()
-ANY_VALUE = Values(True, _BOTH, ALL_NUMBERS, ANY_TEXT, (ArrayShape(),), (ObjectShape(),))
+NO_VALUE = ValueSet()
+ANY_VALUE = ValueSet(True, _BOTH, ALL_NUMBERS, ANY_TEXT, (ArrayShape(),), (ObjectShape(),))
 
 _Shape = TypeVar("_Shape", ArrayShape, ObjectShape)
 
 
-def conjoin(left: Values, right: Values, table: TermTable) -> Values:
+def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
     """Return the values of both sets."""
     if left is ANY_VALUE:
         return right
     if right is ANY_VALUE:
         return left
     spend(1 + (len(left.numbers.points) + len(right.numbers.points)) // 2)
-    return Values(
+    return ValueSet(
         null=left.null and right.null,
         booleans=left.booleans & right.booleans,
         numbers=left.numbers & right.numbers,
@@ -95,7 +95,7 @@ def conjoin(left: Values, right: Values, table: TermTable) -> Values:
     )
 
 
-def disjoin(parts: Iterable[Values]) -> Values:
+def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
     """Return the values of any of the sets."""
     null = False
     booleans: frozenset[bool] = frozenset()
@@ -110,7 +110,7 @@ def disjoin(parts: Iterable[Values]) -> Values:
         strings.append(part.strings)
         arrays.update(dict.fromkeys(part.arrays))
         objects.update(dict.fromkeys(part.objects))
-    return Values(
+    return ValueSet(
         null,
         booleans,
         NumberSet.union(numbers),
@@ -125,7 +125,7 @@ def _united(shapes: dict[_Shape, None]) -> tuple[_Shape, ...]:
     return next(((shape,) for shape in shapes if shape.is_unconstrained), tuple(shapes))
 
 
-def negate(values: Values, table: TermTable) -> Values:
+def negate(values: ValueSet, table: TermTable) -> ValueSet:
     """Return the values that are not in the set."""
     arrays: tuple[ArrayShape, ...] = (ArrayShape(),)
     for array in values.arrays:
@@ -133,7 +133,7 @@ def negate(values: Values, table: TermTable) -> Values:
     objects: tuple[ObjectShape, ...] = (ObjectShape(),)
     for item in values.objects:
         objects = _object_products(objects, item.complement(table), table)
-    return Values(
+    return ValueSet(
         null=not values.null,
         booleans=_BOTH - values.booleans,
         numbers=~values.numbers,
@@ -144,8 +144,8 @@ def negate(values: Values, table: TermTable) -> Values:
 
 
 def join_known(
-    given: Sequence[Values], without: Sequence[Values], table: TermTable
-) -> Values | None:
+    given: Sequence[ValueSet], without: Sequence[ValueSet], table: TermTable
+) -> ValueSet | None:
     """Return what is in all of ``given`` and none of ``without``.
 
     ``None`` where that could come to more shapes than there were.
@@ -162,7 +162,7 @@ def join_known(
         numbers = numbers & ~values.numbers
         if strings is not EMPTY and values.strings is not EMPTY:
             strings = intersection((strings, complement(values.strings, ANY_CODE_POINT)))
-    return Values(
+    return ValueSet(
         null=result.null and not any(values.null for values in without),
         booleans=result.booleans.difference(*(values.booleans for values in without)),
         numbers=numbers,

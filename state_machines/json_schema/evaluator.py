@@ -13,7 +13,6 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.evaluation import Evaluation, Steps, finished
 from state_machines.json_schema.inhabited import array_is_inhabited, object_is_inhabited
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import (
@@ -21,17 +20,18 @@ from state_machines.json_schema.terms import (
     TRUE,
     Conjunction,
     Disjunction,
-    Given,
-    Located,
+    Evaluated,
     Negation,
+    SchemaRef,
     Term,
     TermTable,
 )
-from state_machines.json_schema.values import (
+from state_machines.json_schema.trampoline import Evaluation, TermCoroutine, finished
+from state_machines.json_schema.value_sets import (
     ANY_TEXT,
     ANY_VALUE,
     NO_VALUE,
-    Values,
+    ValueSet,
     conjoin,
     disjoin,
     join_known,
@@ -39,7 +39,7 @@ from state_machines.json_schema.values import (
 )
 from state_machines.limits import LIMITS
 
-__all__ = ["KeywordReader", "Normaliser", "TermEvaluationError"]
+__all__ = ["KeywordReader", "TermEvaluationError", "TermEvaluator"]
 
 T = TypeVar("T")
 
@@ -54,15 +54,17 @@ class KeywordReader(Protocol):
         """Whether some keyword of the schema applies another schema."""
         ...
 
-    def values(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
+    def values(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[ValueSet]:
         """Work out the values that the schema admits."""
         ...
 
-    def complement(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Values]:
+    def complement(
+        self, place: SchemaLocation, evaluator: TermEvaluator
+    ) -> TermCoroutine[ValueSet]:
         """Work out the values that the schema does not admit."""
         ...
 
-    def strings(self, place: SchemaLocation, normaliser: Normaliser) -> Steps[Node]:
+    def strings(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[Node]:
         """Work out the strings that the schema admits, looking at nothing else."""
         ...
 
@@ -86,7 +88,7 @@ class _Work(local):
         self.read_for_strings: list[Term] = []
 
 
-class Normaliser:
+class TermEvaluator:
     """Evaluates terms, each once; the terms of one compilation.
 
     Safe to use from several threads: machines are shared, and what an answer did not need is
@@ -97,19 +99,19 @@ class Normaliser:
         self.table = TermTable(self)
         self._keywords = keywords
         self._values = Evaluation(
-            Normaliser._begin, Normaliser._loop, {TRUE: ANY_VALUE, FALSE: NO_VALUE}
+            TermEvaluator._begin, TermEvaluator._loop, {TRUE: ANY_VALUE, FALSE: NO_VALUE}
         )
         self._strings = Evaluation(
-            Normaliser._begin_strings, Normaliser._loop, {TRUE: ANY_TEXT, FALSE: EMPTY}
+            TermEvaluator._begin_strings, TermEvaluator._loop, {TRUE: ANY_TEXT, FALSE: EMPTY}
         )
         self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
         self._work = _Work()
 
-    def apart(self) -> Normaliser:
+    def empty_copy(self) -> TermEvaluator:
         """Return one that reads keywords in the same way and knows no term yet."""
-        return Normaliser(self._keywords)
+        return TermEvaluator(self._keywords)
 
-    def plain(self, place: SchemaLocation) -> Values | None:
+    def plain(self, place: SchemaLocation) -> ValueSet | None:
         """Return the head normal form of a schema that applies no other, else ``None``."""
         if self._keywords.applies_others(place):
             return None
@@ -122,7 +124,7 @@ class Normaliser:
         values = join_known(_as_values(given), _as_values(without), self.table)
         return None if values is None else (values, values.is_nothing)
 
-    def values(self, term: Term) -> Values:
+    def values(self, term: Term) -> ValueSet:
         """Return the head normal form of a term.
 
         Raises :class:`~state_machines.errors.SchemaError` for what its schemas do wrong, and for
@@ -150,18 +152,18 @@ class Normaliser:
         if questions < self._work.questions:
             return TermEvaluationError()
         running = (*self._strings.running(), *self._values.running())
-        pointers = [t.place.pointer for t in running if isinstance(t, Located)]
+        pointers = [t.place.pointer for t in running if isinstance(t, SchemaRef)]
         return InvalidSchemaError(
             "the schema refers to itself without an array or object in between",
             pointer=pointers[0] if pointers else "",
             keyword="$ref",
         )
 
-    def _begin(self, term: Term) -> Steps[Values]:
+    def _begin(self, term: Term) -> TermCoroutine[ValueSet]:
         match term:
-            case Located(place):
+            case SchemaRef(place):
                 return self._keywords.values(place, self)
-            case Given(Values() as values):
+            case Evaluated(ValueSet() as values):
                 return _ready(values)
             case Conjunction(parts):
                 return _folded(self._shared(parts), lambda a, b: conjoin(a, b, self.table))
@@ -179,25 +181,25 @@ class Normaliser:
                 return others, parts[-1]
         return parts
 
-    def _complement(self, term: Term) -> Steps[Values]:
+    def _complement(self, term: Term) -> TermCoroutine[ValueSet]:
         """Work out what is not in a term, by its parts where the whole has many shapes."""
         if isinstance(term, Disjunction):
             negations = [self.table.negation(part) for part in term.parts]
             return (yield from _folded(negations, lambda a, b: conjoin(a, b, self.table)))
         values = yield term
         if len(values.arrays) > 1 or len(values.objects) > 1:
-            if isinstance(term, Located):
+            if isinstance(term, SchemaRef):
                 return (yield from self._keywords.complement(term.place, self))
             if isinstance(term, Conjunction):
                 negations = [self.table.negation(part) for part in term.parts]
                 return (yield from _gathered(negations, disjoin))
         return negate(values, self.table)
 
-    def _begin_strings(self, term: Term) -> Steps[Node]:
+    def _begin_strings(self, term: Term) -> TermCoroutine[Node]:
         match term:
-            case Located(place):
+            case SchemaRef(place):
                 return self._keywords.strings(place, self)
-            case Given(Values() as values):
+            case Evaluated(ValueSet() as values):
                 return _ready(values.strings)
             case Conjunction(parts):
                 return _gathered(parts, intersection)
@@ -226,7 +228,7 @@ class Normaliser:
         both = self.table.all_of((left, right))
         return bool(self._asked(lambda: self.is_empty(both)))
 
-    def values_unless_running(self, term: Term) -> Values | None:
+    def values_unless_running(self, term: Term) -> ValueSet | None:
         """Return the head normal form of a term, if that does not depend on this question."""
         return self._asked(lambda: self.values(term))
 
@@ -295,7 +297,7 @@ class Normaliser:
             self._empty[term] = True
         return True
 
-    def _has_value(self, values: Values, ask: Callable[[Term], bool]) -> bool:
+    def _has_value(self, values: ValueSet, ask: Callable[[Term], bool]) -> bool:
         return (
             values.has_scalar
             or any(array_is_inhabited(shape, self.table, ask) for shape in values.arrays)
@@ -303,23 +305,23 @@ class Normaliser:
         )
 
 
-def _as_values(given: Iterable[Hashable]) -> list[Values]:
-    return [values for values in given if isinstance(values, Values)]
+def _as_values(given: Iterable[Hashable]) -> list[ValueSet]:
+    return [values for values in given if isinstance(values, ValueSet)]
 
 
-def _ready(value: T) -> Steps[T]:
+def _ready(value: T) -> TermCoroutine[T]:
     return value
     yield
 
 
-def _gathered(parts: Sequence[Term], combine: Callable[[list[T]], T]) -> Steps[T]:
+def _gathered(parts: Sequence[Term], combine: Callable[[list[T]], T]) -> TermCoroutine[T]:
     found = []
     for part in parts:
         found.append((yield part))
     return combine(found)
 
 
-def _folded(parts: Sequence[Term], both: Callable[[T, T], T]) -> Steps[T]:
+def _folded(parts: Sequence[Term], both: Callable[[T, T], T]) -> TermCoroutine[T]:
     result = yield parts[0]
     for part in parts[1:]:
         result = both(result, (yield part))

@@ -1,0 +1,306 @@
+"""From a schema to grammar nodes.
+
+A :class:`Compilation` reads one schema and checks it. A :class:`Translator` turns the head normal
+forms of its terms into grammar nodes; arrays and objects are unfolded lazily.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Literal, get_args
+
+from referencing import Registry
+
+from state_machines.budgets import step_budget
+from state_machines.errors import (
+    GrammarBudgetError,
+    InvalidArgumentError,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.exclusion import exclusion
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.memo import NodeMemo
+from state_machines.grammar.node import EMPTY, Node, TransientDerivatives, intern_node, release
+from state_machines.grammar.nodes import union
+from state_machines.json_schema.arrays.array_grammar import ArrayPlan
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.arrays.cardinality import Cardinality, check_distinct
+from state_machines.json_schema.constants import constant, without_scalars
+from state_machines.json_schema.document import SchemaDocument
+from state_machines.json_schema.evaluator import TermEvaluator
+from state_machines.json_schema.keywords import KeywordTable
+from state_machines.json_schema.numbers.number_sets import NumberSet
+from state_machines.json_schema.numbers.number_text import every_spelling, number_language
+from state_machines.json_schema.objects.object_grammar import ObjectPlan
+from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.reachable import check_reachable, located_at
+from state_machines.json_schema.terms import Term
+from state_machines.json_schema.value_sets import ValueSet
+from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
+from state_machines.limits import LIMITS
+
+__all__ = ["Compilation", "PropertyOrder", "Translator"]
+
+PropertyOrder = Literal["schema", "any"]
+
+
+class Compilation:
+    """One schema as a term, with the evaluator of its terms.
+
+    The options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+
+    Attributes:
+        evaluator: Evaluates the terms of the schema.
+        table: Builds terms.
+        root: The location of the whole schema.
+        term: The term of the whole schema.
+
+    Raises:
+        SchemaError: The schema is not JSON, or its root is malformed.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        assert_formats: bool = True,
+        strict: bool = False,
+        registry: Registry[Any] | None = None,
+    ) -> None:
+        self.evaluator = TermEvaluator(KeywordTable(strict=strict, assert_formats=assert_formats))
+        self.table = self.evaluator.table
+        try:
+            with step_budget(LIMITS.compile_steps):
+                self.root = SchemaDocument(schema, registry).root
+                self.term = self.table.schema_ref(self.root)
+        except GrammarBudgetError as error:
+            raise UnsupportedSchemaError(error.what, pointer="", hint=error.hint) from error
+
+    def translator(
+        self, syntax: ValueSyntax, property_order: PropertyOrder = "schema"
+    ) -> Translator:
+        """Return a translator of this schema's terms into ``syntax``.
+
+        Raises:
+            InvalidArgumentError: ``property_order`` is unknown.
+        """
+        if property_order not in get_args(PropertyOrder):
+            raise InvalidArgumentError(
+                f"property_order is 'schema' or 'any', not {property_order!r}",
+                argument="property_order",
+            )
+        return Translator(self.evaluator, syntax, any_order=property_order == "any")
+
+    @contextmanager
+    def bounded(self, term: Term) -> Iterator[None]:
+        """Apply the step budget of a compilation, and locate errors at ``term``."""
+        try:
+            with step_budget(LIMITS.compile_steps), located_at(term):
+                yield
+        except RecursionError as error:
+            raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
+
+    def check(self, term: Term, unsatisfiable: str) -> None:
+        """Check everything that is reachable from ``term``.
+
+        Args:
+            term: The term to check.
+            unsatisfiable: The message of the error that is raised if the term is empty.
+
+        Raises:
+            SchemaError: Something reachable is malformed or unsupported, or the term is empty.
+        """
+        check_reachable(term, self.evaluator)
+        if self.evaluator.is_empty(term):
+            raise UnsatisfiableSchemaError(unsatisfiable, pointer="")
+
+
+class Translator:
+    """Makes the grammar nodes of one compilation's terms.
+
+    Args:
+        evaluator: Evaluates the terms.
+        syntax: How values are written.
+        any_order: Whether the properties of an object may come in any order.
+        any_spelling: Whether a single number may have any spelling. ``True`` where the grammar only
+            has to distinguish values.
+    """
+
+    def __init__(
+        self,
+        evaluator: TermEvaluator,
+        syntax: ValueSyntax,
+        *,
+        any_order: bool,
+        any_spelling: bool = False,
+    ) -> None:
+        self._evaluator = evaluator
+        self._syntax = syntax
+        self._is_indented = syntax.layout.is_indented
+        self._any_order = any_order
+        self._any_spelling = any_spelling
+        self._nodes: dict[tuple[Term, int], Node] = {}
+        self._constants = NodeMemo(LIMITS.constant_nodes)
+        self._transient_derivatives = TransientDerivatives(LIMITS.machine_transient_derivatives)
+
+    def value(self, term: Term, depth: int = 0) -> Node:
+        """Return the node of a term's values at nesting level ``depth``."""
+        key = (term, depth if self._is_indented else 0)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = self._value(self._evaluator.values(term), key[1])
+        return node
+
+    def _value(self, values: ValueSet, depth: int) -> Node:
+        return union((self._scalars(values), self._containers(values, depth)))
+
+    def _containers(self, values: ValueSet, depth: int) -> Node:
+        shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
+        return union(
+            self._container(shape, depth)
+            for shape in shapes
+            if self._evaluator.shape_is_inhabited(shape)
+        )
+
+    def release(self, start: Node) -> None:
+        """Free the nodes of a machine, given its start node.
+
+        Matchers that are still in use recompute them.
+        """
+        nodes, self._nodes = self._nodes, {}
+        release((start, *nodes.values(), *self._transient_derivatives.release()))
+
+    def _scalars(self, values: ValueSet) -> Node:
+        syntax = self._syntax
+        alternatives = []
+        if values.null:
+            alternatives.append(syntax.null)
+        if values.booleans:
+            alternatives.append(syntax.booleans(values.booleans))
+        if not values.numbers.is_empty:
+            alternatives.append(encoded(_numbers(values.numbers, self._any_spelling), RAW))
+        if not values.strings.is_empty:
+            alternatives.append(syntax.string(values.strings))
+        return union(alternatives)
+
+    def strings(self, term: Term) -> Node:
+        """Return the strings among a term's values, as a language of code points."""
+        return self._evaluator.values(term).strings
+
+    def others_without(self, term: Term, texts: Iterable[str], depth: int) -> Node:
+        """Return the node of a term's values, except strings and some values given as JSON texts.
+
+        Scalars are excluded as values, arrays and objects as texts.
+        """
+        values = replace(self._evaluator.values(term), strings=EMPTY)
+        ordered = sorted(texts)
+        excluded = [self._constant(t, depth) for t in ordered if t.startswith(("[", "{"))]
+        scalars = without_scalars(values, [_parsed(t) for t in ordered if t[0] not in "[{"])
+        return union((self._scalars(scalars), exclusion(self._containers(values, depth), excluded)))
+
+    def _constant(self, text: str, depth: int) -> Node:
+        """Return the node of one JSON value, in any spelling and property order."""
+
+        def make() -> Node:
+            # A new evaluator, because the number of values that may be written is unbounded.
+            evaluator = self._evaluator.empty_copy()
+            table = evaluator.table
+            translator = Translator(evaluator, self._syntax, any_order=True, any_spelling=True)
+            return translator.value(table.evaluated(constant(_parsed(text), table)), depth)
+
+        return self._constants.get((text, depth), make)
+
+    def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
+        return intern_node(
+            (Container, id(self), shape, depth), lambda: Container(self, shape, depth)
+        )
+
+    def unfold(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
+        """Return the node of the arrays or objects of a shape."""
+        table, is_empty = self._evaluator.table, self._evaluator.is_empty
+        if isinstance(shape, ArrayShape):
+            return ArrayPlan(
+                shape,
+                table=table,
+                syntax=self._syntax,
+                depth=depth,
+                is_empty=is_empty,
+                value_node=self.value,
+                strings=self.strings,
+                others_without=self.others_without,
+                count_values=lambda term, most: Cardinality(self._evaluator, most).count(term),
+                transient_derivatives=self._transient_derivatives,
+            ).node()
+        members = self._syntax.members
+        return self.object(shape, members, lambda term, _: self.value(term, depth + 1), depth)
+
+    def object(
+        self,
+        shape: ObjectShape,
+        syntax: MemberSyntax,
+        value_node: Callable[[Term, str | None], Node],
+        depth: int = 0,
+    ) -> Node:
+        """Return the node of the objects of a shape.
+
+        Args:
+            shape: The objects.
+            syntax: How members are written.
+            value_node: Returns the node of a member's value, given its term and its name; the name
+                is ``None`` for names that the schema does not list.
+            depth: The nesting level of the object.
+        """
+        return ObjectPlan(
+            shape,
+            table=self._evaluator.table,
+            syntax=syntax,
+            depth=depth,
+            any_order=self._any_order,
+            is_empty=self._evaluator.is_empty,
+            is_empty_or_unenforceable=self._is_empty_or_unenforceable,
+            value_node=value_node,
+            transient_derivatives=self._transient_derivatives,
+        ).node()
+
+    def _is_empty_or_unenforceable(self, term: Term) -> bool:
+        try:
+            if self._evaluator.is_empty(term):
+                return True
+            for array in self._evaluator.values(term).arrays:
+                check_distinct(array, self._evaluator)
+        except UnsupportedSchemaError:
+            return True
+        return False
+
+
+class Container(Lazy):
+    """The arrays or the objects of one shape, unfolded on first use."""
+
+    __slots__ = ("depth", "shape", "translator")
+
+    def __init__(self, translator: Translator, shape: ArrayShape | ObjectShape, depth: int) -> None:
+        super().__init__(min_length=2)
+        self.translator = translator
+        self.shape = shape
+        self.depth = depth
+        self._first = 1 << ord("[" if isinstance(shape, ArrayShape) else "{")
+
+    def expand(self) -> Node:
+        """Return the opening bracket and the rest of the value."""
+        return self.translator.unfold(self.shape, self.depth)
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)
+
+
+def _numbers(numbers: NumberSet, any_spelling: bool) -> Node:
+    if any_spelling and not numbers.intervals:
+        return union(map(every_spelling, sorted(numbers.points)))
+    return number_language(numbers)

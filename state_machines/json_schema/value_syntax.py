@@ -1,0 +1,173 @@
+"""How JSON values are written: whitespace, brackets, names and strings.
+
+:class:`ValueSyntax` and :class:`MemberSyntax` write JSON. Notations of tool calls subclass them.
+Below the outermost value, arrays and objects always have the brackets and commas of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring, encode_basestring_ascii
+from typing import Literal
+
+from state_machines.grammar.boolean import everything
+from state_machines.grammar.encoding import JSON_STRING, encoded
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import concatenation, literal, optional, union
+from state_machines.grammar.symbols import ANY_CODE_POINT
+
+__all__ = [
+    "JSON_SYNTAXES",
+    "WHITESPACE_LAYOUTS",
+    "MemberSyntax",
+    "ValueSyntax",
+    "Whitespace",
+    "WhitespaceLayout",
+]
+
+QUOTE = literal(b'"')
+
+Whitespace = Literal["compact", "json", "spaced", "indented"]
+
+
+@dataclass(frozen=True)
+class WhitespaceLayout:
+    """The whitespace between the tokens of JSON.
+
+    All layouts are bounded, because a model may repeat unbounded whitespace forever.
+
+    Attributes:
+        name: ``"compact"``: none. ``"json"``: an optional space after ``,`` and ``:``, so that
+            compact text matches as well as the default output of ``json.dumps``. ``"spaced"``:
+            exactly the default output of ``json.dumps``, so that more text is forced.
+            ``"indented"``: the output of ``json.dumps(indent=2)``.
+        colon: The separator between a name and its value.
+    """
+
+    name: Whitespace
+    colon: Node = field(init=False, compare=False)
+    _spaced_comma: Node = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "colon", concatenation(literal(b":"), self._space))
+        object.__setattr__(self, "_spaced_comma", concatenation(literal(b","), self._space))
+
+    @property
+    def is_indented(self) -> bool:
+        """Whether every member starts a new line."""
+        return self.name == "indented"
+
+    def comma(self, depth: int) -> Node:
+        """Return the separator between two members at nesting level ``depth``."""
+        return literal(b",\n" + b"  " * depth) if self.is_indented else self._spaced_comma
+
+    def opening(self, depth: int) -> Node:
+        """Return the whitespace between a bracket and its first member."""
+        return literal(b"\n" + b"  " * depth) if self.is_indented else EPSILON
+
+    def closing(self, depth: int) -> Node:
+        """Return the whitespace between the last member and the closing bracket."""
+        return literal(b"\n" + b"  " * (depth - 1)) if self.is_indented else EPSILON
+
+    @property
+    def _space(self) -> Node:
+        if self.name == "compact":
+            return EPSILON
+        return optional(literal(b" ")) if self.name == "json" else literal(b" ")
+
+
+WHITESPACE_LAYOUTS: dict[Whitespace, WhitespaceLayout] = {
+    "compact": WhitespaceLayout("compact"),
+    "json": WhitespaceLayout("json"),
+    "spaced": WhitespaceLayout("spaced"),
+    "indented": WhitespaceLayout("indented"),
+}
+
+
+class MemberSyntax:
+    """How the members of an object are written; this class writes JSON.
+
+    Attributes:
+        begin: The text before all members.
+        end: The text after all members.
+        name_begin: The text before a name. A name's terminator is part of its spelling.
+        value_end: The text after a value.
+        any_name: The spellings of all names with their terminators; ``None`` if names are not JSON
+            strings.
+    """
+
+    begin: Node = literal(b"{")
+    end: Node = literal(b"}")
+    name_begin: Node = QUOTE
+    value_end: Node = EPSILON
+    any_name: Node | None = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
+
+    def __init__(self, layout: WhitespaceLayout) -> None:
+        self.layout = layout
+        self.colon = layout.colon
+
+    def opening(self, depth: int) -> Node:
+        """Return the text before the first member."""
+        return self.layout.opening(depth)
+
+    def comma(self, depth: int) -> Node:
+        """Return the text between two members."""
+        return self.layout.comma(depth)
+
+    def closing(self, depth: int) -> Node:
+        """Return the text after the last member."""
+        return self.layout.closing(depth)
+
+    def spellings(self, name: str) -> Iterable[bytes]:
+        """Yield the spellings of a name with its terminator; no spelling is a prefix of another."""
+        yield encode_basestring(name).encode()[1:]
+        if not name.isascii():
+            yield encode_basestring_ascii(name).encode()[1:]
+
+    def names(self, words: Node) -> Node:
+        """Return the spellings of a language of names, each with its terminator."""
+        return encoded(words, JSON_STRING, b'"')
+
+    def read_name(self, text: bytes) -> str:
+        """Return the name that a spelling with its terminator stands for."""
+        name: str = json.loads(b'"' + text)
+        return name
+
+
+class ValueSyntax:
+    """How values are written; this class writes JSON.
+
+    Attributes:
+        null: The spelling of ``null``.
+        true: The spelling of ``true``.
+        false: The spelling of ``false``.
+        quotes_strings: Whether strings and names are JSON strings.
+    """
+
+    null: Node = literal(b"null")
+    true: Node = literal(b"true")
+    false: Node = literal(b"false")
+    quotes_strings: bool = True
+
+    def __init__(self, layout: WhitespaceLayout) -> None:
+        self.layout = layout
+        self.members = MemberSyntax(layout)
+
+    def booleans(self, values: Iterable[bool]) -> Node:
+        """Return the spellings of Booleans."""
+        return union(self.true if value else self.false for value in sorted(values))
+
+    def string(self, words: Node) -> Node:
+        """Return the spellings, with quotes, of a language of code points."""
+        return concatenation(QUOTE, encoded(words, JSON_STRING, b'"'))
+
+    def as_json(self, text: bytes) -> str:
+        """Return the JSON text of a value that is spelled ``text``."""
+        return text.decode()
+
+
+JSON_SYNTAXES: dict[Whitespace, ValueSyntax] = {
+    name: ValueSyntax(layout) for name, layout in WHITESPACE_LAYOUTS.items()
+}
