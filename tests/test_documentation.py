@@ -15,7 +15,6 @@ from live_server import serving_engine
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine
-from proxy_engine.cli.serve import FLAGS
 from proxy_engine.models.loading import LoadedModel
 from proxy_engine.server.settings import ServerSettings
 
@@ -86,7 +85,7 @@ def test_every_setting_is_explained() -> None:
     rows = re.findall(
         r"^\| `--([a-z-]+)` \| `PROXY_ENGINE_([A-Z_]+)` \| ([^|]+) \|", text, re.MULTILINE
     )
-    assert [name for name, _, _ in rows] == list(FLAGS)
+    assert [name.replace("-", "_") for name, _, _ in rows] == list(ServerSettings.model_fields)
     for name, variable, default in rows:
         assert variable.lower() == name.replace("-", "_")
         stated = re.fullmatch("`(.+)`", default)

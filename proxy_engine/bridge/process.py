@@ -36,18 +36,18 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 _LINES_AHEAD = 8
 
 
-def serve(source: int, target: int, *, longest_line: int) -> NoReturn:
+def serve(source: int, target: int, *, max_line_bytes: int) -> NoReturn:
     """Read commands from the file descriptor ``source``, and write replies to ``target``.
 
     Ends the process when the client has quit, ``source`` has ended, nobody reads ``target`` any
     more, or a signal asks for the end.
     """
     own_process.take_over()
-    asyncio.run(_serve(source, target, longest_line))
+    asyncio.run(_serve(source, target, max_line_bytes))
     raise AssertionError("the process has ended")
 
 
-async def _serve(source: int, target: int, longest_line: int) -> NoReturn:
+async def _serve(source: int, target: int, max_line_bytes: int) -> NoReturn:
     loop = asyncio.get_running_loop()
     ending: asyncio.Future[int] = loop.create_future()
 
@@ -77,7 +77,7 @@ async def _serve(source: int, target: int, longest_line: int) -> NoReturn:
 
     def read() -> None:
         with contextlib.suppress(OSError):
-            for line in read_lines(partial(os.read, source), longest_line):
+            for line in read_lines(partial(os.read, source), max_line_bytes):
                 ahead.acquire()
                 soon(partial(receive, line))
         soon(input_ended)

@@ -8,8 +8,8 @@ __all__ = ["CommandLineError", "OutputFileError"]
 
 
 class CommandLineError(EngineError):
-    """The command line asks for what cannot be done; exit status 2."""
+    """The command line is wrong, or names a missing input; exit status 2."""
 
 
 class OutputFileError(EngineError):
-    """A file or standard output takes no more, on a full disk for example; exit status 1."""
+    """A file or standard output cannot be written, for example on a full disk; exit status 1."""

@@ -18,12 +18,11 @@ from ..errors import InvalidOptionError
 from ..progress import to_stderr
 from .errors import CommandLineError
 from .extract_lines import extract_lines
-from .extract_text import extract_text
-from .extraction import Extraction, default_instruction
+from .extraction import Extraction, default_instruction, extract_text
 from .input_lines import InputLines
-from .output_file import OutputFile, open_output
+from .output import OutputFile, open_output
 from .progress import LinesProgress, is_shown
-from .resuming import Done, skip_done
+from .result_lines import Done, skip_done
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 _DESCRIPTION = """\
-Reads a text, and writes JSON that matches the schema to standard output; progress goes to
-standard error. With --jsonl, every line of the input is a JSON string, or an object with a
-"text", and every line of the output the result for it, in the same order; the line for an input
-that failed is {"error": {"line": number, ...}}, and the exit status is then 1. Blank lines are
-left out. With --output, a run that was interrupted goes on where it was, with --resume."""
+Reads a text and writes JSON that matches the schema to standard output; progress is written to
+standard error. With --jsonl, every line of the input is a JSON string or an object with a "text",
+and every line of the output is its result, in the same order. The output line of a failed input is
+{"error": {"line": number, ...}}, and the exit status is 1. Blank lines are skipped. With --output
+and --resume, an interrupted run continues."""
 
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,43 +45,42 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "extract", help="turn text into JSON that matches a schema", description=_DESCRIPTION
     )
-    parser.add_argument("--schema", required=True, metavar="FILE", help="the JSON Schema")
+    parser.add_argument("--schema", required=True, metavar="FILE", help="JSON Schema of the result")
     parser.add_argument(
-        "--model", metavar="M", help="a directory or a hub id (default: the embedded model)"
+        "--model",
+        metavar="M",
+        help="a directory or a Hugging Face repo id (default: the embedded model)",
     )
     parser.add_argument(
         "--instruction",
         metavar="TEXT",
-        help="what the model is told to do with the text (default: extract the schema's keys)",
+        help="instruction to the model (default: extract the schema's properties)",
     )
-    parser.add_argument("--jsonl", action="store_true", help="many inputs, one a line")
-    parser.add_argument(
-        "--batch-size", type=int, metavar="N", help="run N lines together (default: 8)"
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", help="write there rather than to standard output"
-    )
+    parser.add_argument("--jsonl", action="store_true", help="read one input a line")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="lines per batch (default: 8)")
+    parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the --output of a run with the same input that was interrupted",
+        help="continue the --output of an interrupted run with the same input",
     )
-    existing.add_argument(
-        "--overwrite", action="store_true", help="replace an --output that is there already"
-    )
+    existing.add_argument("--overwrite", action="store_true", help="replace an existing --output")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="give up after N tokens")
     parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default)")
     parser.add_argument("--seed", type=int, metavar="S", help="for a temperature above 0")
     parser.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
-        help="write tokens as they come, rather than the whole once it is valid "
-        "(default: where standard output is a terminal)",
+        help="write tokens as they are generated (default: if standard output is a terminal)",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument(
-        "input", nargs="?", default="-", metavar="FILE", help="the text; - is standard input"
+        "input",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="the text; - for standard input (default)",
     )
     parser.set_defaults(run=_run)
 
@@ -139,8 +137,8 @@ def _run_lines(
         done = skip_done(output, lines, extraction.schema, machine)
         is_all = lines.peek() is None
         if done.lines and not options.quiet:
-            what = "nothing is left to do" if is_all else "going on after them"
-            to_stderr(f"{output.path!r} has {done.lines} lines; {what}")
+            rest = "nothing left to do" if is_all else "continuing after them"
+            to_stderr(f"{output.path!r} has {done.lines} lines; {rest}")
         if done.lines and is_all:
             return 1 if done.failures else 0
     progress = LinesProgress(
@@ -158,18 +156,18 @@ def _run_lines(
 
 
 def _check_combination(options: argparse.Namespace) -> None:
-    """Raise for an option that would change nothing beside the others."""
+    """Raise ``CommandLineError`` for options that have no effect together."""
     needs = [
         ("--batch-size", options.batch_size is not None, "--jsonl", options.jsonl),
         ("--resume", options.resume, "--jsonl", options.jsonl),
         ("--resume", options.resume, "--output", options.output is not None),
         ("--overwrite", options.overwrite, "--output", options.output is not None),
     ]
-    for name, is_given, needed, is_there in needs:
-        if is_given and not is_there:
-            raise CommandLineError(f"{name} needs {needed}")
+    for name, is_given, needed, has_needed in needs:
+        if is_given and not has_needed:
+            raise CommandLineError(f"{name} requires {needed}")
     if options.stream and (options.jsonl or options.output is not None):
-        raise CommandLineError("--stream is for one text on standard output")
+        raise CommandLineError("--stream requires a single text and standard output")
     if options.batch_size is not None and options.batch_size < 1:
         raise CommandLineError(f"--batch-size must be at least 1, not {options.batch_size}")
 
@@ -194,7 +192,7 @@ def _overrides(options: argparse.Namespace) -> OptionOverrides:
 
 
 def _engine(options: argparse.Namespace) -> InferenceEngine:
-    # Deferred: this loads mlx and more, which a wrong command line need not wait for.
+    # Deferred: this imports MLX, which a wrong command line need not wait for.
     from ..engine import InferenceEngine  # noqa: PLC0415
 
     on_progress = None if options.quiet else to_stderr
@@ -224,9 +222,9 @@ def _read_schema(path: str) -> Any:
 @contextlib.contextmanager
 def _open_input(path: str) -> Iterator[IO[bytes]]:
     if path == "-":
-        # Where it was closed from the beginning, there is none.
+        # `None` if it was closed at the start.
         if sys.stdin is None:
-            raise CommandLineError("standard input is closed; name a file")
+            raise CommandLineError("standard input is closed; give a file")
         yield sys.stdin.buffer
         return
     try:
@@ -234,7 +232,7 @@ def _open_input(path: str) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
     except ValueError as error:
-        # A name with a null byte in it.
+        # The name has a null byte.
         raise CommandLineError(f"cannot read {path!r}: {error}") from error
     with source:
         yield source
@@ -262,5 +260,5 @@ def _read_text(source: IO[bytes], path: str) -> str:
     except UnicodeDecodeError as error:
         raise CommandLineError(f"{path!r} is not UTF-8: {error}") from error
     if not text.strip():
-        raise CommandLineError(f"{path!r} has no text in it")
+        raise CommandLineError(f"{path!r} is empty")
     return text

@@ -1,4 +1,4 @@
-"""Many texts, one a line, to as many JSON values, in the same order."""
+"""Extraction from many texts, one a line, in batches; results are in the order of the input."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from state_machines.errors import ProxyError
 from ..errors import EngineClosedError
 from ..progress import to_stderr
 from .extraction import Extraction, text_of
-from .failures import failure_line
 from .input_lines import InputLines
-from .output_file import OutputFile
+from .output import OutputFile
 from .progress import LinesProgress
-from .resuming import Done
+from .result_lines import Done, failure_line
 
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["extract_lines"]
 
-# The rows of a batch that are there are at work meanwhile; without a line that is late they go on.
-_SECONDS_TO_WAIT = 0.05
-# Lines that need no model are told of after so many, even if none comes that does.
-_MOST_REFUSED = 1_000
+# The running requests wait this long for a further line to join the batch.
+_LINE_SECONDS = 0.05
+# After this many invalid lines without a valid one, their failures are written.
+_MAX_INVALID_LINES = 1_000
 
 
 def extract_lines(
@@ -42,15 +41,29 @@ def extract_lines(
     *,
     is_quiet: bool,
 ) -> int:
-    """Write one line for each of ``lines``, after those that are ``done``; returns how many failed.
+    """Write one output line for each input line; the failure of one does not affect others.
 
-    A line that fails does not keep others from being done. However this ends, what is in
-    ``output`` are whole lines, each written once. Raises ``OutputFileError``, and what is no line's
-    own fault, such as ``EngineClosedError``.
+    ``output`` holds whole lines, each written once, however this function ends.
+
+    Args:
+        engine: The engine.
+        extraction: The schema, instruction and options.
+        lines: The input, after the lines that are done.
+        output: Where to write; ``None`` for standard output.
+        progress: The progress bar.
+        done: The lines that ``output`` already has.
+        is_quiet: Whether to write no summary.
+
+    Returns:
+        The number of lines that failed.
+
+    Raises:
+        OutputFileError: A line cannot be written.
+        ProxyError: An error that does not come from a line, such as ``EngineClosedError``.
     """
     started = time.monotonic()
     written, failed = done.lines, done.failures
-    read_tokens = written_tokens = 0
+    prompt_tokens = completion_tokens = 0
     if output is not None:
         output.begin(done.size)
     write = progress.print_result if output is None else output.write
@@ -58,12 +71,12 @@ def extract_lines(
         with contextlib.closing(_outcomes(engine, extraction, lines)) as outcomes, progress:
             for outcome in outcomes:
                 if outcome.result is not None:
-                    # Between tokens of JSON a line break is worth a space; in them there is none.
+                    # Line breaks occur only between JSON tokens, where a space is equivalent.
                     write(outcome.result.text.replace("\n", " "))
-                    read_tokens += outcome.result.usage.prompt_tokens
-                    written_tokens += outcome.result.usage.completion_tokens
+                    prompt_tokens += outcome.result.usage.prompt_tokens
+                    completion_tokens += outcome.result.usage.completion_tokens
                 else:
-                    error = _own_error(outcome)
+                    error = _line_error(outcome)
                     write(failure_line(outcome.number, error))
                     failed += 1
                     to_stderr(f"proxy-engine: line {outcome.number}: {error}")
@@ -72,15 +85,15 @@ def extract_lines(
     except BaseException:
         if output is not None:
             to_stderr(
-                f"proxy-engine: {output.path!r} has {written} lines; the same command with "
-                "--resume, and without --overwrite, goes on after them"
+                f"proxy-engine: {output.path!r} has {written} lines; to continue, run the same "
+                "command with --resume and without --overwrite"
             )
         raise
     if not is_quiet:
         seconds = time.monotonic() - started
         to_stderr(
-            f"{written - done.lines} lines in {seconds:.1f} s: read {read_tokens} tokens, wrote "
-            f"{written_tokens} ({written_tokens / seconds:.1f} tokens a second)"
+            f"{written - done.lines} lines in {seconds:.1f} s: {prompt_tokens} prompt tokens, "
+            f"{completion_tokens} completion tokens ({completion_tokens / seconds:.1f} tokens/s)"
         )
     if failed:
         to_stderr(f"proxy-engine: {failed} of {written} lines failed")
@@ -89,7 +102,7 @@ def extract_lines(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What came of the input's line ``number``; neither a result nor an error: nothing yet."""
+    """The result or error of the input's line ``number``; without either it is pending."""
 
     number: int
     result: GenerationResult[Any] | None = None
@@ -99,48 +112,48 @@ class _Outcome:
 def _outcomes(
     engine: InferenceEngine, extraction: Extraction, lines: InputLines
 ) -> Generator[_Outcome]:
-    """What comes of each line, in their order. To close this cancels what runs.
+    """Yield the outcome of each line, in the order of the input. Closing it cancels the batch.
 
-    Lines are read as the engine takes them. Where there are no more for now, as from a pipe whose
-    other end waits for results, those that were read are done first.
+    Lines are read as the engine takes them. If none is ready, as from a pipe whose writer waits for
+    results, the lines read so far are finished first.
     """
     while lines.peek() is not None:
-        untold: deque[_Outcome] = deque()
+        pending: deque[_Outcome] = deque()
         items = engine.iter_batch(
-            _prompts(extraction, lines, untold),
+            _prompts(extraction, lines, pending),
             response_format=extraction.schema,
             ordered=True,
             **extraction.overrides,
         )
         with contextlib.closing(items):
             for item in items:
-                while untold[0].error is not None:
-                    yield untold.popleft()
-                yield replace(untold.popleft(), result=item.result, error=item.error)
-        yield from untold
+                while pending[0].error is not None:
+                    yield pending.popleft()
+                yield replace(pending.popleft(), result=item.result, error=item.error)
+        yield from pending
 
 
-def _prompts(extraction: Extraction, lines: InputLines, untold: deque[_Outcome]) -> Iterator[str]:
-    """The prompts of lines that have one; each line is entered in ``untold``."""
-    refused = 0
-    while refused < _MOST_REFUSED and (not untold or lines.is_ready(_SECONDS_TO_WAIT)):
+def _prompts(extraction: Extraction, lines: InputLines, pending: deque[_Outcome]) -> Iterator[str]:
+    """Yield the prompts of the valid lines, and append every line to ``pending``."""
+    invalid = 0
+    while invalid < _MAX_INVALID_LINES and (not pending or lines.is_ready(_LINE_SECONDS)):
         line = next(lines, None)
         if line is None:
             return
         try:
             prompt = extraction.prompt(text_of(line.content))
         except ValueError as error:
-            refused += 1
-            untold.append(_Outcome(line.number, error=error))
+            invalid += 1
+            pending.append(_Outcome(line.number, error=error))
         else:
-            untold.append(_Outcome(line.number))
+            pending.append(_Outcome(line.number))
             yield prompt
 
 
-def _own_error(outcome: _Outcome) -> Exception:
-    """The error that is the line's own; raises one that is not, since a next try may do better."""
+def _line_error(outcome: _Outcome) -> Exception:
+    """Return the line's error; raise an error that a further run may not meet again."""
     error = outcome.error
-    assert error is not None, "what was told of has a result or an error"
+    assert error is not None, "a finished line has a result or an error"
     if isinstance(error, EngineClosedError) or not isinstance(error, ProxyError | ValueError):
         raise error
     return error

@@ -1,4 +1,4 @@
-"""The lines of an input of any size, as they come."""
+"""The lines of an input of any size, read as they arrive."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _CHUNK = 1 << 16
 
 
 class InputLine(NamedTuple):
-    """A line, and its number in the input, from 1."""
+    """A line and its number in the input, counted from 1."""
 
     number: int
     content: bytes
 
 
 class InputLines:
-    """Iterates over the lines of ``source`` that are not blank.
+    """Iterates over the lines of an input that are not blank.
 
-    ``source`` is at a line's beginning, and read by nobody else. ``is_ready`` tells whether there
-    is more to read at once: who has something to do need not wait for a pipe.
+    Args:
+        source: The input, at the beginning of a line. Nothing else may read it.
     """
 
     def __init__(self, source: IO[bytes]) -> None:
@@ -32,8 +32,8 @@ class InputLines:
         self._descriptor = _descriptor(source)
         self._number = 0
         self._lines: deque[InputLine] = deque()
-        self._begun: list[bytes] = []
-        self._is_read = False
+        self._partial: list[bytes] = []
+        self._at_end = False
 
     def __iter__(self) -> Self:
         return self
@@ -44,14 +44,14 @@ class InputLines:
         return self._lines.popleft()
 
     def peek(self) -> InputLine | None:
-        """Wait for the line that comes next; ``None`` at the end."""
-        while not self._lines and not self._is_read:
+        """Wait for the next line and return it, without taking it; ``None`` at the end."""
+        while not self._lines and not self._at_end:
             self._read()
         return self._lines[0] if self._lines else None
 
     def is_ready(self, seconds: float) -> bool:
-        """Whether the next line, or the end, is there within some ``seconds``."""
-        while not self._lines and not self._is_read:
+        """Wait up to ``seconds`` for the next line or the end; return whether it arrived."""
+        while not self._lines and not self._at_end:
             if self._descriptor is not None:
                 readable, _, _ = select.select([self._descriptor], [], [], seconds)
                 if not readable:
@@ -60,9 +60,9 @@ class InputLines:
         return True
 
     def count(self) -> int | None:
-        """How many lines there are; ``None`` where they cannot be read twice.
+        """Return the number of lines; ``None`` if they cannot be read twice.
 
-        To be asked before anything is read.
+        Must be called before anything is read.
         """
         if self._descriptor is None or not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             return None
@@ -74,16 +74,16 @@ class InputLines:
             os.lseek(self._descriptor, begin, os.SEEK_SET)
 
     def _read(self) -> None:
-        # Nothing stays behind in the source's own buffer, which `select` would know nothing of.
+        # `read1` leaves nothing in the source's buffer, which `select` does not see.
         chunk: bytes = self._source.read1(_CHUNK)  # type: ignore[attr-defined]
         first, *more = chunk.split(b"\n")
-        self._begun.append(first)
-        for begun in more:
-            self._add(b"".join(self._begun))
-            self._begun = [begun]
+        self._partial.append(first)
+        for part in more:
+            self._add(b"".join(self._partial))
+            self._partial = [part]
         if not chunk:
-            self._is_read = True
-            self._add(b"".join(self._begun))
+            self._at_end = True
+            self._add(b"".join(self._partial))
 
     def _add(self, line: bytes) -> None:
         self._number += 1
@@ -95,5 +95,5 @@ def _descriptor(source: IO[bytes]) -> int | None:
     try:
         return source.fileno()
     except OSError:
-        # A stream in memory.
+        # An in-memory stream.
         return None

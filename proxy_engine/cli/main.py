@@ -1,8 +1,7 @@
-"""The commands, and what every one of them does about errors.
+"""The command line and its exit statuses.
 
-Exit status: 0 done; 1 the work failed, or some of it; 2 the command line is wrong or names
-something that is not there, and no work was begun; 130 interrupted; 141 the reader of standard
-output went away; 143 terminated.
+Exit status: 0 success; 1 failure of all or part of the work; 2 a wrong command line or a missing
+input, before any work; 130 interrupted; 141 standard output closed by its reader; 143 terminated.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from state_machines.errors import ProxyError
 
 from . import bridge, extract, fetch_model, serve
 from .errors import CommandLineError
-from .standard_output import discard_standard_output, writing_to_standard_output
+from .output import discard_standard_output, writing_to_standard_output
 
 __all__ = ["main"]
 
@@ -25,15 +24,16 @@ _BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command in ``arguments`` (``sys.argv`` for ``None``); returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="proxy-engine", description="Language-model output that matches its schema."
-    )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (extract, serve, bridge, fetch_model):
-        module.add_parser(commands)
-    options = parser.parse_args(arguments)
-    # JSON is UTF-8 whatever the locale says.
+    """Run a command.
+
+    Args:
+        arguments: The command line; ``None`` for ``sys.argv``.
+
+    Returns:
+        The exit status.
+    """
+    options = _parse(arguments)
+    # JSON is UTF-8, independent of the locale.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     try:
@@ -41,14 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with writing_to_standard_output():
             sys.stdout.flush()
     except CommandLineError as error:
-        _complain(str(error))
+        _print_error(str(error))
         return 2
     except ProxyError as error:
-        _complain(str(error))
+        _print_error(str(error))
         _flush_or_discard()
         return 1
     except KeyboardInterrupt:
-        _complain("interrupted")
+        _print_error("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         discard_standard_output()
@@ -56,13 +56,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="proxy-engine", description="Structured generation with language models on Apple MLX."
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in (extract, serve, bridge, fetch_model):
+        module.add_parser(commands)
+    options, unknown = parser.parse_known_args(arguments)
+    if hasattr(options, "flags"):
+        # The command parses its flags itself.
+        options.flags = unknown
+    elif unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
+
+
 def _flush_or_discard() -> None:
-    """Flush standard output; discard the rest if that fails."""
+    """Flush standard output; discard its buffer if that fails."""
     try:
         sys.stdout.flush()
     except OSError:
         discard_standard_output()
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     print(f"proxy-engine: {message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""How far the work is, on a terminal."""
+"""Progress bars on a terminal, drawn by Rich."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from .standard_output import writing_to_standard_output
+from .output import writing_to_standard_output
 
 __all__ = ["LinesProgress", "is_shown", "text_progress"]
 
 
 def is_shown(is_quiet: bool) -> bool:
-    """Whether there is a terminal to show progress on."""
-    # Asked here, for Rich takes an environment variable for a terminal, too.
+    """Whether standard error is a terminal on which to show progress."""
+    # Checked here: Rich also accepts an environment variable in place of a terminal.
     return not is_quiet and sys.stderr.isatty()
 
 
 def text_progress(*, is_quiet: bool) -> Progress:
-    """One line about one text, gone when it is stopped. Silent where there is no terminal."""
+    """Return a progress line for one text, erased when it stops; silent without a terminal."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -44,11 +44,15 @@ def text_progress(*, is_quiet: bool) -> Progress:
 
 
 class LinesProgress:
-    """A bar of lines done, of ``total`` where that is known, while it is entered.
+    """A context manager that shows a bar of finished lines; silent without a terminal.
 
-    ``done`` and ``failed`` are lines of an earlier run. Where the results are shown on the terminal
-    (``is_beside_results``), both go through this, so that neither writes over the other. Silent
-    where standard error is no terminal.
+    Args:
+        total: The number of input lines; ``None`` if unknown.
+        done: The lines that an interrupted run finished.
+        failed: The failures among these.
+        is_beside_results: Whether standard output is a terminal that shows the results. Bar and
+            results are then written by one object, so that neither overwrites the other.
+        is_quiet: Whether to show nothing.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class LinesProgress:
         self._is_beside_results = is_beside_results
         self._progress = Progress(
             SpinnerColumn(),
-            # Narrow enough for all of them in 80 columns.
+            # Narrow: all columns fit into a terminal of 80 characters.
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             _RateColumn(),
@@ -69,7 +73,7 @@ class LinesProgress:
             ),
             TextColumn("{task.fields[failed]} failed"),
             console=Console(stderr=not is_beside_results),
-            # What goes to standard output is a result, and never to be drawn around the bar.
+            # Rich must not draw the results, which are written to standard output.
             redirect_stdout=False,
             disable=not is_shown(is_quiet),
         )
@@ -83,14 +87,15 @@ class LinesProgress:
         self._progress.stop()
 
     def advance(self, *, is_failure: bool) -> None:
-        """One line more is done."""
+        """Count a finished line."""
         self._failed += is_failure
         self._progress.update(self._task, advance=1, failed=self._failed)
 
     def print_result(self, line: str) -> None:
-        """Write a line to standard output, above the bar where that is in the way.
+        """Write a line to standard output, above the bar.
 
-        Raises ``OutputFileError``.
+        Raises:
+            OutputFileError: The line cannot be written.
         """
         with writing_to_standard_output():
             if self._is_beside_results and not self._progress.disable:
@@ -100,7 +105,7 @@ class LinesProgress:
 
 
 class _RateColumn(ProgressColumn):
-    """Lines a second, or seconds a line where that is the number to read."""
+    """Lines per second; seconds per line below one line per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed

@@ -16,16 +16,14 @@ from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
 from .endpoints import chat, completions, models, operations, responses
-from .errors import ApiError, api_error, invalid_body
+from .errors import ApiError, api_error, error_reply, invalid_body
 from .memory import used_bytes
 from .metrics import Metrics
-from .middleware import BodyMiddleware, RequestMiddleware
+from .middleware import BodyMiddleware, HostMiddleware, KeyMiddleware, RequestMiddleware
 from .model_host import Lease, Load, ModelHost
 from .model_registry import KnownModel, ModelRegistry
 from .queueing import Queue
-from .replies import error_reply
 from .response_store import ResponseStore
-from .security import HostMiddleware, KeyMiddleware
 from .services import Services
 from .settings import ServerSettings
 
@@ -107,7 +105,7 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
     registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
     current = None
     if engine is not None:
-        current = Lease(registry.first(), engine)
+        current = Lease(registry.default(), engine)
     host = ModelHost(
         registry, load, metrics, memory_limit=settings.memory_limit_bytes, current=current
     )

@@ -1,4 +1,4 @@
-"""Errors as clients get them: OpenAI's envelope, with the status that says whose fault it is."""
+"""Errors in OpenAI's envelope: the engine's errors as HTTP statuses and codes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from fastapi import Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 
@@ -32,23 +33,31 @@ from ..errors import (
 )
 
 __all__ = [
+    "INTERNAL_ERROR",
     "ApiError",
     "ErrorObject",
     "ErrorResponse",
     "api_error",
+    "error_reply",
     "invalid_body",
-    "naming",
     "shutting_down",
+    "translated_errors",
 ]
 
-_MOST_PROBLEMS = 8
+_MAX_PROBLEMS = 8
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
 class ErrorObject(BaseModel):
-    """What is wrong. ``param`` names the field of the request at fault, where one is.
+    """An error.
 
-    For a refused schema ``schema_pointer`` (a JSON Pointer) and ``schema_keyword`` say where in it.
+    Attributes:
+        message: A sentence.
+        type: OpenAI's class of errors, which follows from the status.
+        param: The field of the request at fault, if there is one.
+        code: A word for programs.
+
+    A refused schema adds ``schema_pointer`` (a JSON Pointer) and ``schema_keyword``.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -66,7 +75,16 @@ class ErrorResponse(BaseModel):
 
 
 class ApiError(Exception):
-    """An answer with an error. ``facts`` are further members of the error object."""
+    """An error to send to the client.
+
+    Args:
+        status: The HTTP status.
+        message: A sentence.
+        code: A word for programs.
+        param: The field of the request at fault.
+        facts: Further members of the error object.
+        headers: Further headers of the response.
+    """
 
     def __init__(
         self,
@@ -101,17 +119,29 @@ class ApiError(Exception):
         )
 
 
+INTERNAL_ERROR = ApiError(500, "internal server error; see the server log", code="internal")
+"""The error for exceptions that are defects of the server."""
+
+
+def error_reply(error: ApiError) -> Response:
+    """Return the response for an error."""
+    text = error.body.model_dump_json(exclude_unset=True)
+    return Response(text, error.status, error.headers, media_type="application/json")
+
+
 def shutting_down() -> ApiError:
-    """Return what is said to whoever comes too late, or is interrupted."""
+    """Return the error for requests that arrive or still run while the server shuts down."""
     return ApiError(
         503, "the server is shutting down", code="shutting_down", headers={"Retry-After": "10"}
     )
 
 
 def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiError:
-    """``error`` for clients.
+    """Return an engine's error as a client gets it.
 
-    ``names`` are what an endpoint calls the engine's parameters, where that is something else.
+    Args:
+        error: The error.
+        names: The endpoint's names for the engine's parameters, where they differ.
     """
     known = names or {}
 
@@ -121,12 +151,12 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
 
     match error:
         case InvalidToolError():
-            place = "tools" if error.index is None else f"tools[{error.index}]"
+            tool = "tools" if error.index is None else f"tools[{error.index}]"
             code = "invalid_schema" if isinstance(error, SchemaError) else "invalid_tool"
-            return refused(code, place, **_place(error))
+            return refused(code, tool, **_schema_location(error))
         case SchemaError():
-            place = "response_format" if error.tool is None else "tools"
-            return refused("invalid_schema", place, **_place(error))
+            field = "response_format" if error.tool is None else "tools"
+            return refused("invalid_schema", field, **_schema_location(error))
         case PatternError():
             facts = {"pattern": error.pattern, "pattern_position": error.position}
             return refused("invalid_pattern", "response_format", **facts)
@@ -159,8 +189,8 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
 
 
 @contextmanager
-def naming(names: Mapping[str, str]) -> Iterator[None]:
-    """Within, the engine's errors become those of an endpoint."""
+def translated_errors(names: Mapping[str, str]) -> Iterator[None]:
+    """Convert the engine's errors to ``ApiError``; ``names`` as in ``api_error``."""
     try:
         yield
     except ProxyError as error:
@@ -168,44 +198,45 @@ def naming(names: Mapping[str, str]) -> Iterator[None]:
 
 
 def invalid_body(error: RequestValidationError) -> ApiError:
-    """What FastAPI found wrong with a request: 400 where it is no JSON, else 422."""
+    """Return FastAPI's validation error as a client gets it: 400 if not JSON, else 422."""
     found = error.errors()
-    for item in found:
-        if item["type"] == "json_invalid":
-            why = item.get("ctx", {}).get("error", "")
-            return ApiError(400, f"the body is not JSON: {why}", code="invalid_json")
-    said: dict[str, list[str]] = {}
-    for item in found[:_MOST_PROBLEMS]:
-        said.setdefault(_dotted(item, error.body), []).append(item["msg"])
-    # The forms that a field may have each say why they are not meant.
+    for problem in found:
+        if problem["type"] == "json_invalid":
+            reason = problem.get("ctx", {}).get("error", "")
+            return ApiError(400, f"the body is not JSON: {reason}", code="invalid_json")
+    messages: dict[str, list[str]] = {}
+    for problem in found[:_MAX_PROBLEMS]:
+        messages.setdefault(_field_path(problem, error.body), []).append(problem["msg"])
+    # pydantic reports one problem for each member of a union.
     lines = [
-        f"{place}: {', or: '.join(dict.fromkeys(whys))}" if place else ", or: ".join(whys)
-        for place, whys in said.items()
+        f"{field}: {', or: '.join(dict.fromkeys(found))}" if field else ", or: ".join(found)
+        for field, found in messages.items()
     ]
-    return ApiError(422, "; ".join(lines), code="invalid_value", param=next(iter(said), "") or None)
+    param = next(iter(messages), "") or None
+    return ApiError(422, "; ".join(lines), code="invalid_value", param=param)
 
 
-def _dotted(problem: Mapping[str, Any], body: Any) -> str:
-    """Return the place of a problem in the body; pydantic's also names the forms of a value."""
+def _field_path(problem: Mapping[str, Any], body: Any) -> str:
+    """Return ``messages[0].content``: pydantic's location without the names of union members."""
     text = ""
     location = problem["loc"][1:]
     for index, item in enumerate(location):
         if isinstance(item, int):
-            is_there = isinstance(body, list)
+            is_in_body = isinstance(body, list)
             shown = f"[{item}]"
         else:
             is_last = index == len(location) - 1
-            is_there = isinstance(body, dict) and (
+            is_in_body = isinstance(body, dict) and (
                 item in body or (is_last and problem["type"] == "missing")
             )
             shown = f".{item}" if text else item
-        if is_there:
+        if is_in_body:
             text += shown
             body = body.get(item) if isinstance(body, dict) else body[item]
     return text
 
 
-def _place(error: ProxyError) -> dict[str, Any]:
+def _schema_location(error: ProxyError) -> dict[str, Any]:
     if not isinstance(error, SchemaError):
         return {}
     return {"schema_pointer": error.pointer, "schema_keyword": error.keyword}

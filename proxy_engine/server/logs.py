@@ -1,4 +1,4 @@
-"""Logs: a line an event, as text or as JSON. What clients send is in them only if asked for."""
+"""Log lines of the server, one an event, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import sys
 import time
 from typing import Any, Literal
 
-__all__ = ["LOGGER", "configure"]
+__all__ = ["configure"]
 
-LOGGER = "proxy_engine.server"
-"""The logger of this package; facts are given as ``extra={"fields": {…}}``."""
+_LOGGER = "proxy_engine.server"
 
 
 class _JsonFormatter(logging.Formatter):
@@ -29,25 +28,30 @@ class _JsonFormatter(logging.Formatter):
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        facts = "".join(
-            f" {key}={_shown(value)}" for key, value in getattr(record, "fields", {}).items()
-        )
+        fields = getattr(record, "fields", {}).items()
         line = f"{_timestamp(record.created)} {record.levelname.lower()} {record.getMessage()}"
-        text = f"{line}{facts}"
+        text = line + "".join(f" {name}={_quoted(value)}" for name, value in fields)
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
 def configure(form: Literal["text", "json"], level: str) -> None:
-    """Write the server's log, and uvicorn's, to standard error."""
+    """Write the logs of the server and of uvicorn to standard error.
+
+    A record's fields are given as ``extra={"fields": {…}}``.
+
+    Args:
+        form: The format of a line.
+        level: The lowest level that is written.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
-    for name in (LOGGER, "uvicorn"):
+    for name in (_LOGGER, "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level.upper())
-    # What it says of starting and stopping is said here already.
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLogger(LOGGER).level))
+    # The server logs its own start and stop.
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLogger(_LOGGER).level))
 
 
 def _timestamp(seconds: float) -> str:
@@ -55,8 +59,8 @@ def _timestamp(seconds: float) -> str:
     return f"{whole}.{int(seconds % 1 * 1000):03}Z"
 
 
-def _shown(value: Any) -> str:
-    # Quoted, a value can begin no line of its own.
+def _quoted(value: Any) -> str:
+    # Quotes escape line breaks, so a client cannot forge a line of the log.
     text = str(value)
     is_plain = text.isascii() and text.isprintable() and not set(text) & set(' "=')
     return text if text and is_plain else json.dumps(text, ensure_ascii=False)

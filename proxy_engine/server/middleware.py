@@ -1,35 +1,40 @@
-"""What holds for every request: an identifier, an end in the log, bounds for what is sent."""
+"""Middleware for every request: host names, API key, request id, log line, limits on bodies."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import logging
 import re
 import secrets
 import time
+from collections.abc import Iterable
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .disconnects import ClientGoneError
-from .errors import ApiError
+from .errors import INTERNAL_ERROR, ApiError, error_reply
 from .metrics import Metrics
-from .replies import send_error
+from .streaming import ClientDisconnectedError
 
-__all__ = ["BodyMiddleware", "RequestMiddleware"]
+__all__ = ["BodyMiddleware", "HostMiddleware", "KeyMiddleware", "RequestMiddleware", "is_key"]
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CLIENT_CLOSED_REQUEST = 499
+# These paths reveal neither models nor what is asked of them.
+_KEYLESS_PATHS = {"/", "/health", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
+_LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 
 _logger = logging.getLogger(__name__)
 
 
 class RequestMiddleware:
-    """Gives every response an ``X-Request-ID``, counts and logs it, and answers what went wrong.
+    """Gives every response an ``X-Request-ID``, counts and logs it, and turns exceptions into 500.
 
-    The client's own identifier is taken where it is a plain word. ``scope["state"]["facts"]`` is a
-    dict to which whoever handles the request adds what the log is to say of it.
+    The client's own id is used if it is a plain word. ``scope["state"]["log_fields"]`` is a dict to
+    which request handlers add fields of the log line.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -44,8 +49,8 @@ class RequestMiddleware:
         started = time.perf_counter()
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        facts: dict[str, object] = {}
-        scope.setdefault("state", {}).update(request_id=request_id, facts=facts)
+        log_fields: dict[str, object] = {}
+        scope.setdefault("state", {}).update(request_id=request_id, log_fields=log_fields)
         status = 0
 
         async def sending(message: Message) -> None:
@@ -57,16 +62,15 @@ class RequestMiddleware:
 
         try:
             await self._app(scope, receive, sending)
-        except ClientGoneError:
+        except ClientDisconnectedError:
             pass
         except Exception:
             _logger.exception("request failed", extra={"fields": {"request_id": request_id}})
             if not status:
-                error = ApiError(500, "something went wrong; it is in the log", code="internal")
-                await send_error(error, scope, receive, sending)
+                await error_reply(INTERNAL_ERROR)(scope, receive, sending)
         finally:
-            # Unknown paths are one label: whoever guesses at them must not fill the memory.
-            path = _pattern(scope)
+            # All unknown paths share one label: a client must not create labels without bound.
+            path = str(getattr(scope.get("route"), "path", "other"))
             shown = status or _CLIENT_CLOSED_REQUEST
             self._metrics.requests.labels(path, str(shown)).inc()
             fields = {
@@ -75,13 +79,19 @@ class RequestMiddleware:
                 "path": scope["path"],
                 "status": shown,
                 "seconds": round(time.perf_counter() - started, 4),
-                **facts,
+                **log_fields,
             }
             _logger.info("request", extra={"fields": fields})
 
 
 class BodyMiddleware:
-    """Bounds the size of what clients send, and the time that they take for it."""
+    """Limits the size of a request's body, and the time in which it arrives.
+
+    Args:
+        app: The application.
+        max_bytes: The size of the largest body accepted.
+        seconds: Seconds from the head of the request to the end of its body.
+    """
 
     def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
         self._app = app
@@ -93,10 +103,11 @@ class BodyMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        too_large = f"the body has more than {self._max_bytes:,} bytes"
         stated = Headers(scope=scope).get("content-length", "")
         if stated.isdecimal() and int(stated) > self._max_bytes:
-            error = ApiError(413, self._too_large(), code="body_too_large")
-            await send_error(error, scope, receive, send)
+            error = ApiError(413, too_large, code="body_too_large")
+            await error_reply(error)(scope, receive, send)
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._seconds
@@ -110,20 +121,80 @@ class BodyMiddleware:
             try:
                 message = await asyncio.wait_for(receive(), deadline - loop.time())
             except TimeoutError as error:
-                raise HTTPException(408, "the body did not come in time") from error
+                raise HTTPException(408, "the body did not arrive in time") from error
             if message["type"] == "http.request":
                 size += len(message.get("body", b""))
                 is_whole = not message.get("more_body", False)
                 if size > self._max_bytes:
-                    raise HTTPException(413, self._too_large())
+                    raise HTTPException(413, too_large)
             return message
 
         await self._app(scope, receiving, send)
 
-    def _too_large(self) -> str:
-        return f"a request has at most {self._max_bytes:,} bytes"
+
+class HostMiddleware:
+    """Refuses requests whose ``Host`` header is not a name of this server: DNS rebinding.
+
+    A foreign web page can make its own name resolve to this computer; a browser then treats the
+    server as part of that page's origin. Its requests carry the foreign name.
+
+    Args:
+        app: The application.
+        names: Names of the server besides those of the loopback interface.
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._names = {*_LOCAL_HOSTS, *(name.lower() for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http":
+            host = Headers(scope=scope).get("host", "").lower()
+            name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+            if name and name not in self._names:
+                message = f"this server is not named {name!r}; see --allowed-hosts"
+                error = ApiError(403, message, code="unknown_host")
+                await error_reply(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
-def _pattern(scope: Scope) -> str:
-    route = scope.get("route")
-    return str(getattr(route, "path", "other"))
+class KeyMiddleware:
+    """Requires the API key for models and metrics, before any of the body is read."""
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self._app = app
+        self._key = key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http" and _path(scope) not in _KEYLESS_PATHS:
+            scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not self._matches(given.strip()):
+                error = ApiError(
+                    401,
+                    "wrong API key" if given else "API key required: `Authorization: Bearer …`",
+                    code="invalid_api_key",
+                    headers={"WWW-Authenticate": "Bearer"},
+                )
+                await error_reply(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _matches(self, given: str) -> bool:
+        """Compare with the key; clients encode header values as Latin-1 or as UTF-8."""
+        in_utf8 = given.encode("latin-1").decode("utf-8", "replace")
+        return is_key(given, self._key) | is_key(in_utf8, self._key)
+
+
+def is_key(given: str, key: str) -> bool:
+    """Compare in constant time: the time depends neither on the key nor on its length."""
+    digests = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in (given, key)]
+    return hmac.compare_digest(*digests)
+
+
+def _path(scope: Scope) -> str:
+    """The path relative to where the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))

@@ -1,4 +1,4 @@
-"""The one model that is in memory, and how another takes its place."""
+"""The model in memory, and switching to another one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..errors import ModelError, ModelFormatError
 from ..models.checking import check_loadable
 from ..requests.worker import Worker
 from .errors import ApiError, shutting_down
-from .memory import available_bytes, release, total_bytes, used_bytes
+from .memory import available_bytes, release_unused, total_bytes, used_bytes
 from .metrics import Metrics
 from .model_registry import KnownModel, ModelRegistry, file_signature
 
 __all__ = ["Lease", "Load", "ModelHost"]
 
 Load = Callable[[KnownModel], InferenceEngine]
-"""Loads a model, in seconds; called on a thread."""
+"""Loads a model, which takes seconds; called on a thread."""
 
-# Beside weights a model needs room for what it reads and writes.
-_ROOM = 1.1
+# A model needs memory for its weights, and for prompts and answers.
+_MEMORY_PER_WEIGHTS = 1.1
 _SECONDS_TO_CLOSE = 5.0
 
 _logger = logging.getLogger(__name__)
@@ -34,22 +34,29 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A model that stays in memory while it is used."""
+    """A loaded model. It stays in memory while a request holds the lease."""
 
     model: KnownModel
     engine: InferenceEngine
 
 
 class ModelHost:
-    """Keeps one model in memory. For one event loop.
+    """Keeps one model in memory, for one event loop.
 
-    A request for another model waits until all requests that use this one are done; requests that
-    come later wait behind it, so every model has its turn. A model is checked before its request
-    waits, so one that cannot be loaded neither delays others nor displaces the one in memory.
-    Where loading fails all the same, the previous model is loaded again.
+    A request for another model waits until all requests of the current one are done. Later requests
+    wait behind it, so no model starves. The files of a model are checked before its request waits:
+    a model that cannot be loaded neither delays other requests nor displaces the current model. If
+    loading fails nevertheless, the previous model is loaded again.
 
-    ``memory_limit`` is in bytes; ``None``: what there is. Once ``is_draining`` no other model is
-    loaded.
+    Args:
+        registry: Finds models by name.
+        load: Loads a model.
+        metrics: Counts the loads.
+        memory_limit: Bytes for models; ``None`` for what the device has.
+        current: A model that is already in memory.
+
+    Attributes:
+        is_draining: Whether the server shuts down; then no other model is loaded.
     """
 
     def __init__(
@@ -70,7 +77,7 @@ class ModelHost:
         self.is_draining = False
         self._users = 0
         self._turn = asyncio.Lock()
-        # What came of checking a model's files, by name, until they change.
+        # By model name: the signature of its files, and the reason why they cannot be loaded.
         self._checked: dict[str, tuple[object, str | None]] = {}
         self._checking = asyncio.Lock()
         self._unused = asyncio.Event()
@@ -78,7 +85,7 @@ class ModelHost:
 
     @property
     def current(self) -> Lease | None:
-        """What is in memory."""
+        """The model in memory."""
         return self._current
 
     @property
@@ -88,26 +95,31 @@ class ModelHost:
 
     @asynccontextmanager
     async def lease(self, name: str | None) -> AsyncIterator[Lease]:
-        """Have the model of that name in memory, ``None``: the one that is, or the first.
+        """Hold a model in memory within the context, and load it first if necessary.
 
-        Raises ``ApiError``: 404 where there is none, 507 where it would not fit; ``ModelError``.
+        Args:
+            name: The model's name; ``None`` for the model in memory, or else the default.
+
+        Raises:
+            ApiError: 404 if there is no such model, 507 if it does not fit into memory.
+            ModelError: The model cannot be loaded.
         """
         model = await self._find(name)
         await self._check(model)
         await self._turn.acquire()
         try:
-            await self._be_unused_for(model)
+            await self._wait_for_place(model)
         except BaseException:
             self._turn.release()
             raise
-        # Loading goes on when the client goes away, so the turn is given back by the task.
-        task = asyncio.create_task(self._have(model))
+        # Loading continues when the client disconnects, so the task releases the turn.
+        task = asyncio.create_task(self._acquire(model))
         task.add_done_callback(lambda _: self._turn.release())
         try:
             lease = await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(_look_at)
-            task.add_done_callback(self._forget_if_had)
+            task.add_done_callback(_retrieve_error)
+            task.add_done_callback(self._leave_if_acquired)
             raise
         try:
             yield lease
@@ -115,16 +127,17 @@ class ModelHost:
             self._leave()
 
     async def close(self, patience: float = _SECONDS_TO_CLOSE) -> None:
-        """Close the engine, if there is one. Its requests end with ``EngineClosedError``.
+        """Close the engine. Its requests end with ``EngineClosedError``.
 
-        One that does not end what it is at within ``patience`` seconds is given up.
+        Args:
+            patience: Seconds to wait for the engine's thread before it is abandoned.
         """
         current, self._current = self._current, None
         if current is not None:
             closing = asyncio.ensure_future(asyncio.to_thread(current.engine.close))
             _, left = await asyncio.wait({closing}, timeout=patience)
             if left:
-                _logger.warning("the model does not end; it is given up")
+                _logger.warning("the engine did not stop in time")
 
     async def _find(self, name: str | None) -> KnownModel:
         current = self._current
@@ -132,25 +145,23 @@ class ModelHost:
             return current.model
         model = await asyncio.to_thread(self._registry.find, name)
         if model is None:
-            raise ApiError(
-                404, f"there is no model {name!r} here", code="model_not_found", param="model"
-            )
+            raise ApiError(404, f"model {name!r} not found", code="model_not_found", param="model")
         return model
 
     async def _check(self, model: KnownModel) -> None:
-        """Raise an error for a model that cannot be loaded. No weights are read."""
-        if self._has(model):
+        """Raise an error for a model that cannot be loaded. Reads no weights."""
+        if self._is_current(model):
             return
         if not self._is_loading:
-            # While a model is being loaded, the free memory is no measure.
-            self._check_room(model, model.weights_bytes, self._freed)
+            # While a model is being loaded, the free memory says nothing.
+            self._check_room(model, self._freed)
         if model.problem is not None:
             raise ModelFormatError(
                 f"{model.name!r} cannot be loaded: {model.problem}", model=model.name
             )
         if model.directory is None:
             return
-        # One at a time: a check takes a second of the processor.
+        # One check at a time: each takes a second of processor time.
         async with self._checking:
             signature = await asyncio.to_thread(file_signature, model.directory)
             known = self._checked.get(model.name)
@@ -162,50 +173,50 @@ class ModelHost:
 
     @property
     def _freed(self) -> int:
-        """Bytes that are free once the current model is closed."""
-        return 0 if self._current is None else int(self._current.model.weights_bytes)
+        """Bytes that closing the current model frees."""
+        return 0 if self._current is None else self._current.model.weights_bytes
 
-    def _has(self, model: KnownModel) -> bool:
+    def _is_current(self, model: KnownModel) -> bool:
         return self._current is not None and self._current.model.name == model.name
 
-    async def _be_unused_for(self, model: KnownModel) -> None:
-        """Wait until another model may take the place, for those who have the turn.
+    async def _wait_for_place(self, model: KnownModel) -> None:
+        """Wait until no request uses the current model, unless ``model`` is the current one.
 
-        Whoever goes away meanwhile has nothing loaded; neither has anybody at the end.
+        The caller holds the turn.
         """
-        if self._has(model):
+        if self._is_current(model):
             return
         await self._unused.wait()
         if self.is_draining:
             raise shutting_down()
 
-    async def _have(self, model: KnownModel) -> Lease:
-        if not self._has(model):
+    async def _acquire(self, model: KnownModel) -> Lease:
+        if not self._is_current(model):
             self._is_loading = True
             try:
                 await self._replace(model)
             finally:
                 self._is_loading = False
         if self._current is None:
-            raise AssertionError("a model was loaded")
+            raise AssertionError("no model was loaded")
         self._users += 1
         self._unused.clear()
         return self._current
 
     async def _replace(self, model: KnownModel) -> None:
-        # A model that works is not given up for one that does not fit.
-        self._check_room(model, model.weights_bytes, self._freed)
-        former = await self._release()
+        # Check before the current model is closed, and again with the memory it really freed.
+        self._check_room(model, self._freed)
+        former = await self._unload()
         try:
-            self._check_room(model, model.weights_bytes, 0)
-            await self._load_one(model)
+            self._check_room(model, 0)
+            await self._load_model(model)
         except Exception:
             if former is not None and not self.is_draining:
                 await self._restore(former)
             raise
 
-    async def _release(self) -> KnownModel | None:
-        """Close the current engine, if there is one, and return its model."""
+    async def _unload(self) -> KnownModel | None:
+        """Close the current engine and return its model, if there is one."""
         current, self._current = self._current, None
         if current is None:
             return None
@@ -213,30 +224,30 @@ class ModelHost:
         model = current.model
         await asyncio.to_thread(current.engine.close)
         del current
-        after = await asyncio.to_thread(release)
+        after = await asyncio.to_thread(release_unused)
         _logger.info("model released", extra={"fields": {"bytes": before - after, "left": after}})
         return model
 
     async def _restore(self, model: KnownModel) -> None:
         try:
-            await self._load_one(model)
+            await self._load_model(model)
         except Exception:
-            _logger.exception("the previous model cannot be loaded again")
+            _logger.exception("the previous model could not be loaded again")
 
-    async def _load_one(self, model: KnownModel) -> None:
+    async def _load_model(self, model: KnownModel) -> None:
         started = time.perf_counter()
         try:
             engine = await asyncio.to_thread(self._load, model)
         except Exception as error:
             self._metrics.model_loads.labels("failed").inc()
-            await asyncio.to_thread(release)
+            await asyncio.to_thread(release_unused)
             if isinstance(error, ModelError):
                 raise
-            why = f": {error}" if isinstance(error, ProxyError) else ""
+            reason = f": {error}" if isinstance(error, ProxyError) else ""
             _logger.exception("loading failed")
             raise ApiError(
                 503,
-                f"{model.name!r} cannot be loaded{why}",
+                f"{model.name!r} cannot be loaded{reason}",
                 code="model_unavailable",
                 param="model",
             ) from error
@@ -250,16 +261,16 @@ class ModelHost:
         _logger.info("model loaded", extra={"fields": fields})
 
     def can_hold(self, model: KnownModel) -> bool:
-        """Whether a model fits into the memory, if no other model is there."""
-        return int(model.weights_bytes * _ROOM) <= total_bytes(self._memory_limit)
+        """Whether a model fits into memory while no other model is there."""
+        return _needed_bytes(model) <= total_bytes(self._memory_limit)
 
-    def _check_room(self, model: KnownModel, weights: int, freed: int) -> None:
-        needed = int(weights * _ROOM)
+    def _check_room(self, model: KnownModel, freed: int) -> None:
+        needed = _needed_bytes(model)
         room = available_bytes(self._memory_limit) + freed
         if needed > room:
             raise ApiError(
                 507,
-                f"{model.name!r} needs some {needed:,} bytes of memory, and there are {room:,}",
+                f"{model.name!r} needs about {needed:,} bytes of memory; {room:,} are available",
                 code="insufficient_memory",
                 param="model",
                 facts={"needed_bytes": needed, "available_bytes": room},
@@ -270,23 +281,27 @@ class ModelHost:
         if self._users == 0:
             self._unused.set()
 
-    def _forget_if_had(self, task: asyncio.Task[Lease]) -> None:
+    def _leave_if_acquired(self, task: asyncio.Task[Lease]) -> None:
         if not task.cancelled() and task.exception() is None:
             self._leave()
 
 
-def _look_at(task: asyncio.Task[Lease]) -> None:
-    """Nobody waits for it any more; an error that nobody looked at would be complained about."""
+def _needed_bytes(model: KnownModel) -> int:
+    return int(model.weights_bytes * _MEMORY_PER_WEIGHTS)
+
+
+def _retrieve_error(task: asyncio.Task[Lease]) -> None:
+    """Mark the task's error as retrieved: asyncio logs errors that never are."""
     if not task.cancelled():
         task.exception()
 
 
 def _problem(model: KnownModel) -> str | None:
-    """Return why the files of a model cannot be loaded; takes about a second."""
+    """Return the reason why a model's files cannot be loaded, if any. Takes about a second."""
     directory, name = model.directory, model.name
     if directory is None:
         return None
-    # Threads that have used MLX must not end with the server's.
+    # On a worker: MLX may abort the process if a thread that has used it ends at process exit.
     worker = Worker()
     try:
         worker.submit(lambda: check_loadable(directory, name)).result()

@@ -1,6 +1,6 @@
-"""Which models there are on this computer, by the names that clients give them.
+"""The models on this computer, by name.
 
-Only these can be asked for: a client can name neither a path nor something to be downloaded.
+Clients can request only these: a client can neither name a path nor cause a download.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,9 +29,14 @@ _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
 class KnownModel:
     """A model on this computer.
 
-    ``source`` is what the engine is given, ``directory`` where it lies (``None``: not known before
-    it is loaded), ``created`` seconds since 1970, ``context_length`` in tokens. ``problem``: why
-    its files cannot be loaded, ``None`` where no reason is seen.
+    Attributes:
+        name: The name for clients.
+        source: The argument of ``InferenceEngine``.
+        directory: Where its files are; ``None`` if that is unknown before it is loaded.
+        created: When it was installed, in seconds since 1970.
+        context_length: In tokens; ``None`` if its configuration sets no limit.
+        weights_bytes: The size of its weight files.
+        problem: Why its files cannot be loaded; ``None`` if no reason is found.
     """
 
     name: str
@@ -43,54 +49,58 @@ class KnownModel:
 
 
 class ModelRegistry:
-    """Finds models: the one to begin with, those of directories, and the hub's cache.
+    """Finds models: the default one, those in directories, and those in the Hugging Face cache.
 
-    ``first`` is a directory or hub id, ``None`` for the embedded model; ``aliases`` are further
-    names of it. Looks anew whenever it is asked, since models come and go.
+    Every call reads the file system again, since models come and go.
+
+    Args:
+        default: A directory or Hugging Face repo id; ``None`` for the embedded model.
+        directories: Directories whose subdirectories are models.
+        aliases: Further names of the default model.
+        hub_cache: The Hugging Face cache; ``None`` for the user's.
     """
 
     def __init__(
         self,
-        first: str | None = None,
+        default: str | None = None,
         directories: tuple[Path, ...] = (),
         aliases: tuple[str, ...] = (),
         hub_cache: Path | None = None,
     ) -> None:
-        self._first = first
+        self._default = default
         self._directories = directories
         self._aliases = aliases
         self._hub_cache = Path(HF_HUB_CACHE) if hub_cache is None else hub_cache
         self._problems: dict[Path, tuple[_Signature, str | None]] = {}
 
-    def first(self) -> KnownModel:
-        """Return the model to begin with, which need not be there yet."""
-        if self._first is None:
+    def default(self) -> KnownModel:
+        """Return the default model, which need not be downloaded yet."""
+        if self._default is None:
             return _embedded()
-        directory = Path(self._first).expanduser()
+        directory = Path(self._default).expanduser()
         if directory.is_dir():
             return self._described(directory.resolve().name, directory)
-        return self._find(self._first) or KnownModel(self._first, self._first)
+        return self._find(self._default) or KnownModel(self._default, self._default)
 
     def models(self) -> list[KnownModel]:
-        """Return the models that can be loaded, the one to begin with first.
-
-        None has the name of another.
-        """
+        """Return the models that can be loaded, with distinct names, the default one first."""
         return [model for model in self._known() if model.problem is None]
 
     def find(self, name: str | None) -> KnownModel | None:
-        """Return the model of that name; the first one for ``None`` and its aliases.
+        """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
 
-        Also one with a ``problem``.
+        Args:
+            name: A name; ``None`` and the aliases are names of the default model.
         """
-        if name is None or name in self._aliases or name == self._first:
-            return self.first()
+        if name is None or name in self._aliases or name == self._default:
+            return self.default()
         return next((model for model in self._known() if model.name == name), None)
 
     def _known(self) -> list[KnownModel]:
         found = {model.name: model for model in reversed([*self._all()])}
-        first = self.first()
-        return [first, *sorted((m for m in found.values() if m.name != first.name), key=_name)]
+        default = self.default()
+        others = (model for model in found.values() if model.name != default.name)
+        return [default, *sorted(others, key=attrgetter("name"))]
 
     def _find(self, name: str) -> KnownModel | None:
         return next((model for model in self._all() if model.name == name), None)
@@ -113,7 +123,7 @@ class ModelRegistry:
         return replace(_described(name, directory), problem=self._problem(directory))
 
     def _problem(self, directory: Path) -> str | None:
-        """``file_problem``, looked for again when a file has changed."""
+        """``file_problem``, computed again when a file has changed."""
         signature = file_signature(directory)
         known = self._problems.get(directory)
         if known is None or known[0] != signature:
@@ -122,39 +132,27 @@ class ModelRegistry:
 
 
 def file_signature(directory: Path) -> _Signature:
-    """Names, sizes and times of a directory's files: equal, if nothing has changed."""
+    """Names, sizes and modification times of a directory's files; equal if nothing has changed."""
     try:
-        return tuple(sorted(map(_facts, directory.iterdir())))
+        return tuple(sorted(map(_file_facts, directory.iterdir())))
     except OSError:
         return ()
 
 
-def _facts(path: Path) -> tuple[str, int, int]:
+def _file_facts(path: Path) -> tuple[str, int, int]:
     try:
         stat = path.stat()
     except OSError:
-        # The hub's cache may have links to files that are not downloaded yet.
+        # The Hugging Face cache may link to files that are not downloaded yet.
         return path.name, -1, 0
     return path.name, stat.st_size, stat.st_mtime_ns
-
-
-def _name(model: KnownModel) -> str:
-    return model.name
 
 
 def _embedded() -> KnownModel:
     if not is_embedded_model_ready():
         return KnownModel(EMBEDDED_MODEL, None)
-    known = _described(EMBEDDED_MODEL, embedded_model())
-    # By its own name it is loaded in the way that suits it best.
-    return KnownModel(
-        known.name,
-        None,
-        known.directory,
-        known.created,
-        known.context_length,
-        known.weights_bytes,
-    )
+    # Without a source, the engine loads the embedded model in its fastest form.
+    return replace(_described(EMBEDDED_MODEL, embedded_model()), source=None)
 
 
 def _described(name: str, directory: Path) -> KnownModel:
@@ -173,12 +171,12 @@ def _is_model(directory: Path) -> bool:
     try:
         return (directory / "config.json").is_file() and any(directory.glob("model*.safetensors"))
     except OSError:
-        # One that nobody may look into is none.
+        # An unreadable directory is not a model.
         return False
 
 
 def _snapshot(repository: Path) -> Path | None:
-    """Return the files of a repository in the hub's cache, of its main branch if they are there."""
+    """Return a repository's snapshot in the Hugging Face cache, of its main branch if present."""
     try:
         revision = (repository / "refs" / "main").read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

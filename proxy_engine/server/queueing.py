@@ -1,6 +1,6 @@
-"""How many answers may be asked for at a time: some run, some wait, others are told to come back.
+"""Admission control: how many answers run and wait at a time.
 
-The engine itself runs requests in the order they come, several together. This only counts them.
+The engine schedules the answers itself. This module only counts them.
 """
 
 from __future__ import annotations
@@ -13,60 +13,63 @@ from .errors import ApiError, shutting_down
 
 __all__ = ["Queue"]
 
-_LONGEST_WAIT = 60
+_MAX_RETRY_SECONDS = 60
 
 
 class Queue:
-    """Places for ``running`` answers and ``waiting`` ones. For one event loop.
+    """Slots for running and waiting answers. For one event loop.
 
-    ``usual_seconds`` tells how long an answer takes, to say when to come back; ``refused`` is told
-    of how many answers there was no room for.
+    Args:
+        max_running: Answers that run at a time.
+        max_waiting: Answers that wait at a time.
+        mean_seconds: Returns the mean duration of an answer, for ``Retry-After``.
+        on_refused: Called with the number of answers that were refused because the queue is full.
     """
 
     def __init__(
         self,
-        running: int,
-        waiting: int,
-        usual_seconds: Callable[[], float],
-        refused: Callable[[int], None] = lambda count: None,
+        max_running: int,
+        max_waiting: int,
+        mean_seconds: Callable[[], float],
+        on_refused: Callable[[int], None] = lambda count: None,
     ) -> None:
-        self._running = running
-        self._waiting = waiting
-        self._usual_seconds = usual_seconds
-        self._refused = refused
+        self._max_running = max_running
+        self._max_waiting = max_waiting
+        self._mean_seconds = mean_seconds
+        self._on_refused = on_refused
         self._taken = 0
         self.is_closed = False
 
     @property
     def running(self) -> int:
-        """How many run."""
-        return min(self._taken, self._running)
+        """The number of answers that run."""
+        return min(self._taken, self._max_running)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of answers that wait."""
         return self._taken - self.running
 
     @contextmanager
-    def places(self, count: int) -> Iterator[None]:
-        """Take places for ``count`` answers, all or none, while the context lasts.
+    def slots(self, count: int) -> Iterator[None]:
+        """Hold slots for ``count`` answers, all or none, within the context.
 
-        Raises ``ApiError``: 400 for more than there ever are, 503 where they are taken, or where
-        the queue was closed.
+        Raises:
+            ApiError: 400 for more answers than the queue has slots; 503 if it is full or closed.
         """
-        most = self._running + self._waiting
-        if count > most:
+        size = self._max_running + self._max_waiting
+        if count > size:
             raise ApiError(
-                400, f"{count} answers at once are too many; {most} are the most", code="too_many"
+                400, f"{count} answers are too many; the maximum is {size}", code="too_many"
             )
         self.check_open()
-        if self._taken + count > most:
-            self._refused(count)
+        if self._taken + count > size:
+            self._on_refused(count)
             raise ApiError(
                 503,
-                f"{self.running} answers run and {self.waiting} wait; there is no room for more",
+                f"the queue is full: {self.running} answers run, {self.waiting} wait",
                 code="queue_full",
-                headers={"Retry-After": str(self._seconds_until_room())},
+                headers={"Retry-After": str(self._retry_seconds())},
             )
         self._taken += count
         try:
@@ -75,10 +78,10 @@ class Queue:
             self._taken -= count
 
     def check_open(self) -> None:
-        """Raise ``ApiError`` (503) where the queue was closed."""
+        """Raise ``ApiError`` (503) if the queue is closed."""
         if self.is_closed:
             raise shutting_down()
 
-    def _seconds_until_room(self) -> int:
-        rounds = (self._taken - self._running) / self._running + 1
-        return min(_LONGEST_WAIT, max(1, math.ceil(rounds * self._usual_seconds())))
+    def _retry_seconds(self) -> int:
+        rounds = (self._taken - self._max_running) / self._max_running + 1
+        return min(_MAX_RETRY_SECONDS, max(1, math.ceil(rounds * self._mean_seconds())))

@@ -1,4 +1,4 @@
-"""Answers that are being generated for one request: their events, and their end."""
+"""The answers that run for one request: their events, their metrics, and their end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .metrics import Metrics
 from .model_host import Lease, ModelHost
 from .queueing import Queue
 
-__all__ = ["Generation", "Running", "begin"]
+__all__ = ["Generation", "RunningAnswers", "begin"]
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What the engine is asked for: one answer."""
+    """The arguments of ``InferenceEngine.astream`` for one answer."""
 
     prompt: Prompt
     response_format: Any = None
@@ -36,16 +36,16 @@ class Generation:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far an answer came. ``prompt_tokens`` are those that were read."""
+    """Tokens of an answer so far. ``prompt_tokens`` are those that were prefilled."""
 
     prompt_tokens: int = 0
-    tokens: int = 0
+    completion_tokens: int = 0
     has_begun: bool = False
     is_counted: bool = False
 
 
-class Running:
-    """Answers of one request. ``close`` ends them, and gives back what they have taken."""
+class RunningAnswers:
+    """The answers of one request. ``close`` ends them and frees their slots and the model."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class Running:
         ]
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What a log says of it."""
+    def log_fields(self) -> dict[str, Any]:
+        """Fields of the request's log line."""
         usages = [result.usage for result in self._results]
         return {
             "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
@@ -80,9 +80,11 @@ class Running:
         }
 
     async def events(self) -> AsyncGenerator[tuple[int, StreamEvent[Any]], None]:
-        """Tell which answer has which event, until all are finished.
+        """Yield each event with the index of its answer, until all answers are finished.
 
-        Raises what went wrong with one of them; ``ApiError`` (503) where ``end`` was called.
+        Raises:
+            ApiError: 503 after ``end`` was called.
+            Exception: The first error of any of the streams.
         """
         left = len(self._streams)
         while left:
@@ -102,12 +104,12 @@ class Running:
             yield index, event
 
     def end(self) -> None:
-        """Have all of them end at their next token."""
+        """Cancel all answers; each ends at its next token."""
         for stream in self._streams:
             stream.cancel()
 
     async def close(self) -> None:
-        """End what still runs. Idempotent."""
+        """Cancel the answers that still run, and free everything held. Idempotent."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -116,7 +118,7 @@ class Running:
         for index, progress in enumerate(self._progress):
             if not progress.is_counted:
                 self._metrics.tokens.labels("prompt").inc(progress.prompt_tokens)
-                self._metrics.tokens.labels("completion").inc(progress.tokens)
+                self._metrics.tokens.labels("completion").inc(progress.completion_tokens)
             self._count(index, "cancelled")
         await self._held.aclose()
 
@@ -131,7 +133,7 @@ class Running:
         if isinstance(event, PromptProgress):
             progress.prompt_tokens = event.processed
             return
-        progress.tokens += isinstance(event, TokenGenerated)
+        progress.completion_tokens += isinstance(event, TokenGenerated)
         if not progress.has_begun:
             progress.has_begun = True
             self._metrics.first_token.observe(time.perf_counter() - self._started)
@@ -150,18 +152,27 @@ async def begin(
     queue: Queue,
     host: ModelHost,
     metrics: Metrics,
-    running: set[Running],
-) -> Running:
-    """Check the requests and have the engine begin with them.
+    running: set[RunningAnswers],
+) -> RunningAnswers:
+    """Take slots and the model, and start the answers.
 
-    ``running`` has them until they are closed. Raises ``ApiError`` and what
-    ``InferenceEngine.astream`` raises.
+    Args:
+        generations: The answers to generate.
+        model: The model's name; ``None`` for the model in memory.
+        queue: Where to take slots.
+        host: Where to take the model.
+        metrics: Where to count.
+        running: Holds the answers until they are closed.
+
+    Raises:
+        ApiError: The queue is full, or there is no such model.
+        ProxyError: As ``InferenceEngine.astream`` raises it.
     """
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
-        stack.enter_context(queue.places(len(generations)))
+        stack.enter_context(queue.slots(len(generations)))
         lease = await stack.enter_async_context(host.lease(model))
-        # That may have taken a while.
+        # The server may have begun to shut down meanwhile.
         queue.check_open()
         streams = []
         for generation in generations:
@@ -174,9 +185,9 @@ async def begin(
             )
             stack.push_async_callback(stream.aclose)
             streams.append(stream)
-        # From here on all of it belongs to what is returned.
+        # From here on the returned object owns the slots, the model and the streams.
         held = stack.pop_all()
-        answers = Running(lease, streams, held, metrics, started)
+        answers = RunningAnswers(lease, streams, held, metrics, started)
         running.add(answers)
         held.callback(running.discard, answers)
         return answers

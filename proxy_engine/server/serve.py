@@ -45,7 +45,7 @@ def serve(settings: ServerSettings) -> int:
         )
     registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
     own_process.take_over()
-    engine = _load(registry.first(), settings)
+    engine = _load(registry.default(), settings)
     app = create_app(settings, engine=engine, load=partial(_load, settings=settings))
     config = uvicorn.Config(
         app,

@@ -1,4 +1,4 @@
-"""What all endpoints work with."""
+"""The objects that all endpoints of an application share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .model_host import ModelHost
 from .model_registry import ModelRegistry
 from .queueing import Queue
 from .response_store import ResponseStore
-from .running import Running
+from .running import RunningAnswers
 from .settings import ServerSettings
 
 __all__ = ["Services", "ServicesOfRequest"]
@@ -20,7 +20,7 @@ __all__ = ["Services", "ServicesOfRequest"]
 
 @dataclass(slots=True)
 class Services:
-    """One of each, for one application. ``running``: what is being answered."""
+    """The shared objects, and the answers that run."""
 
     settings: ServerSettings
     registry: ModelRegistry
@@ -28,20 +28,20 @@ class Services:
     queue: Queue
     metrics: Metrics
     responses: ResponseStore
-    running: set[Running] = field(default_factory=set)
+    running: set[RunningAnswers] = field(default_factory=set)
 
     def drain(self) -> None:
-        """Take nothing more."""
+        """Refuse new requests."""
         self.queue.is_closed = True
         self.host.is_draining = True
 
     def end_running(self) -> None:
-        """Have everything that runs end at its next token."""
-        for running in list(self.running):
-            running.end()
+        """Cancel all answers; each ends at its next token."""
+        for answers in list(self.running):
+            answers.end()
 
 
-# Nothing is waited for; but what is not `async` costs each request a thread.
+# `async` although it awaits nothing: FastAPI calls other functions on a thread.
 async def _services(request: Request) -> Services:
     services: Services = request.app.state.services
     return services

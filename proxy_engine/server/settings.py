@@ -1,23 +1,26 @@
-"""What a server can be told: by flags, by the environment, by a file ``.env``."""
+"""Settings of the server, from flags, environment variables, or a file ``.env``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, CliApp, NoDecode, SettingsConfigDict
 
-__all__ = ["ServerSettings", "read_settings"]
+__all__ = ["ServerSettings", "parse_settings"]
 
 
 class ServerSettings(BaseSettings):
-    """Each is a flag (``--max-queue 8``), or else a variable (``PROXY_ENGINE_MAX_QUEUE=8``).
+    """The settings of a server; ``docs/server.md`` explains each.
 
-    Variables may stand in a file ``.env`` in the working directory. Lists are separated by commas.
-    ``docs/server.md`` says what each is for. Raises ``pydantic.ValidationError``.
+    Each is a flag (``--max-queue 8``) or an environment variable (``PROXY_ENGINE_MAX_QUEUE=8``),
+    which may stand in a file ``.env`` in the working directory. Lists are separated by commas.
+
+    Raises:
+        pydantic.ValidationError: A value is invalid.
     """
 
     model_config = SettingsConfigDict(
@@ -25,34 +28,59 @@ class ServerSettings(BaseSettings):
         env_file=".env",
         extra="ignore",
         frozen=True,
-        # So that "model_…" is no complaint of pydantic's.
+        # Permits names that begin with "model_".
         protected_namespaces=(),
+        use_attribute_docstrings=True,
     )
 
     model: str | None = None
+    """default model: a directory or a Hugging Face repo id (embedded model if not given)"""
     host: str = "127.0.0.1"
+    """address to listen on"""
     port: int = Field(default=8000, ge=0, le=65535)
+    """port to listen on; 0 for any free port"""
     api_key: SecretStr | None = None
+    """key that clients send as 'Authorization: Bearer KEY'"""
     model_directories: Annotated[tuple[Path, ...], NoDecode] = ()
+    """directories with further models, separated by commas"""
     aliases: Annotated[tuple[str, ...], NoDecode] = ()
+    """further names of the default model, separated by commas"""
     max_running: int = Field(default=8, ge=1)
+    """answers generated at a time"""
     max_queue: int = Field(default=64, ge=0)
+    """answers waiting at a time; further ones get status 503"""
     max_choices: int = Field(default=16, ge=1)
+    """answers per request"""
     max_body_bytes: int = Field(default=8 << 20, ge=1)
+    """size of a request's body; larger ones get status 413"""
     max_prompt_characters: int = Field(default=1_000_000, ge=1)
+    """size of a prompt; longer ones get status 413"""
     max_compile_seconds: float = Field(default=1, gt=0)
+    """processor time to compile a response format and tools; status 400 beyond"""
     header_seconds: float = Field(default=10, gt=0)
+    """time for a request's headers to arrive"""
     body_seconds: float = Field(default=30, gt=0)
+    """time for a request's body to arrive"""
     write_seconds: float = Field(default=60, gt=0)
+    """time for a client to accept a piece of a stream"""
     keep_alive_seconds: float = Field(default=15, gt=0)
+    """silence of a stream before a comment is sent"""
     grace_seconds: float = Field(default=10, ge=0)
+    """time for running answers to end on shutdown"""
     memory_limit_bytes: int | None = Field(default=None, ge=1)
+    """memory for the model (what the device has if not given)"""
     stored_responses: int = Field(default=256, ge=0)
+    """responses stored for previous_response_id"""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """host names of the server besides localhost, separated by commas; '*' for any"""
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """origins whose pages may use the server, separated by commas; '*' for any"""
     log_format: Literal["text", "json"] = "text"
+    """format of log lines"""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """lowest level that is logged"""
     log_prompts: bool = False
+    """whether prompts are logged"""
 
     @field_validator("model_directories", "aliases", "allowed_hosts", "cors_origins", mode="before")
     @classmethod
@@ -64,23 +92,23 @@ class ServerSettings(BaseSettings):
     @field_validator("api_key")
     @classmethod
     def _usable_key(cls, value: SecretStr | None) -> SecretStr | None:
-        # An empty variable would otherwise open the server, or look as if it were closed.
+        # An empty variable would leave the server open although a key seems to be set.
         key = None if value is None else value.get_secret_value()
         if key == "":
-            raise ValueError("the key is empty; leave it out for a server without one")
-        # A header cannot have such a value; nobody would get in.
+            raise ValueError("the key is empty; leave it out for a server without a key")
+        # An HTTP header cannot carry such a key.
         if key is not None and (key != key.strip() or not key.isprintable()):
-            raise ValueError("the key has spaces around it, or characters that none can see")
+            raise ValueError("the key has spaces around it or unprintable characters")
         return value
 
     @property
     def checks_hosts(self) -> bool:
-        """Whether clients must call the server by a name that it knows."""
+        """Whether the ``Host`` header of requests is checked."""
         return "*" not in self.allowed_hosts and (self.is_local or bool(self.allowed_hosts))
 
     @property
     def is_local(self) -> bool:
-        """Whether only this computer reaches the server."""
+        """Whether the server listens on a loopback address."""
         if self.host == "localhost":
             return True
         try:
@@ -89,13 +117,30 @@ class ServerSettings(BaseSettings):
             return False
 
 
-def read_settings(given: Mapping[str, str]) -> ServerSettings:
-    """Return the settings, of which ``given`` ones go first.
+class _CommandLine(ServerSettings):
+    """Serves OpenAI's chat completions, completions and responses, and a page to try them at /.
 
-    Raises ``ValueError``, which says what is wrong in a line.
+    A setting that is not given as a flag is read from the environment (PROXY_ENGINE_MODEL,
+    PROXY_ENGINE_PORT and so on), or from a file .env in the working directory. Give the API key in
+    the environment: other users of this computer can read command lines.
+    """
+
+    model_config = SettingsConfigDict(
+        cli_prog_name="proxy-engine serve",
+        cli_kebab_case=True,
+        cli_hide_none_type=True,
+        cli_avoid_json=True,
+    )
+
+
+def parse_settings(arguments: Sequence[str]) -> ServerSettings:
+    """Return the settings; flags take precedence over variables. ``--help`` ends the process.
+
+    Raises:
+        ValueError: A flag or variable is invalid; the message is one line.
     """
     try:
-        return ServerSettings(**given)  # type: ignore[arg-type]
+        return CliApp.run(_CommandLine, cli_args=list(arguments))
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, item['loc'])).replace('_', '-')}: {item['msg']}"

@@ -39,7 +39,7 @@ from ..schemas.chat import (
     PromptDetails,
 )
 from ..schemas.common import Extension
-from ..sse import DONE, frame
+from ..streaming import DONE, frame
 from .encoder import TokenTexts, least_logprob, new_id, seconds_now, timings, token_info
 
 __all__ = ["ChatEncoder", "chat_usage"]

@@ -19,7 +19,7 @@ from ..schemas.completions import (
     CompletionChunkChoice,
     CompletionLogprobs,
 )
-from ..sse import DONE, frame
+from ..streaming import DONE, frame
 from .chat import chat_usage
 from .encoder import TokenTexts, least_logprob, new_id, seconds_now, timings, token_info
 

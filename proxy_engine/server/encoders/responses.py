@@ -35,7 +35,7 @@ from ..schemas.responses import (
     ResponseObject,
     ResponsesUsage,
 )
-from ..sse import frame
+from ..streaming import frame
 from .encoder import TokenTexts, least_logprob, new_id, timings, token_info
 
 __all__ = ["ResponsesEncoder"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from ...options import OptionOverrides, ReasoningOptions
-from ..constraints import constraint
 from ..encoders.chat import ChatEncoder
 from ..errors import ApiError
 from ..model_host import Lease
@@ -13,7 +12,15 @@ from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
-from .generating import STREAMED, Asked, check_count, check_size, generating_router, reply, size
+from .generating import (
+    STREAMED,
+    GenerationRequest,
+    check_choices,
+    check_prompt_size,
+    count_characters,
+    generating_router,
+    reply,
+)
 
 __all__ = ["reasoning_option", "router"]
 
@@ -28,7 +35,7 @@ async def create_chat_completion(
     return await reply(request, services, lambda: _asked(body, services.settings))
 
 
-def _asked(body: ChatRequest, settings: ServerSettings) -> Asked:
+def _asked(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
     if body.max_tokens is not None and body.max_completion_tokens not in (None, body.max_tokens):
         raise ApiError(
             400,
@@ -41,10 +48,10 @@ def _asked(body: ChatRequest, settings: ServerSettings) -> Asked:
             400, "top_logprobs needs logprobs", code="invalid_value", param="top_logprobs"
         )
     choices = body.n or 1
-    check_count(choices, settings)
-    field, response_format = constraint(body, body.response_format)
+    check_choices(choices, settings)
+    field, response_format = body.constraint(body.response_format)
     messages = [message.to_engine() for message in body.messages]
-    check_size(size(messages), settings, "messages")
+    check_prompt_size(count_characters(messages), settings, "messages")
     generations = [
         Generation(
             messages,
@@ -75,7 +82,7 @@ def _asked(body: ChatRequest, settings: ServerSettings) -> Asked:
         "logprobs": "top_logprobs",
         "reasoning": "reasoning_effort",
     }
-    return Asked(body.model, generations, encoder, bool(body.stream), names)
+    return GenerationRequest(body.model, generations, encoder, bool(body.stream), names)
 
 
 def _options(body: ChatRequest, choice: int) -> OptionOverrides:

@@ -8,7 +8,6 @@ from fastapi import Request, Response
 
 from ...conversation.raw_prompt import RawPrompt
 from ...options import OptionOverrides
-from ..constraints import constraint
 from ..encoders.completions import CompletionEncoder
 from ..encoders.encoder import TokenTexts
 from ..errors import ApiError
@@ -17,7 +16,14 @@ from ..running import Generation
 from ..schemas.completions import Completion, CompletionRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
-from .generating import STREAMED, Asked, check_count, check_size, generating_router, reply
+from .generating import (
+    STREAMED,
+    GenerationRequest,
+    check_choices,
+    check_prompt_size,
+    generating_router,
+    reply,
+)
 
 __all__ = ["router"]
 
@@ -35,7 +41,7 @@ async def create_completion(
     return await reply(request, services, lambda: _asked(body, services.settings))
 
 
-def _asked(body: CompletionRequest, settings: ServerSettings) -> Asked:
+def _asked(body: CompletionRequest, settings: ServerSettings) -> GenerationRequest:
     choices = body.n or 1
     if body.best_of not in (None, choices):
         raise ApiError(400, "best_of is no other than n here", code="unsupported", param="best_of")
@@ -47,9 +53,9 @@ def _asked(body: CompletionRequest, settings: ServerSettings) -> Asked:
             param="echo",
         )
     prompts = _prompts(body)
-    check_count(choices * len(prompts), settings)
-    field, response_format = constraint(body, body.response_format)
-    check_size(sum(map(len, prompts)), settings, "prompt")
+    check_choices(choices * len(prompts), settings)
+    field, response_format = body.constraint(body.response_format)
+    check_prompt_size(sum(map(len, prompts)), settings, "prompt")
     generations = [
         Generation(
             RawPrompt(prompt),
@@ -73,7 +79,9 @@ def _asked(body: CompletionRequest, settings: ServerSettings) -> Asked:
             tokens=bool(body.include_tokens),
         )
 
-    return Asked(body.model, generations, encoder, bool(body.stream), {"response_format": field})
+    return GenerationRequest(
+        body.model, generations, encoder, bool(body.stream), {"response_format": field}
+    )
 
 
 def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:

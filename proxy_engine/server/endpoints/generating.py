@@ -1,4 +1,4 @@
-"""What the endpoints that generate do alike: from a request that was read to its response."""
+"""From a parsed request to its response: what the generating endpoints share."""
 
 from __future__ import annotations
 
@@ -16,55 +16,65 @@ from pydantic_core import from_json
 
 from state_machines.errors import ProxyError
 
-from ..disconnects import until_gone
 from ..encoders.encoder import Encoder
-from ..errors import ApiError, ErrorResponse, api_error, naming
+from ..errors import INTERNAL_ERROR, ApiError, ErrorResponse, api_error, translated_errors
 from ..model_host import Lease
-from ..replies import json_reply
-from ..running import Generation, Running, begin
+from ..running import Generation, RunningAnswers, begin
+from ..schemas.common import json_reply
 from ..services import Services
 from ..settings import ServerSettings
-from ..sse import ServerSentEvents
+from ..streaming import ServerSentEvents, unless_disconnected
 
 __all__ = [
-    "ERRORS",
     "STREAMED",
-    "Asked",
-    "StrictRoute",
-    "check_count",
-    "check_size",
+    "GenerationRequest",
+    "check_choices",
+    "check_prompt_size",
+    "count_characters",
     "generating_router",
     "reply",
-    "size",
 ]
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a request asks for.
+class GenerationRequest:
+    """What an endpoint's request asks of the engine.
 
-    ``generations``: each answer. ``encoder`` makes the encoder, once the model is known. ``names``:
-    what the endpoint calls the engine's parameters.
+    Attributes:
+        model: The model's name; ``None`` for the model in memory.
+        generations: The answers to generate.
+        make_encoder: Makes the encoder, once the model is known.
+        is_streamed: Whether to stream the response.
+        names: The endpoint's names for the engine's parameters, where they differ.
     """
 
     model: str | None
     generations: Sequence[Generation]
-    encoder: Callable[[Lease], Encoder]
+    make_encoder: Callable[[Lease], Encoder]
     is_streamed: bool
     names: Mapping[str, str]
 
 
-async def reply(request: Request, services: Services, read: Callable[[], Asked]) -> Response:
-    """Generate, and return the response, or one that streams.
+async def reply(
+    request: Request, services: Services, read: Callable[[], GenerationRequest]
+) -> Response:
+    """Generate the answers, and return the response, or one that streams.
 
-    ``read`` may take a while; it is called on a thread.
+    Args:
+        request: The HTTP request.
+        services: The application's shared objects.
+        read: Converts the request's body. It may take long, and is called on a thread.
+
+    Raises:
+        ApiError: The request is invalid, or cannot be served.
+        ClientDisconnectedError: The client disconnected.
     """
 
-    async def beginning() -> tuple[Asked, Running]:
+    async def begun() -> tuple[GenerationRequest, RunningAnswers]:
         asked = await asyncio.to_thread(read)
-        with naming(asked.names):
+        with translated_errors(asked.names):
             running = await begin(
                 asked.generations,
                 asked.model,
@@ -75,81 +85,84 @@ async def reply(request: Request, services: Services, read: Callable[[], Asked])
             )
         return asked, running
 
-    asked, running = await until_gone(request.receive, beginning())
-    facts: dict[str, Any] = request.state.facts
-    facts["model"] = running.lease.model.name
+    asked, running = await unless_disconnected(request.receive, begun())
+    log_fields: dict[str, Any] = request.state.log_fields
+    log_fields["model"] = running.lease.model.name
     if services.settings.log_prompts:
-        facts["prompts"] = [generation.prompt for generation in asked.generations]
+        log_fields["prompts"] = [generation.prompt for generation in asked.generations]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(running.close)
-        encoder = asked.encoder(running.lease)
+        encoder = asked.make_encoder(running.lease)
         if asked.is_streamed:
             settings = services.settings
-            # From here on it is the response that closes it.
+            # From here on the response closes the answers.
             stack.pop_all()
             return ServerSentEvents(
-                _frames(encoder, running, asked, facts),
+                _frames(encoder, running, asked, log_fields),
                 running.close,
                 keep_alive=settings.keep_alive_seconds,
                 patience=settings.write_seconds,
             )
-        with naming(asked.names):
-            await until_gone(request.receive, _consume(encoder, running, facts))
+        with translated_errors(asked.names):
+            await unless_disconnected(request.receive, _consume(encoder, running, log_fields))
         return json_reply(encoder.response())
 
 
-async def _consume(encoder: Encoder, running: Running, facts: dict[str, Any]) -> None:
+async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:
     async with aclosing(running.events()) as events:
         async for index, event in events:
             for _ in encoder.encode(index, event):
                 pass
-    facts.update(running.facts)
+    log_fields.update(running.log_fields)
 
 
 async def _frames(
-    encoder: Encoder, running: Running, asked: Asked, facts: dict[str, Any]
+    encoder: Encoder,
+    running: RunningAnswers,
+    asked: GenerationRequest,
+    log_fields: dict[str, Any],
 ) -> AsyncIterator[bytes]:
     for data in encoder.begin():
         yield data
+    failure = None
     try:
         async with aclosing(running.events()) as events:
             async for index, event in events:
                 for data in encoder.encode(index, event):
                     yield data
-    except (ApiError, ProxyError) as error:
-        told = error if isinstance(error, ApiError) else api_error(error, asked.names)
-        facts["error"] = told.code
-        for data in encoder.fail(told):
-            yield data
-        return
+    except ApiError as error:
+        failure = error
+    except ProxyError as error:
+        failure = api_error(error, asked.names)
     except Exception:
-        _logger.exception("a stream failed")
-        facts["error"] = "internal"
-        told = ApiError(500, "something went wrong; it is in the log", code="internal")
-        for data in encoder.fail(told):
-            yield data
-        return
-    for data in encoder.end():
+        _logger.exception("stream failed")
+        failure = INTERNAL_ERROR
+    if failure is None:
+        log_fields.update(running.log_fields)
+    else:
+        log_fields["error"] = failure.code
+    for data in encoder.end() if failure is None else encoder.fail(failure):
         yield data
-    facts.update(running.facts)
 
 
 _MAX_VALUES = 300_000
-"""JSON values in a body. While a body is parsed, which takes some 0.1 µs a value and cannot be
-interrupted, no thread generates."""
+"""The maximum number of JSON values in a body.
+
+Parsing takes some 0.1 µs per value and cannot be interrupted; no thread generates meanwhile.
+"""
 
 
 def _has_too_many_values(body: bytes) -> bool:
-    if _count(body) <= _MAX_VALUES:
+    """Count commas and opening brackets: first all of them, then only those outside of strings."""
+    if _count_separators(body) <= _MAX_VALUES:
         return False
-    # Exactly: without what stands in strings.
     body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     if body.count(b'"') > 2 * _MAX_VALUES:
         return True
-    return _count(b"".join(body.split(b'"')[::2])) > _MAX_VALUES
+    return _count_separators(b"".join(body.split(b'"')[::2])) > _MAX_VALUES
 
 
-def _count(text: bytes) -> int:
+def _count_separators(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
@@ -157,18 +170,17 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
         if _has_too_many_values(body):
-            raise HTTPException(413, f"a body has at most {_MAX_VALUES:,} JSON values")
+            raise HTTPException(413, f"the body has more than {_MAX_VALUES:,} JSON values")
         try:
             return from_json(body, allow_inf_nan=False)
         except ValueError as error:
             raise json.JSONDecodeError(str(error), "", 0) from error
 
 
-class StrictRoute(APIRoute):
-    """Takes JSON that is no more than JSON: no NaN, no half characters, no endless brackets."""
+class _StrictRoute(APIRoute):
+    """Accepts only RFC 8259 JSON: no NaN, no lone surrogates, bounded nesting and size."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler."""
         handler = super().get_route_handler()
 
         async def handling(request: Request) -> Response:
@@ -178,51 +190,50 @@ class StrictRoute(APIRoute):
 
 
 def generating_router() -> APIRouter:
-    """Return a router for endpoints of this kind."""
-    return APIRouter(prefix="/v1", route_class=StrictRoute, responses=ERRORS)
+    """Return a router for generating endpoints."""
+    statuses = (400, 401, 403, 404, 408, 413, 422, 503, 507)
+    errors: dict[int | str, dict[str, Any]] = {
+        status: {"model": ErrorResponse} for status in statuses
+    }
+    return APIRouter(prefix="/v1", route_class=_StrictRoute, responses=errors)
 
-
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 403, 404, 408, 413, 422, 503, 507)
-}
-"""How endpoints that generate say that they do not."""
 
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The answer; with `stream`, piece by piece.",
+        "description": "The response; with `stream`, server-sent events.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }
-"""What endpoints that generate answer besides JSON."""
+"""OpenAPI's description of streamed responses."""
 
 
-def check_count(count: int, settings: ServerSettings) -> None:
-    """Raise for more answers than one request may ask for, before any of them takes room."""
+def check_choices(count: int, settings: ServerSettings) -> None:
+    """Raise ``ApiError`` for more answers than a request may ask for."""
     if count > settings.max_choices:
         raise ApiError(
             400,
-            f"{count} answers to one request are too many; {settings.max_choices} are the most",
+            f"{count} answers are too many for one request; the maximum is {settings.max_choices}",
             code="too_many",
             param="n",
         )
 
 
-def check_size(characters: int, settings: ServerSettings, param: str) -> None:
-    """Raise for a prompt that is too large to be looked at."""
-    most = settings.max_prompt_characters
-    if characters > most:
+def check_prompt_size(characters: int, settings: ServerSettings, param: str) -> None:
+    """Raise ``ApiError`` for a prompt that is too long to be tokenized."""
+    limit = settings.max_prompt_characters
+    if characters > limit:
         raise ApiError(
             413,
-            f"the prompt has {characters:,} characters; {most:,} are the most",
+            f"the prompt has {characters:,} characters; the maximum is {limit:,}",
             code="prompt_too_large",
             param=param,
         )
 
 
-def size(value: Any) -> int:
-    """Return how many characters there are in a JSON value's texts."""
+def count_characters(value: Any) -> int:
+    """Return the number of characters in the strings of a JSON value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
-        return sum(map(size, value.values()))
-    return sum(map(size, value)) if isinstance(value, list) else 0
+        return sum(map(count_characters, value.values()))
+    return sum(map(count_characters, value)) if isinstance(value, list) else 0

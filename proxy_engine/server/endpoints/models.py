@@ -1,15 +1,15 @@
-"""``GET /v1/models``: what may be asked for."""
+"""``GET /v1/models``."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 from fastapi import APIRouter, Response
 
 from ..errors import ApiError, ErrorResponse
 from ..model_registry import KnownModel
-from ..replies import json_reply
-from ..schemas.models import Model, ModelList
+from ..schemas.common import ResponseModel, json_reply
 from ..services import Services, ServicesOfRequest
 
 __all__ = ["router"]
@@ -17,34 +17,57 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
 
 
+class Model(ResponseModel):
+    """A model.
+
+    Besides OpenAI's fields, ``max_model_len`` is vLLM's name for the context length.
+    """
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    context_length: int | None
+    max_model_len: int | None
+    weights_bytes: int
+    loaded: bool
+
+
+class ModelList(ResponseModel):
+    """All models that can be loaded."""
+
+    object: Literal["list"]
+    data: list[Model]
+
+
 @router.get("/models", response_model=ModelList)
 async def list_models(services: ServicesOfRequest) -> Response:
     """Return the models on this computer that can be loaded, the one in memory first."""
-    models = [_described(model, services) for model in await _all(services)]
+    models = [_described(model, services) for model in await _loadable(services)]
     models.sort(key=lambda model: not model.loaded)
     return json_reply(ModelList(object="list", data=models))
 
 
 @router.get("/models/{id:path}", response_model=Model, responses={404: {"model": ErrorResponse}})
 async def get_model(id: str, services: ServicesOfRequest) -> Response:
-    """Return one of them."""
-    model = next((model for model in await _all(services) if model.name == id), None)
+    """Return one model."""
+    model = next((model for model in await _loadable(services) if model.name == id), None)
     model = model or await asyncio.to_thread(services.registry.find, id)
-    if model is None or not _can_run(model, services):
-        raise ApiError(404, f"there is no model {id!r} here", code="model_not_found", param="model")
+    if model is None or not _is_loadable(model, services):
+        raise ApiError(404, f"model {id!r} not found", code="model_not_found", param="model")
     return json_reply(_described(model, services))
 
 
-async def _all(services: Services) -> list[KnownModel]:
+async def _loadable(services: Services) -> list[KnownModel]:
     models = await asyncio.to_thread(services.registry.models)
-    models = [model for model in models if _can_run(model, services)]
+    models = [model for model in models if _is_loadable(model, services)]
     current = services.host.current
     if current is None:
         return models
     return [current.model, *(model for model in models if model.name != current.model.name)]
 
 
-def _can_run(model: KnownModel, services: Services) -> bool:
+def _is_loadable(model: KnownModel, services: Services) -> bool:
     return model.problem is None and services.host.can_hold(model)
 
 

@@ -1,4 +1,4 @@
-"""How the server is: ``/health``, ``/metrics``, and the page to try it."""
+"""``/health``, ``/metrics``, and the page to try the server."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from importlib.resources import files
 from typing import Literal
 
 from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
-from ..replies import json_reply
-from ..schemas.common import ResponseModel
+from ..schemas.common import ResponseModel, json_reply
 from ..services import ServicesOfRequest
 
 __all__ = ["router"]
 
-# The page is one file, speaks with this server alone, and stands in no other page.
+# The page is a single file that connects only to this server and cannot be framed.
 _PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
@@ -27,7 +27,15 @@ router = APIRouter()
 
 
 class Health(ResponseModel):
-    """How the server is. ``loading``: a model is on its way, and requests wait for it."""
+    """The state of the server.
+
+    Attributes:
+        status: ``loading`` while a model is loaded and requests wait for it; ``no_model`` if the
+            next request loads one.
+        model: The model in memory.
+        running: The number of answers that run.
+        waiting: The number of answers that wait.
+    """
 
     status: Literal["ok", "loading", "no_model", "shutting_down"]
     model: str | None
@@ -37,7 +45,7 @@ class Health(ResponseModel):
 
 @router.get("/health", response_model=Health, responses={503: {"model": Health}})
 async def health(services: ServicesOfRequest) -> Response:
-    """Return 200 while requests are taken, else 503."""
+    """Return 200 while the server accepts requests, else 503."""
     current = services.host.current
     status: Literal["ok", "loading", "no_model", "shutting_down"] = "ok"
     if services.queue.is_closed:
@@ -45,7 +53,6 @@ async def health(services: ServicesOfRequest) -> Response:
     elif services.host.is_loading:
         status = "loading"
     elif current is None:
-        # The next request loads one.
         status = "no_model"
     body = Health(
         status=status,
@@ -58,14 +65,12 @@ async def health(services: ServicesOfRequest) -> Response:
 
 @router.get("/metrics", response_class=Response)
 async def metrics(services: ServicesOfRequest) -> Response:
-    """Return the counters, as Prometheus reads them."""
-    return Response(
-        services.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8"
-    )
+    """Return the metrics in Prometheus' text format."""
+    return Response(services.metrics.render(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 @router.get("/", include_in_schema=False)
 async def page() -> Response:
-    """Return the page to try the server with."""
+    """Return the page to try the server."""
     text = files("proxy_engine.server").joinpath("page.html").read_text(encoding="utf-8")
     return Response(text, media_type="text/html; charset=utf-8", headers=_PAGE_HEADERS)

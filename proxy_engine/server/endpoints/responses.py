@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import Request, Response
 
 from ...options import OptionOverrides
-from ..constraints import constraint
 from ..encoders.encoder import new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
@@ -20,7 +19,14 @@ from ..schemas.responses import ResponseObject, ResponsesRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
 from .chat import reasoning_option
-from .generating import STREAMED, Asked, check_size, generating_router, reply, size
+from .generating import (
+    STREAMED,
+    GenerationRequest,
+    check_prompt_size,
+    count_characters,
+    generating_router,
+    reply,
+)
 
 __all__ = ["router"]
 
@@ -90,18 +96,18 @@ def _asked(
     earlier: list[dict[str, Any]],
     store: ResponseStore,
     settings: ServerSettings,
-) -> Asked:
-    field, response_format = constraint(body, _format(body), "text.format")
+) -> GenerationRequest:
+    field, response_format = body.constraint(_format(body), "text.format")
     conversation = [*earlier, *messages_of_input(body.input)]
     messages = conversation
     if body.instructions is not None:
         # They are not those of the responses before or after.
         messages = [{"role": "system", "content": body.instructions}, *conversation]
-    check_size(size(messages), settings, "input")
+    check_prompt_size(count_characters(messages), settings, "input")
     generation = Generation(
         messages, response_format, body.tools or None, body.tool_choice, _options(body)
     )
-    is_stored = store.is_used and body.store is not False
+    is_stored = store.is_enabled and body.store is not False
 
     def keep(response: ResponseObject) -> None:
         if is_stored:
@@ -118,7 +124,7 @@ def _asked(
         )
 
     names = {**_NAMES, "response_format": field}
-    return Asked(body.model, [generation], encoder, bool(body.stream), names)
+    return GenerationRequest(body.model, [generation], encoder, bool(body.stream), names)
 
 
 def _format(body: ResponsesRequest) -> Any:

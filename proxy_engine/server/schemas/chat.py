@@ -7,7 +7,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .common import (
-    Constraints,
     Extension,
     Ignored,
     RequestModel,
@@ -16,6 +15,7 @@ from .common import (
     StopField,
     StreamOptions,
 )
+from .constraints import Constraints
 
 __all__ = [
     "ChatChoice",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...options import OptionOverrides
 
 __all__ = [
-    "Constraints",
     "Extension",
     "Ignored",
     "RequestModel",
@@ -19,6 +19,7 @@ __all__ = [
     "StreamOptions",
     "Timings",
     "TokenInfo",
+    "json_reply",
 ]
 
 TokenIdText = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
@@ -37,6 +38,12 @@ class ResponseModel(BaseModel):
     """What clients are sent: the fields that were set."""
 
     model_config = ConfigDict(protected_namespaces=())
+
+
+def json_reply(body: ResponseModel, status: int = 200) -> Response:
+    """Return the response with the fields of ``body`` that were set, ``null`` included."""
+    text = body.model_dump_json(exclude_unset=True)
+    return Response(text, status_code=status, media_type="application/json")
 
 
 class StreamOptions(RequestModel):
@@ -95,35 +102,6 @@ class Sampling(RequestModel):
         if self.repetition_penalty is not None:
             options["repetition_penalty"] = self.repetition_penalty
         return options
-
-
-class StructuredOutputs(RequestModel):
-    """vLLM's way to constrain an answer: one of these."""
-
-    json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
-    regex: str | None = None
-    choice: list[str] | None = None
-    grammar: str | None = None
-    json_object: bool | None = None
-
-
-class Constraints(RequestModel):
-    """Extensions: what the answer's text has to be. One of them, and no ``response_format``."""
-
-    regex: str | None = Field(default=None, description="Extension: a pattern of ECMA-262.")
-    choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
-    grammar: str | None = Field(
-        default=None, description="Extension: a context-free grammar in GBNF; texts match `root`."
-    )
-    guided_json: dict[str, Any] | bool | str | None = Field(
-        default=None, description="Extension: a JSON Schema, or its text."
-    )
-    guided_regex: str | None = Field(default=None, description="The same as `regex`.")
-    guided_choice: list[str] | None = Field(default=None, description="The same as `choice`.")
-    guided_grammar: str | None = Field(default=None, description="The same as `grammar`.")
-    structured_outputs: StructuredOutputs | None = Field(
-        default=None, description="Extension: the same, as vLLM writes it."
-    )
 
 
 class TokenInfo(ResponseModel):

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from .chat import ChatUsage
 from .common import (
-    Constraints,
     Extension,
     Ignored,
     ResponseModel,
@@ -16,6 +15,7 @@ from .common import (
     StopField,
     StreamOptions,
 )
+from .constraints import Constraints
 
 __all__ = [
     "Completion",

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from .common import (
-    Constraints,
     Extension,
     Ignored,
     RequestModel,
@@ -15,6 +14,7 @@ from .common import (
     Sampling,
     StreamOptions,
 )
+from .constraints import Constraints
 
 __all__ = [
     "FunctionCallItem",

@@ -75,7 +75,7 @@ def test_json_on_stdout_and_speed_on_stderr(
     assert out.endswith("}\n")
     assert out.count("\n") == 1
     jsonschema.validate(json.loads(out), SCHEMA)
-    assert "tokens a second" in err
+    assert "tokens/s" in err
 
 
 @pytest.mark.usefixtures("tiny")
@@ -232,7 +232,7 @@ def test_progress_on_a_terminal_is_gone_at_the_end(
         assert "waiting" in shown
         # Its line is erased before the last message.
         *_, last = shown.split("\x1b[2K")
-        assert plain(last).startswith("read ")
+        assert plain(last).startswith("prompt: ")
 
 
 def readme_commands() -> list[list[str]]:
@@ -319,7 +319,7 @@ class TestWrongCommandLine:
         assert "UTF-8" in capsys.readouterr().err
         text.write_bytes(b" \n")
         assert extract(schema, text) == 2
-        assert "no text" in capsys.readouterr().err
+        assert "is empty" in capsys.readouterr().err
 
     def test_arguments(self, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
         for arguments in ([], ["extract"], ["extract", str(text)], ["nothing"]):

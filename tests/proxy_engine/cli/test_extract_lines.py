@@ -133,7 +133,10 @@ class TestOneRun:
         else:
             assert extract("in", "--output", "out") == 1
         assert Path("out").read_bytes() == whole
-        assert "'out' has 5 lines; the same command with --resume" in capsys.readouterr().err
+        assert (
+            "'out' has 5 lines; to continue, run the same command with --resume"
+            in capsys.readouterr().err
+        )
 
     @pytest.mark.usefixtures("engines")
     def test_half_a_surrogate_pair_in_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +182,7 @@ class TestResuming:
         (engine,) = engines
         assert [prompt[-2:] for prompt in engine.prompts] == ["28", "29", "30"]
         err = capsys.readouterr().err
-        assert "'out' has 27 lines; going on after them" in err
+        assert "'out' has 27 lines; continuing after them" in err
         # Failures of the earlier run count.
         assert "6 of 30 lines failed" in err
 
@@ -240,7 +243,7 @@ class TestResuming:
         engines.clear()
         Path("out").write_bytes(b"mine")
         assert extract("in", "--output", "out") == 2
-        assert "--resume goes on with it" in capsys.readouterr().err
+        assert "--resume continues it" in capsys.readouterr().err
         assert Path("out").read_bytes() == b"mine"
         assert engines == []
         assert extract("in", "--output", "out", "--overwrite") == 1
@@ -259,13 +262,13 @@ class TestResuming:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--resume", "--jsonl"], "--resume needs --output"),
-        (["--resume", "--output", "out"], "--resume needs --jsonl"),
-        (["--overwrite", "--jsonl"], "--overwrite needs --output"),
-        (["--batch-size", "2"], "--batch-size needs --jsonl"),
+        (["--resume", "--jsonl"], "--resume requires --output"),
+        (["--resume", "--output", "out"], "--resume requires --jsonl"),
+        (["--overwrite", "--jsonl"], "--overwrite requires --output"),
+        (["--batch-size", "2"], "--batch-size requires --jsonl"),
         (["--batch-size", "0", "--jsonl"], "at least 1, not 0"),
-        (["--stream", "--jsonl"], "--stream is for one text"),
-        (["--stream", "--output", "out"], "--stream is for one text"),
+        (["--stream", "--jsonl"], "--stream requires a single text"),
+        (["--stream", "--output", "out"], "--stream requires a single text"),
         (["--jsonl", "--seed", "-1"], "seed"),
     ],
 )
@@ -352,7 +355,10 @@ def test_killed_and_resumed_until_it_is_done(kill: signal.Signals, is_piped: boo
         if kill == signal.SIGINT and so_far != whole:
             assert process.returncode == 130
             assert so_far.endswith(b"\n")
-            assert b"'out' has %d lines; the same command" % so_far.count(b"\n") in err
+            assert (
+                b"'out' has %d lines; to continue, run the same command" % so_far.count(b"\n")
+                in err
+            )
             assert err.endswith(b"proxy-engine: interrupted\n")
     assert kills
     assert so_far == whole
@@ -462,5 +468,6 @@ class TestProgress:
         process = start("in", "--output", "out", seconds=0.02, environment=environment)
         _, err = process.communicate(timeout=60)
         assert re.fullmatch(
-            rb"20 lines in [\d.]+ s: read 200 tokens, wrote 100 \([\d.]+ tokens a second\)\n", err
+            rb"20 lines in [\d.]+ s: 200 prompt tokens, 100 completion tokens \([\d.]+ tokens/s\)\n",
+            err,
         )

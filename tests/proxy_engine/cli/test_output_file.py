@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from proxy_engine.cli.errors import CommandLineError, OutputFileError
-from proxy_engine.cli.output_file import open_output
+from proxy_engine.cli.output import open_output
 
 NOWHERE = io.BytesIO()
 
@@ -95,7 +95,7 @@ def test_a_device_is_written_but_not_gone_on_with() -> None:
         output.write("gone")
     with (
         opened(Path(os.devnull), is_resumed=True) as output,
-        pytest.raises(CommandLineError, match="no regular file"),
+        pytest.raises(CommandLineError, match="not a regular file"),
     ):
         list(output.lines())
 

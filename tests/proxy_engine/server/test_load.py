@@ -15,7 +15,7 @@ from live_server import Live, serving_engine
 from proxy_engine import InferenceEngine
 from proxy_engine.server.errors import ApiError
 from proxy_engine.server.queueing import Queue
-from proxy_engine.server.sse import ServerSentEvents
+from proxy_engine.server.streaming import ServerSentEvents
 
 CHAT = "/v1/chat/completions"
 # Tokens that end an answer are out of the question.
@@ -176,11 +176,11 @@ def test_a_client_that_takes_nothing_is_given_up() -> None:
         closed.append(True)
 
     async def main() -> dict[str, Any]:
-        facts: dict[str, Any] = {}
+        log_fields: dict[str, Any] = {}
         stream = ServerSentEvents(frames(), close, keep_alive=10, patience=0.05)
-        scope = {"type": "http", "state": {"facts": facts}}
+        scope = {"type": "http", "state": {"log_fields": log_fields}}
         await asyncio.wait_for(stream(scope, receive, send), 10)
-        return facts
+        return log_fields
 
     assert asyncio.run(main()) == {"client_gone": True}
     assert len(sent) == 4
@@ -197,15 +197,15 @@ def test_a_silent_stream_is_kept_alive(roomy_engine: InferenceEngine) -> None:
 
 def test_places_are_given_all_or_none() -> None:
     queue = Queue(2, 2, lambda: 3.0)
-    with queue.places(3):
+    with queue.slots(3):
         assert (queue.running, queue.waiting) == (2, 1)
-        with pytest.raises(ApiError) as caught, queue.places(2):
+        with pytest.raises(ApiError) as caught, queue.slots(2):
             pass
         assert caught.value.status == 503
         assert caught.value.headers["Retry-After"] == "5"
-        with queue.places(1):
+        with queue.slots(1):
             assert (queue.running, queue.waiting) == (2, 2)
     assert (queue.running, queue.waiting) == (0, 0)
-    with pytest.raises(ApiError) as caught, queue.places(5):
+    with pytest.raises(ApiError) as caught, queue.slots(5):
         pass
     assert caught.value.status == 400

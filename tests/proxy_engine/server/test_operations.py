@@ -17,7 +17,7 @@ from live_server import Live, make_settings, serving, serving_engine
 
 from proxy_engine import InferenceEngine
 from proxy_engine.server.app import create_app
-from proxy_engine.server.security import is_key
+from proxy_engine.server.middleware import is_key
 
 HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 CHAT = "/v1/chat/completions"

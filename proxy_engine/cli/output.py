@@ -1,23 +1,45 @@
-"""A file of results, which holds whole lines whatever happens, each written once."""
+"""Standard output, and output files that hold whole lines, each written once."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
 from .errors import CommandLineError, OutputFileError
 
-__all__ = ["OutputFile", "open_output"]
+__all__ = ["OutputFile", "discard_standard_output", "open_output", "writing_to_standard_output"]
+
+
+@contextmanager
+def writing_to_standard_output() -> Iterator[None]:
+    """Convert errors of writing, such as a full disk, to ``OutputFileError``.
+
+    ``BrokenPipeError`` passes: the reader closed standard output.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFileError(f"cannot write standard output: {error.strerror}") from error
+
+
+def discard_standard_output() -> None:
+    """Discard the buffer, which the interpreter would otherwise flush, and fail, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class OutputFile:
-    """A file that this process alone writes, line by line.
+    """A file that only this process writes, line by line. Unchanged until ``begin``.
 
-    ``path`` is its name, for messages. Nothing in it is changed before ``begin``.
+    Args:
+        path: Its name, for messages.
+        descriptor: Its file descriptor.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
@@ -27,35 +49,35 @@ class OutputFile:
         self._end: int | None = None
 
     @property
-    def is_begun(self) -> bool:
-        """Whether it may have been changed."""
-        return self._end is not None
-
-    @property
     def size(self) -> int:
-        """Bytes that are in it."""
+        """Its size in bytes."""
         return os.fstat(self._descriptor).st_size if self._is_regular else 0
 
     def lines(self) -> Iterator[bytes]:
-        """The lines that are in it, with their ends; the last one may lack it.
+        """Yield its lines with their line breaks; the last one may lack it.
 
-        Raises ``CommandLineError`` where it is no file that can be read again.
+        Raises:
+            CommandLineError: It is not a regular file.
         """
         if not self._is_regular:
-            raise CommandLineError(f"{self.path!r} is no regular file, and cannot be gone on with")
+            raise CommandLineError(f"{self.path!r} is not a regular file and cannot be resumed")
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         with open(self._descriptor, "rb", closefd=False) as lines:
             yield from lines
 
     def begin(self, size: int) -> None:
-        """Keep the first ``size`` bytes, and write after them from now on."""
+        """Truncate the file to ``size`` bytes; later lines follow them."""
         self._end = size
         if self._is_regular:
             os.ftruncate(self._descriptor, size)
             os.lseek(self._descriptor, size, os.SEEK_SET)
 
     def write(self, line: str) -> None:
-        """Write a line, all of it or nothing. Raises ``OutputFileError``."""
+        """Append a line, whole or not at all.
+
+        Raises:
+            OutputFileError: The line cannot be written.
+        """
         assert self._end is not None, "`begin` comes first"
         left = memoryview(line.encode() + b"\n")
         end = self._end + len(left)
@@ -63,7 +85,7 @@ class OutputFile:
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except BaseException as error:
-            # A full disk, or an interrupt, may leave the beginning of the line there.
+            # A full disk or an interrupt may have left the beginning of the line.
             self.begin(self._end)
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
                 raise OutputFileError(f"cannot write {self.path!r}: {error.strerror}") from error
@@ -75,10 +97,17 @@ class OutputFile:
 def open_output(
     path: str, *, source: IO[bytes], is_resumed: bool, is_replaced: bool
 ) -> Iterator[OutputFile]:
-    """Open a file that is new, or empty, or else to be gone on with or replaced.
+    """Open an output file.
 
-    Raises ``CommandLineError`` where it is none of these, cannot be written, is ``source`` itself,
-    or is being written by another process that opened it so.
+    Args:
+        path: Its name.
+        source: The input, which must be another file.
+        is_resumed: Whether the file may have lines that are kept.
+        is_replaced: Whether the file may have contents that are dropped.
+
+    Raises:
+        CommandLineError: The file has contents, cannot be written, is the input, or is locked by
+            another process that writes it.
     """
     try:
         descriptor = os.open(path, (os.O_RDWR if is_resumed else os.O_WRONLY) | os.O_CREAT, 0o666)
@@ -88,12 +117,12 @@ def open_output(
         output = OutputFile(path, descriptor)
         if _is_same_file(source, descriptor):
             raise CommandLineError(f"{path!r} is the input")
-        # First of all: what is in a file that another process writes says nothing.
+        # Before the size is read: another process may be writing.
         _lock(path, descriptor)
         if output.size and not is_resumed and not is_replaced:
             raise CommandLineError(
-                f"{path!r} is there already",
-                hint="--resume goes on with it after an interrupt, --overwrite replaces it.",
+                f"{path!r} already exists",
+                hint="--resume continues it after an interrupt, --overwrite replaces it.",
             )
         yield output
     finally:
@@ -101,7 +130,7 @@ def open_output(
 
 
 def _lock(path: str, descriptor: int) -> None:
-    # Some network file systems have no locks; there the caller has to know.
+    # Some network file systems have no locks; without them nothing is checked.
     with suppress(OSError):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

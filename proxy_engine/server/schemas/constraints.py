@@ -1,0 +1,132 @@
+"""Constraints on the text of an answer, besides OpenAI's ``response_format``: vLLM's fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic import Field
+
+from state_machines import ChoiceStateMachine, GrammarStateMachine, RegexStateMachine
+
+from ...answers.response_format import MachineSource
+from ..errors import ApiError
+from .common import RequestModel
+
+__all__ = ["Constraints"]
+
+
+class StructuredOutputs(RequestModel):
+    """vLLM's object of constraints. At most one member may be given."""
+
+    json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+
+
+class Constraints(RequestModel):
+    """Extensions that constrain the text. At most one may be given, without ``response_format``."""
+
+    regex: str | None = Field(default=None, description="Extension: an ECMA-262 pattern.")
+    choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
+    grammar: str | None = Field(
+        default=None, description="Extension: a context-free grammar in GBNF with the rule `root`."
+    )
+    guided_json: dict[str, Any] | bool | str | None = Field(
+        default=None, description="Extension: a JSON Schema, or its text."
+    )
+    guided_regex: str | None = Field(default=None, description="Synonym of `regex`.")
+    guided_choice: list[str] | None = Field(default=None, description="Synonym of `choice`.")
+    guided_grammar: str | None = Field(default=None, description="Synonym of `grammar`.")
+    structured_outputs: StructuredOutputs | None = Field(
+        default=None, description="Extension: vLLM's object of constraints."
+    )
+
+    def constraint(
+        self, response_format: Any, format_name: str = "response_format"
+    ) -> tuple[str, Any]:
+        """Return the name of the field that constrains the answer, and the engine's argument.
+
+        Nothing is compiled here.
+
+        Args:
+            response_format: OpenAI's response format, if the request has one.
+            format_name: The endpoint's name for it.
+
+        Raises:
+            ApiError: Several fields constrain the answer, or one is malformed.
+        """
+        given = [*self._given()]
+        is_free = response_format is None or response_format == {"type": "text"}
+        if len(given) + (not is_free) > 1:
+            names = [name for name, _, _ in given] + ([] if is_free else [format_name])
+            raise ApiError(
+                400,
+                f"{', '.join(names)} constrain the same answer; give one of them",
+                code="conflicting_constraints",
+                param=names[0],
+            )
+        if not given:
+            return format_name, response_format
+        name, value, convert = given[0]
+        return name, convert(name, value)
+
+    def _given(self) -> Iterator[tuple[str, Any, Callable[[str, Any], Any]]]:
+        """Yield the name, the value and the converter of each constraint that is given."""
+        models: list[tuple[str, RequestModel | None]] = [
+            ("", self),
+            ("structured_outputs.", self.structured_outputs),
+        ]
+        for prefix, model in models:
+            for name, convert in _CONVERTERS.items():
+                value = getattr(model, name, None)
+                # `json_object: false` is no constraint, but `guided_json: false` is a schema.
+                if value is not None and (value or name != "json_object"):
+                    yield prefix + name.removesuffix("_"), value, convert
+
+
+def _regex(name: str, pattern: str) -> MachineSource:
+    return MachineSource(RegexStateMachine, pattern)
+
+
+def _choice(name: str, texts: list[str]) -> MachineSource:
+    if not texts:
+        raise ApiError(400, "the list of choices is empty", code="invalid_value", param=name)
+    return MachineSource(ChoiceStateMachine, tuple(texts))
+
+
+def _grammar(name: str, grammar: str) -> MachineSource:
+    return MachineSource(GrammarStateMachine, grammar)
+
+
+def _schema(name: str, schema: Any) -> Any:
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+            if not isinstance(schema, dict | bool):
+                raise ValueError("a schema is an object or a boolean")
+        except (ValueError, RecursionError) as error:
+            raise ApiError(
+                400, f"the schema is not JSON: {error}", code="invalid_schema", param=name
+            ) from error
+    return {"type": "json_schema", "json_schema": {"schema": schema}}
+
+
+def _json_object(name: str, value: bool) -> dict[str, str]:
+    return {"type": "json_object"}
+
+
+_CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
+    "regex": _regex,
+    "guided_regex": _regex,
+    "choice": _choice,
+    "guided_choice": _choice,
+    "guided_json": _schema,
+    "json_": _schema,
+    "json_object": _json_object,
+    "grammar": _grammar,
+    "guided_grammar": _grammar,
+}

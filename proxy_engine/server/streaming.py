@@ -1,0 +1,132 @@
+"""Server-sent events, and detection of clients that disconnect.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import Response
+from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
+
+__all__ = ["DONE", "ClientDisconnectedError", "ServerSentEvents", "frame", "unless_disconnected"]
+
+T = TypeVar("T")
+
+DONE = b"data: [DONE]\n\n"
+"""The last frame of streams of chat completions and completions."""
+
+_KEEP_ALIVE = b": keep-alive\n\n"
+_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class ClientDisconnectedError(Exception):
+    """The client closed the connection, or stopped reading from it."""
+
+
+async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work``, and cancel it if the client disconnects first.
+
+    Args:
+        receive: The request's ASGI channel, after its body was read.
+        work: What to await.
+
+    Raises:
+        ClientDisconnectedError: The client disconnected.
+    """
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnectedError
+    finally:
+        await _cancel(working)
+        await _cancel(watching)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _cancel(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task
+
+
+def frame(model: BaseModel, event: str | None = None) -> bytes:
+    """Return one server-sent event: the fields of ``model`` that were set, as JSON."""
+    # pydantic's JSON has no line breaks, so it is one `data` line.
+    data = f"data: {model.model_dump_json(exclude_unset=True)}\n\n"
+    return (f"event: {event}\n{data}" if event else data).encode()
+
+
+class ServerSentEvents(Response):
+    """Sends frames as they are produced, until the client disconnects.
+
+    Args:
+        frames: The frames to send.
+        close: Called once, after the last frame or after a disconnect.
+        keep_alive: Seconds without a frame before a comment is sent.
+        patience: Seconds for the client to accept one frame; then it counts as disconnected.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        frames: AsyncIterator[bytes],
+        close: Callable[[], Awaitable[None]],
+        *,
+        keep_alive: float,
+        patience: float,
+    ) -> None:
+        super().__init__(headers=_HEADERS)
+        # The length of the body is unknown.
+        del self.headers["content-length"]
+        self._frames = frames
+        self._close = close
+        self._keep_alive = keep_alive
+        self._patience = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await unless_disconnected(receive, self._send_all(send))
+        except ClientDisconnectedError:
+            scope["state"]["log_fields"]["client_gone"] = True
+        finally:
+            await self._close()
+
+    async def _send_all(self, send: Send) -> None:
+        head = {"type": "http.response.start", "status": self.status_code}
+        await send({**head, "headers": self.raw_headers})
+        next_frame = asyncio.ensure_future(anext(self._frames, None))
+        try:
+            while True:
+                done, _ = await asyncio.wait({next_frame}, timeout=self._keep_alive)
+                data = next_frame.result() if done else _KEEP_ALIVE
+                if data is None:
+                    break
+                await self._send(send, data, is_last=False)
+                if done:
+                    next_frame = asyncio.ensure_future(anext(self._frames, None))
+            await self._send(send, b"", is_last=True)
+        finally:
+            await _cancel(next_frame)
+
+    async def _send(self, send: Send, data: bytes, *, is_last: bool) -> None:
+        message = {"type": "http.response.body", "body": data, "more_body": not is_last}
+        try:
+            async with asyncio.timeout(self._patience):
+                await send(message)
+        except TimeoutError as error:
+            raise ClientDisconnectedError from error
