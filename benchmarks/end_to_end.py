@@ -36,7 +36,7 @@ from records import write_record
 from stacks import GREEDY, SEEDED, STACKS, Sampling
 from subject import Subject, embedded_subject, random_subject
 
-from proxy_engine.models.dense import has_fast_blas
+from proxy_engine.models.blas import has_fast_blas
 from state_machines.masks.kernel import KERNEL
 
 __all__ = ["FIGURES", "main"]

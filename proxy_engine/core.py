@@ -21,7 +21,6 @@ from .answers.turns import Turns
 from .conversation.prompts import Prompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
-from .generation import DeviceMasks, ForcedTokens, text_encoder
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
 from .options import GenerationOptions, OptionOverrides
@@ -29,7 +28,7 @@ from .progress import OnProgress
 from .prompt_cache import CacheOptions, PromptCaches
 from .requests.preparation import Preparation
 from .requests.request import Request
-from .requests.running import SequenceFactory, usable_tokens
+from .requests.running import SequenceFactory
 from .requests.scheduler import Scheduler
 from .requests.worker import Worker
 from .text_checks import short_repr
@@ -122,10 +121,7 @@ class EngineCore:
         caches = worker.submit(lambda: PromptCaches(loaded.model, cache)).result()
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
-        forced = ForcedTokens(text_encoder(loaded.tokenizer, lock), vocabulary)
-        maker = SequenceFactory(
-            loaded, vocabulary, forced, DeviceMasks(), usable_tokens(vocabulary)
-        )
+        factory = SequenceFactory.of(loaded, vocabulary, lock)
         turns = Turns()
         preparation = Preparation(
             loaded,
@@ -138,7 +134,7 @@ class EngineCore:
             max_compile_seconds,
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
-        scheduler = Scheduler(worker, maker, caches, turns, threads, batch_size=batch_size)
+        scheduler = Scheduler(worker, factory, caches, turns, threads, batch_size=batch_size)
         return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads)
 
     async def prepare(

@@ -23,9 +23,8 @@ from .options import GenerationOptions, OptionOverrides
 from .progress import OnProgress, to_stderr
 from .prompt_cache import CacheOptions
 from .requests.batches import Begun
-from .requests.closing import Closing
 from .requests.request import Request
-from .requests.streams import AsyncEventStream, EventStream, Submit, cancelling, ignore
+from .requests.streams import AsyncEventStream, Closing, EventStream, Submit, cancelling, ignore
 from .requests.worker import Worker
 from .results import GenerationResult
 from .tools import resolve_tools

@@ -1,29 +1,27 @@
-"""Tokens from a model: sequences that are generated alone or in a batch, each under its own masks.
+"""The generation loop: sequences that share forward passes, each under its own mask.
 
-Reading order: ``tokens`` (a generated token), ``sampled_token``, ``forcing`` (fast-forward tokens),
-``limits`` (deadlines), ``sampler_schedule`` (samplers and limits by part), ``device_masks``,
-``sequence_state``, ``prefill``, ``joint_prefill`` (several prompts in one pass), ``cache_layers``
-(KV caches of a batch), ``batch_probe`` (whether a model computes batches correctly),
-``wired_memory``, ``batch`` (the loop).
+Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forced text),
+``sampler_schedule`` (samplers and limits by part), ``sequence_state``, ``cache_layers`` (caches of
+a batch), ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a
+model computes batches correctly), ``batch`` (the loop), ``wired_memory``.
 """
 
 from .batch import Batch, Step
 from .batch_probe import BatchProbe
+from .cache_layers import extract_kv_row
 from .device_masks import DeviceMasks
-from .forcing import ForcedTokens, text_encoder
+from .fast_forward import FastForward, text_encoder
 from .joint_prefill import (
     can_join_prefill,
-    extract_row,
     is_joint_prefill_worthwhile,
     joint_prefill_tokens,
     prefill_together,
 )
-from .limits import Deadline
 from .prefill import Prefill, prefill_step_size
-from .sampled_token import SampledToken
-from .sampler_schedule import SamplerSchedule
+from .sampler_schedule import Deadline, SamplerSchedule
 from .sequence_state import SequenceOptions, SequenceState
-from .tokens import Timings, Token
+from .timings import Timings
+from .tokens import SampledToken, Token
 from .wired_memory import model_bytes, wired_memory
 
 __all__ = [
@@ -31,7 +29,7 @@ __all__ = [
     "BatchProbe",
     "Deadline",
     "DeviceMasks",
-    "ForcedTokens",
+    "FastForward",
     "Prefill",
     "SampledToken",
     "SamplerSchedule",
@@ -41,7 +39,7 @@ __all__ = [
     "Timings",
     "Token",
     "can_join_prefill",
-    "extract_row",
+    "extract_kv_row",
     "is_joint_prefill_worthwhile",
     "joint_prefill_tokens",
     "model_bytes",

@@ -1,18 +1,17 @@
-"""The loop: rows that are written together, a token each a step, each under a mask of its own.
+"""The generation loop: each step yields a token per sequence, sampled under the sequence's mask.
 
-A step has two halves that run at the same time. The forward pass for the next token is handed to
-the device as soon as the last token is *described*, before anyone knows which one it is; while
-the device works on it, the token is read, the matcher advances, and the next mask is computed on
-the CPU. Only then is the mask laid over the logits, and sampling added to the work in flight. A
-logits processor inside mlx-lm's own loop cannot do this: there the mask is asked for between two
-passes, when the device has nothing to do.
+Forward pass and mask overlap. The forward pass for the next token is dispatched as soon as the last
+token is sampled on the device, before the CPU knows which token it is. While the device runs the
+pass, the CPU reads the token, advances the matcher and computes the next mask; then masking and
+sampling are dispatched behind the pass. A logits processor in mlx-lm's own ``generate_step`` cannot
+do this: it is called between two passes, while the device is idle.
 
-Text that the grammar forces is not sampled at all: its tokens are run in one pass. Where it is
-likely that some follows in any row, the pass waits for the last tokens to be read, so that all go
-together; masks are computed while it runs, then too. Caches that cannot take more of one row than
-of another, sliding windows and recurrent states, get it token by token.
+Forced text is not sampled: its tokens are processed in one pass. Where forced text is likely to
+follow in any sequence, the pass waits until the last tokens are read, so that the forced tokens
+join it; masks are computed while it runs. Caches that do not support padding (sliding windows,
+recurrent states) process forced tokens one per pass.
 
-A single row is a batch of one, with the caches that mlx-lm has for a single text.
+A single sequence is a batch of one, in mlx-lm's caches for a single sequence.
 """
 
 from __future__ import annotations
@@ -27,52 +26,57 @@ from mlx.nn.layers.base import Module
 
 from .batch_probe import BatchProbe
 from .cache_layers import (
-    can_be_merged,
-    can_be_spread,
-    can_forget,
-    extended,
-    extracted,
-    forget,
-    merged,
-    only_rows,
-    spread,
-    without_padding,
+    can_merge,
+    can_pad,
+    can_trim,
+    drop_padding,
+    extend,
+    extract_row,
+    keep_rows,
+    merge,
+    right_padded,
+    trim,
 )
-from .sampled_token import SampledToken
 from .sequence_state import SequenceState, SlowMaskError
-from .tokens import Token
+from .tokens import SampledToken, Token
 
 __all__ = ["Batch", "Step"]
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
-_MOST_PADDING = 64
-"""Columns of padding in all rows, from which on it is worth a copy to drop them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step has come to for one row: its new tokens, or what went wrong with it alone.
+    """The result of one step for one sequence.
 
-    ``is_slow``: the row's mask was not there in time. It has to :meth:`~Batch.leave`, until
-    :meth:`SequenceState.compute_mask` has returned.
+    Attributes:
+        sequence: The sequence.
+        tokens: Its new tokens: the sampled one, and forced ones behind it.
+        error: The sequence failed with this error. Other sequences are not affected.
+        is_slow: The mask exceeds the step budget of the model thread. The sequence has to
+            :meth:`~Batch.remove` until :meth:`SequenceState.compute_mask` has returned.
     """
 
-    row: SequenceState
+    sequence: SequenceState
     tokens: list[Token]
     error: Exception | None = None
     is_slow: bool = False
 
 
 class Batch:
-    """Rows that are run through one model together. To be used by one thread.
+    """Sequences that share the forward passes of one model. To be used by one thread.
 
-    ``quantize`` is called with the caches after every pass; caches that it quantized cannot be
-    put together with others. Rows of a model whose logits in a batch differ from those of a row
-    alone are run one at a time; ``probe`` finds that out, and may be shared by batches of a model.
+    Call :meth:`generate_step`, remove finished sequences, then call :meth:`feed`, and repeat.
 
-    ``spreads``: whether rows may go on by different numbers of tokens in one pass, as wide as the
-    longest of them asks for. ``None``: on a GPU, where a pass costs little more for its width; a
-    CPU pays for padding as for tokens.
+    Args:
+        model: The model.
+        quantize: Called with the cache after every pass. Quantized caches cannot be merged, so such
+            a batch holds one sequence.
+        pads: Whether sequences may take different numbers of tokens in one pass, padded to the
+            longest. ``None``: on a GPU, where a wider pass costs little more; a CPU pays for
+            padding as for tokens.
+        probe: Determines which batches the model computes correctly; batches of one model can
+            share it. A model that computes none correctly runs one sequence at a time.
     """
 
     def __init__(
@@ -80,238 +84,241 @@ class Batch:
         model: Module,
         *,
         quantize: Callable[[list[Any]], None] | None = None,
-        spreads: bool | None = None,
+        pads: bool | None = None,
         probe: BatchProbe | None = None,
     ) -> None:
         self._model = model
         self._probe = probe or BatchProbe(model)
-        if spreads is None:
-            spreads = mx.default_device().type == mx.DeviceType.gpu
-        self._spreads = spreads
+        if pads is None:
+            pads = mx.default_device().type == mx.DeviceType.gpu
+        self._pads = pads
         self._quantize = quantize
-        self._layers: list[Any] = []
-        self._rows: list[SequenceState] = []
-        # One row is held in caches of its own kind; several, and what is left of them, in others.
+        self._cache: list[Any] = []
+        self._sequences: list[SequenceState] = []
+        # Whether the cache is a batch cache. A sequence that was always alone has a plain one.
         self._is_merged = False
         self._steps = 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._sequences)
 
     @property
-    def rows(self) -> Sequence[SequenceState]:
-        """The rows, in the order in which they came."""
-        return tuple(self._rows)
+    def sequences(self) -> Sequence[SequenceState]:
+        """The sequences in the order of their rows."""
+        return tuple(self._sequences)
 
-    def takes(self, layers: Sequence[Any]) -> bool:
-        """Whether a row with such caches can join."""
-        if not self._rows:
+    def can_add(self, cache: Sequence[Any]) -> bool:
+        """Whether a sequence with this cache can be added."""
+        if not self._sequences:
             return True
-        can_grow = self._is_merged or can_be_merged(self._layers)
-        can_join = self._quantize is None and can_grow and can_be_merged(layers)
+        can_grow = self._is_merged or can_merge(self._cache)
+        can_join = self._quantize is None and can_grow and can_merge(cache)
         return can_join and self._probe.can_decode
 
     @property
-    def takes_padding(self) -> bool:
-        """Whether the model can read several prompts in one pass."""
+    def can_prefill_together(self) -> bool:
+        """Whether several prompts can share a prefill pass."""
         return self._quantize is None and self._probe.can_pad
 
-    def join(self, row: SequenceState, layers: list[Any]) -> None:
-        """Take a row whose prompt has been read: it has ``logits``. The caches are the batch's."""
-        if not self._rows:
-            self._layers = layers
+    def add(self, sequence: SequenceState, cache: list[Any]) -> None:
+        """Add a sequence after its prefill: it has ``logits``. The batch takes over the cache."""
+        if not self._sequences:
+            self._cache = cache
             self._is_merged = False
         elif self._is_merged:
-            self._layers = extended(self._layers, merged([layers]))
+            self._cache = extend(self._cache, merge([cache]))
         else:
-            self._layers = merged([self._layers, layers])
+            self._cache = merge([self._cache, cache])
             self._is_merged = True
-        self._rows.append(row)
+        self._sequences.append(sequence)
 
-    def join_several(self, rows: Sequence[SequenceState], layers: list[Any]) -> None:
-        """Take rows whose prompts have been read together, with their batch caches."""
-        if not self._rows:
-            self._layers = layers
+    def add_all(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
+        """Add sequences after a joint prefill, with their batch cache."""
+        if not self._sequences:
+            self._cache = cache
         elif self._is_merged:
-            self._layers = extended(self._layers, layers)
+            self._cache = extend(self._cache, cache)
         else:
-            self._layers = extended(merged([self._layers]), layers)
+            self._cache = extend(merge([self._cache]), cache)
         self._is_merged = True
-        self._rows += rows
+        self._sequences += sequences
 
-    def leave(self, row: SequenceState, *, wants_layers: bool = True) -> list[Any] | None:
-        """Let a row go, and return its caches, if they are wanted.
+    def remove(self, sequence: SequenceState, *, wants_cache: bool = True) -> list[Any] | None:
+        """Remove a sequence.
 
-        They have read ``row.fed`` tokens, or one more.
+        Returns:
+            The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens or one
+            more.
         """
-        index = self._rows.index(row)
-        layers = None
+        row = self._sequences.index(sequence)
+        cache = None
         if not self._is_merged:
-            layers, self._layers = self._layers, []
+            cache, self._cache = self._cache, []
         else:
-            if wants_layers:
-                layers = extracted(self._layers, index)
-            others = [n for n in range(len(self._rows)) if n != index]
+            if wants_cache:
+                cache = extract_row(self._cache, row)
+            others = [n for n in range(len(self._sequences)) if n != row]
             if others:
-                only_rows(self._layers, others)
+                keep_rows(self._cache, others)
             else:
-                self._layers = []
-        del self._rows[index]
-        return layers
+                self._cache = []
+        del self._sequences[row]
+        return cache
 
-    def settle(self) -> None:
-        """Hold a row that is left alone as a single one, which is quicker.
+    def unmerge(self) -> None:
+        """Convert the batch cache of a single remaining sequence to a plain one, which is faster.
 
-        To be called where no other is about to join.
+        To be called if no other sequence is about to be added.
         """
-        if self._is_merged and len(self._rows) == 1:
-            self._layers = extracted(self._layers, 0)
+        if self._is_merged and len(self._sequences) == 1:
+            self._cache = extract_row(self._cache, 0)
             self._is_merged = False
 
-    def step(self) -> list[Step]:
-        """Choose a token for every row that has logits, and take it, and what is forced by it.
+    def generate_step(self) -> list[Step]:
+        """Sample a token for every sequence that has logits, and append what the token forces.
 
-        Rows that are finished then should :meth:`leave`; then the others go on: :meth:`feed`.
-        Whatever is raised concerns all rows.
+        Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
+        here concerns all sequences.
         """
-        choices, others = self._choices()
-        runs_ahead = len(choices) == len(self._rows) and self._may_run_ahead()
-        arrays = [array for choice in choices.values() for array in choice.arrays]
-        before = {row: row.logits for row in choices}
-        # By themselves: what one call evaluates is there when all of it is, and tokens are read
-        # while the next pass runs.
+        sampled, others = self._sample()
+        runs_ahead = len(sampled) == len(self._sequences) and self._may_run_ahead()
+        arrays = [array for one in sampled.values() for array in one.arrays]
+        logits = {sequence: sequence.logits for sequence in sampled}
+        # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
+        # the tokens are read while the pass runs.
         mx.async_eval(*arrays)
         if runs_ahead:
-            tokens = mx.concatenate([choice.token for choice in choices.values()])
-            self._forward(tokens[:, None], [1] * len(self._rows))
-        token_ids = self._read(choices)
-        for row in list(token_ids):
+            tokens = mx.concatenate([one.token for one in sampled.values()])
+            self._forward(tokens[:, None], [1] * len(self._sequences))
+        token_ids = self._read(sampled)
+        for sequence in list(token_ids):
             try:
-                if row.accepts(token_ids[row]):
+                if sequence.accepts(token_ids[sequence]):
                     continue
-                # What it begins would take more tokens than there are.
+                # After this token the text could not be completed within the limit: undo the pass.
                 if runs_ahead:
-                    forget(self._layers, 1)
+                    trim(self._cache, 1)
                     runs_ahead = False
-                choices[row] = row.choose(_given(before[row]), exact=True)
+                sampled[sequence] = sequence.sample(_checked(logits[sequence]), exact=True)
             except Exception as error:
-                others.append(_failed(row, error))
-                del token_ids[row]
+                others.append(_failed(sequence, error))
+                del token_ids[sequence]
             else:
-                token_ids |= self._read({row: choices[row]})
-        taken = [
-            self._take(row, choices[row], token_id, was_fed=runs_ahead)
-            for row, token_id in token_ids.items()
+                token_ids |= self._read({sequence: sampled[sequence]})
+        advanced = [
+            self._advance(sequence, sampled[sequence], token_id, is_processed=runs_ahead)
+            for sequence, token_id in token_ids.items()
         ]
-        return others + taken
+        return others + advanced
 
     def feed(self) -> None:
-        """Give the model what was taken, unless some row has logits to be sampled from first.
+        """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
 
         To be called after every step.
         """
-        if not self._rows or not all(row.pending for row in self._rows):
+        if not self._sequences or not all(one.pending for one in self._sequences):
             return
-        # What does not fit into this pass is left for the next ones.
-        most = None if self._may_differ() else 1
-        given = [row.pending[:most] for row in self._rows]
-        for row, tokens in zip(self._rows, given, strict=True):
-            del row.pending[: len(tokens)]
+        # Without padding, every row takes one token; the rest is left for later passes.
+        max_tokens = None if self._can_pad() else 1
+        given = [sequence.pending[:max_tokens] for sequence in self._sequences]
+        for sequence, tokens in zip(self._sequences, given, strict=True):
+            del sequence.pending[: len(tokens)]
         lengths = [len(tokens) for tokens in given]
         longest = max(lengths)
         padded = mx.array([[*tokens, *[0] * (longest - len(tokens))] for tokens in given])
         if min(lengths) == longest:
             self._forward(padded, lengths)
         else:
-            with spread(self._layers, lengths):
+            with right_padded(self._cache, lengths):
                 self._forward(padded, lengths)
-            mx.async_eval([layer.state for layer in self._layers])
-            most_fed = max(row.fed for row in self._rows)
-            without_padding(self._layers, most_fed, at_least=_MOST_PADDING)
+            mx.async_eval([layer.state for layer in self._cache])
+            drop_padding(self._cache, max(one.processed for one in self._sequences))
 
-    def _may_differ(self) -> bool:
-        """Whether rows may go on by different numbers of tokens in one pass."""
+    def _can_pad(self) -> bool:
+        """Whether rows may take different numbers of tokens in one pass."""
         if not self._is_merged:
             return True
-        return self._spreads and can_be_spread(self._layers) and self._probe.can_pad
+        return self._pads and can_pad(self._cache) and self._probe.can_pad
 
-    def _choices(self) -> tuple[dict[SequenceState, SampledToken], list[Step]]:
-        """Describe a choice for each row that has logits, unless that fails or takes too long.
-
-        A row where it fails is finished.
-        """
-        choices: dict[SequenceState, SampledToken] = {}
+    def _sample(self) -> tuple[dict[SequenceState, SampledToken], list[Step]]:
+        """Sample a token for each sequence with logits; return the steps of those that cannot."""
+        sampled: dict[SequenceState, SampledToken] = {}
         others = []
-        for row in self._rows:
-            if row.pending:
+        for sequence in self._sequences:
+            if sequence.pending:
                 continue
             try:
-                choices[row] = row.choose(_given(row.logits))
+                sampled[sequence] = sequence.sample(_checked(sequence.logits))
             except SlowMaskError:
-                others.append(Step(row, [], is_slow=True))
+                others.append(Step(sequence, [], is_slow=True))
             except Exception as error:
-                others.append(_failed(row, error))
-        return choices, others
+                others.append(_failed(sequence, error))
+        return sampled, others
 
-    def _take(
-        self, row: SequenceState, choice: SampledToken, token_id: int, *, was_fed: bool
+    def _advance(
+        self, sequence: SequenceState, sampled: SampledToken, token_id: int, *, is_processed: bool
     ) -> Step:
         try:
-            with row.timings.during("advance"):
-                tokens = [row.take(choice, token_id)]
-                if was_fed:
-                    row.pending.clear()
-                return Step(row, tokens + row.take_forced())
+            with sequence.timings.during("advance"):
+                tokens = [sequence.advance(sampled, token_id)]
+                if is_processed:
+                    sequence.pending.clear()
+                return Step(sequence, tokens + sequence.advance_forced())
         except Exception as error:
-            return _failed(row, error)
+            return _failed(sequence, error)
 
     def _may_run_ahead(self) -> bool:
-        rows = self._rows
-        if any(row.expects_forced for row in rows) or all(row.is_at_limit for row in rows):
+        """Whether to dispatch the next pass before the sampled tokens are read."""
+        sequences = self._sequences
+        if any(one.expects_fast_forward for one in sequences):
             return False
-        return can_forget(self._layers, 1) or not any(row.may_be_refused for row in rows)
+        if all(one.is_at_limit for one in sequences):
+            return False
+        return can_trim(self._cache, 1) or not any(one.may_reject for one in sequences)
 
-    def _read(self, choices: Mapping[SequenceState, SampledToken]) -> dict[SequenceState, int]:
-        """Wait for tokens."""
+    def _read(self, sampled: Mapping[SequenceState, SampledToken]) -> dict[SequenceState, int]:
+        """Wait for the sampled tokens."""
         started = time.perf_counter()
-        found = {row: cast(int, choice.token.item()) for row, choice in choices.items()}
+        found = {sequence: cast(int, one.token.item()) for sequence, one in sampled.items()}
         ended = time.perf_counter()
-        for row in self._rows:
-            row.timings.add("wait", started, ended)
-            if row.timings.first_token is None and row in choices:
-                row.timings.first_token = ended
+        for sequence in self._sequences:
+            sequence.timings.add("wait", started, ended)
+            if sequence.timings.first_token is None and sequence in sampled:
+                sequence.timings.first_token = ended
         return found
 
     def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> None:
-        """Describe a pass over ``tokens``, shape (rows, longest length), and begin with it.
+        """Dispatch a pass and set each sequence's logits after its last token.
 
-        Each row gets the logits after its last token.
+        Args:
+            tokens: Shape (rows, longest length).
+            lengths: Tokens of each row without padding.
         """
         started = time.perf_counter()
-        logits: mx.array = self._model(tokens, cache=self._layers)
+        logits: mx.array = self._model(tokens, cache=self._cache)
         if self._quantize is not None:
-            self._quantize(self._layers)
+            self._quantize(self._cache)
         if min(lengths) == tokens.shape[1]:
             last = logits[:, -1, :]
         else:
             last = logits[mx.arange(len(lengths)), mx.array([length - 1 for length in lengths])]
         mx.async_eval(last)
         ended = time.perf_counter()
-        for index, row in enumerate(self._rows):
-            row.logits = last if len(self._rows) == 1 else last[index : index + 1]
-            row.timings.add("dispatch", started, ended)
-            row.timings.step += 1
+        for row, sequence in enumerate(self._sequences):
+            sequence.logits = last if len(self._sequences) == 1 else last[row : row + 1]
+            sequence.timings.add("dispatch", started, ended)
+            sequence.timings.step += 1
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
             mx.clear_cache()
 
 
-def _failed(row: SequenceState, error: Exception) -> Step:
-    row.finished = True
-    return Step(row, [], error)
+def _failed(sequence: SequenceState, error: Exception) -> Step:
+    sequence.finished = True
+    return Step(sequence, [], error)
 
 
-def _given(logits: mx.array | None) -> mx.array:
+def _checked(logits: mx.array | None) -> mx.array:
     if logits is None:
-        raise AssertionError("a row without pending tokens has logits")
+        raise AssertionError("a sequence without pending tokens has logits")
     return logits

@@ -1,7 +1,7 @@
-"""Checks that a model computes the same in a batch as alone, on two short texts.
+"""Checks on two short texts that a model computes the same logits in a batch as alone.
 
-Some of mlx-lm's models fail with batch caches, and some give wrong logits: they apply one offset
-to all rows, or lay the mask over the wrong axis. Only rows of different lengths show it.
+Some of mlx-lm's models fail with batch caches, and some compute wrong logits: they apply one
+offset to all rows, or apply the mask along the wrong axis. Only rows of different lengths show it.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from ..prompt_cache.layers import copied
-from .cache_layers import merged, spread
+from ..prompt_cache.layers import copy_cache
+from .cache_layers import merge, right_padded
 
 __all__ = ["BatchProbe"]
 
 _log = logging.getLogger(__name__)
 
-_SHORT = 1
-# A wrong offset shows the more, the more lengths differ; a pass over few tokens takes a CPU long.
-_LONG_ON_CPU = 6
-_LONG_ON_GPU = 32
+_SHORT_PROMPT = 1
+# The larger the difference in length, the larger the error of a wrong offset. Tokens are expensive
+# on a CPU.
+_LONG_PROMPT_ON_CPU = 6
+_LONG_PROMPT_ON_GPU = 32
 _STEPS = 2
 
-# Differences are in units of the distance between the logits of the two texts.
+# Differences are relative to the distance between the logits of the two texts.
 _NEGLIGIBLE = 1e-3
-_MOST_NOISE = 0.25
+_MAX_NOISE = 0.25
 _NOISE_FACTOR = 8.0
-"""How many times as large the differences may be as in a batch of equal lengths, where they are
-rounding."""
+"""Largest ratio of the difference to the one in a batch of equal lengths, which is rounding."""
 
 _Logits: TypeAlias = npt.NDArray[np.float32]
 
 
 class BatchProbe:
-    """The batches that a model computes correctly. Each property is tried when it is first read.
+    """Which batches a model computes correctly. Each property is determined on first access.
 
     To be used on the thread that runs the model.
     """
@@ -57,7 +57,7 @@ class BatchProbe:
         if self._can_decode is None:
             self._can_decode = self._agrees(_after_merging, "decoding")
             for text in self._texts or ():
-                text.layers = []
+                text.cache = []
         return self._can_decode
 
     @property
@@ -67,7 +67,7 @@ class BatchProbe:
             self._can_pad = self.can_decode and self._agrees(_after_padding, "padding")
         return self._can_pad
 
-    def _agrees(self, run: Callable[[Module, Sequence[_Text]], _Logits], what: str) -> bool:
+    def _agrees(self, run: Callable[[Module, Sequence[_Text]], _Logits], operation: str) -> bool:
         try:
             if self._texts is None:
                 self._texts = _texts(self._model)
@@ -80,31 +80,33 @@ class BatchProbe:
                 pair = (text, text)
                 noise = max(noise, _difference(pair, run(self._model, pair)))
         except Exception as error:
-            _log.info("%s of several rows fails with this model: %s", what, error)
+            _log.info("%s of several rows fails with this model: %s", operation, error)
             return False
-        agrees = noise <= _MOST_NOISE * scale and difference <= _NOISE_FACTOR * noise
+        agrees = noise <= _MAX_NOISE * scale and difference <= _NOISE_FACTOR * noise
         if not agrees:
             _log.info(
                 "%s of several rows gives other logits with this model: they differ by %.3g, "
-                "by %.3g where lengths are equal, and by %.3g between texts",
-                *(what, difference, noise, scale),
+                "by %.3g for equal lengths, and by %.3g between texts",
+                *(operation, difference, noise, scale),
             )
         return agrees
 
 
 class _Text:
-    """A text that was read alone, with the logits of some tokens after it.
+    """A text that was processed alone.
 
-    ``layers`` have read ``prompt``; ``logits`` have shape (steps, width).
+    Attributes:
+        cache: Holds ``prompt``.
+        logits: Logits after each token of ``answer``, shape (steps, vocabulary).
     """
 
     def __init__(self, model: Module, prompt: Sequence[int], answer: Sequence[int]) -> None:
         self.prompt = prompt
         self.answer = answer
-        self.layers = make_prompt_cache(model)
-        model(mx.array([list(prompt)]), cache=self.layers)
-        mx.eval([layer.state for layer in self.layers])
-        self.logits = _decoded(model, [self], copied(self.layers))[0]
+        self.cache = make_prompt_cache(model)
+        model(mx.array([list(prompt)]), cache=self.cache)
+        mx.eval([layer.state for layer in self.cache])
+        self.logits = _decode(model, [self], copy_cache(self.cache))[0]
 
 
 def _texts(model: Module) -> tuple[_Text, _Text]:
@@ -112,11 +114,11 @@ def _texts(model: Module) -> tuple[_Text, _Text]:
     width = int(model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model)).shape[-1])
 
     def text(length: int) -> _Text:
-        places = range(length + _STEPS)
-        ids = [(7919 * place * place + 104729 * length + 31) % width for place in places]
+        positions = range(length + _STEPS)
+        ids = [(7919 * n * n + 104729 * length + 31) % width for n in positions]
         return _Text(model, ids[:length], ids[length:])
 
-    return text(_SHORT), text(_LONG_ON_GPU if is_on_gpu else _LONG_ON_CPU)
+    return text(_SHORT_PROMPT), text(_LONG_PROMPT_ON_GPU if is_on_gpu else _LONG_PROMPT_ON_CPU)
 
 
 def _difference(texts: Sequence[_Text], rows: _Logits) -> float:
@@ -124,36 +126,36 @@ def _difference(texts: Sequence[_Text], rows: _Logits) -> float:
 
 
 def _distance(left: _Logits, right: _Logits) -> float:
-    """The least Euclidean distance of any step.
+    """Return the smallest Euclidean distance of any step.
 
-    A wrong model is wrong at every step. A mixture of experts may choose another expert at a single
+    A wrong batch is wrong at every step. A mixture of experts may choose another expert at a single
     step because of rounding.
     """
     return float(np.linalg.norm(left - right, axis=-1).min())
 
 
 def _after_merging(model: Module, texts: Sequence[_Text]) -> _Logits:
-    """As rows join a batch: each is read alone."""
-    return _decoded(model, texts, merged([copied(text.layers) for text in texts]))
+    """Decode after prompts that were processed alone."""
+    return _decode(model, texts, merge([copy_cache(text.cache) for text in texts]))
 
 
 def _after_padding(model: Module, texts: Sequence[_Text]) -> _Logits:
-    """As rows are read together: padded on the right."""
+    """Decode after prompts that were processed together, padded on the right."""
     lengths = [len(text.prompt) for text in texts]
     longest = max(lengths)
     tokens = [[*text.prompt, *[0] * (longest - len(text.prompt))] for text in texts]
-    layers = merged([make_prompt_cache(model) for _ in texts])
-    with spread(layers, lengths):
-        model(mx.array(tokens), cache=layers)
-    mx.eval([layer.state for layer in layers])
-    return _decoded(model, texts, layers)
+    cache = merge([make_prompt_cache(model) for _ in texts])
+    with right_padded(cache, lengths):
+        model(mx.array(tokens), cache=cache)
+    mx.eval([layer.state for layer in cache])
+    return _decode(model, texts, cache)
 
 
-def _decoded(model: Module, texts: Sequence[_Text], layers: list[Any]) -> _Logits:
-    """The logits of the steps of the answers, shape (rows, steps, width)."""
+def _decode(model: Module, texts: Sequence[_Text], cache: list[Any]) -> _Logits:
+    """Return the logits after each token of the answers, shape (rows, steps, vocabulary)."""
     found = []
     for step in range(_STEPS):
         tokens = mx.array([[text.answer[step]] for text in texts])
-        logits = model(tokens, cache=layers)[:, -1]
+        logits = model(tokens, cache=cache)[:, -1]
         found.append(np.array(logits.astype(mx.float32)))
     return np.stack(found, axis=1)

@@ -1,7 +1,8 @@
-"""What a model remembers of several rows, in mlx-lm's batch caches: one entry a layer.
+"""Prompt caches of a batch: operations on mlx-lm's batch caches, one cache per layer.
 
-Rows of different lengths are padded on the left. Where rows go on by different numbers of tokens,
-they are padded on the right for that pass, and the caches move the padding to the left.
+Sequences of different lengths are padded on the left. Sequences that take different numbers of
+tokens in one pass are padded on the right for that pass; the caches then move the padding to the
+left.
 """
 
 from __future__ import annotations
@@ -10,100 +11,127 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import mlx.core as mx
 from mlx_lm.models.cache import (
     BatchKVCache,
     BatchRotatingKVCache,
+    KVCache,
     RotatingKVCache,
 )
 
 from ..prompt_cache.layers import flat
 
 __all__ = [
-    "can_be_merged",
-    "can_be_spread",
-    "can_forget",
-    "extended",
-    "extracted",
-    "forget",
-    "merged",
-    "only_rows",
-    "spread",
-    "without_padding",
+    "can_merge",
+    "can_pad",
+    "can_trim",
+    "drop_padding",
+    "extend",
+    "extract_kv_row",
+    "extract_row",
+    "keep_rows",
+    "merge",
+    "right_padded",
+    "trim",
 ]
 
+_MIN_PADDING_COLUMNS = 64
+"""Common padding columns from which on dropping them is worth a copy of the cache."""
 
-def can_be_merged(layers: Sequence[Any]) -> bool:
-    """Whether the caches of one row can be put together with others.
 
-    Not quantized ones, those in chunks, and rotating ones that hold on to the first tokens, which
-    mlx-lm's batch caches would lose.
+def can_merge(cache: Sequence[Any]) -> bool:
+    """Whether the cache of one sequence can be merged into a batch cache.
+
+    Quantized and chunked caches have no batch form. Rotating caches that keep the first tokens
+    would lose these in mlx-lm's batch form.
     """
     return all(
         hasattr(layer, "merge") and not (isinstance(layer, RotatingKVCache) and layer.keep)
-        for layer in flat(layers)
+        for layer in flat(cache)
     )
 
 
-def can_be_spread(layers: Sequence[Any]) -> bool:
-    """Whether rows in batch caches can go on by different numbers of tokens in one pass.
+def can_pad(cache: Sequence[Any]) -> bool:
+    """Whether the rows of a batch cache can take different numbers of tokens in one pass.
 
-    Models differ in what they make of padding in recurrent states, and rotating caches lose what
-    lies behind it.
+    Models with recurrent states differ in how they treat padding, and rotating caches lose the
+    entries behind it.
     """
-    return all(isinstance(layer, BatchKVCache) for layer in layers)
+    return all(isinstance(layer, BatchKVCache) for layer in cache)
 
 
-def merged(rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return batch caches of rows that each have caches of their own."""
-    return [layers[0].merge(list(layers)) for layers in zip(*rows, strict=True)]
+def merge(caches: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return a batch cache with one row per cache."""
+    return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
 
 
-def extended(layers: list[Any], others: Sequence[Any]) -> list[Any]:
-    """Return batch caches with the rows of others behind their own; changes ``layers``."""
-    for layer, other in zip(layers, others, strict=True):
-        layer.extend(other)
+def extend(cache: list[Any], other: Sequence[Any]) -> list[Any]:
+    """Append the rows of another batch cache, in place, and return the cache."""
+    for layer, more in zip(cache, other, strict=True):
+        layer.extend(more)
+    return cache
+
+
+def keep_rows(cache: Sequence[Any], rows: Sequence[int]) -> None:
+    """Keep some rows of a batch cache, at least one, in place."""
+    for layer in cache:
+        layer.filter(list(rows))
+
+
+def extract_row(cache: Sequence[Any], row: int) -> list[Any]:
+    """Return one row of a batch cache as the cache of a single sequence."""
+    return [layer.extract(row) for layer in cache]
+
+
+def extract_kv_row(cache: Sequence[Any], row: int, length: int) -> list[Any]:
+    """Return one row of a cache of ``BatchKVCache`` layers, with its last ``length`` tokens.
+
+    Same as :func:`extract_row`, but it does not wait for the device to learn the length.
+    """
+    layers = []
+    for layer in cache:
+        single = KVCache()
+        columns = slice(layer.size() - length, layer.size())
+        single.keys = mx.contiguous(layer.keys[row : row + 1, :, columns])
+        single.values = mx.contiguous(layer.values[row : row + 1, :, columns])
+        single.offset = length
+        layers.append(single)
     return layers
 
 
-def only_rows(layers: Sequence[Any], kept: Sequence[int]) -> None:
-    """Keep some rows, in place; at least one."""
-    for layer in layers:
-        layer.filter(list(kept))
-
-
-def extracted(layers: Sequence[Any], row: int) -> list[Any]:
-    """Return one row's caches, as it would have them alone."""
-    return [layer.extract(row) for layer in layers]
-
-
 @contextmanager
-def spread(layers: Sequence[Any], lengths: Sequence[int]) -> Iterator[None]:
-    """Within it, a pass is described in which rows go on by so many tokens each.
+def right_padded(cache: Sequence[Any], lengths: Sequence[int]) -> Iterator[None]:
+    """Run a forward pass inside the block whose rows are padded on the right.
 
-    Its tokens are padded on the right, to the longest.
+    Args:
+        cache: The batch cache of the pass.
+        lengths: Tokens of each row without the padding.
     """
     longest = max(lengths)
-    for layer in layers:
+    for layer in cache:
         layer.prepare(lengths=list(lengths), right_padding=[longest - n for n in lengths])
     yield
-    for layer in layers:
+    for layer in cache:
         layer.finalize()
 
 
-def without_padding(layers: Sequence[Any], longest: int, *, at_least: int) -> None:
-    """Drop columns that are padding in all rows, the longest of which has ``longest`` tokens.
+def drop_padding(cache: Sequence[Any], longest: int) -> None:
+    """Drop columns that are padding in every row, if they are many.
 
-    They come of passes in which rows went on by different numbers of tokens. Only where they are
-    ``at_least`` so many, for it costs a copy.
+    Such columns remain after passes with right padding.
+
+    Args:
+        cache: The batch cache.
+        longest: Tokens of the longest row.
     """
-    for layer in flat(layers):
-        if isinstance(layer, BatchKVCache) and layer.size() - longest >= at_least:
+    for layer in flat(cache):
+        if isinstance(layer, BatchKVCache) and layer.size() - longest >= _MIN_PADDING_COLUMNS:
             layer.filter(list(range(len(layer.left_padding))))
 
 
-def can_forget(layers: Sequence[Any], count: int) -> bool:
-    """Whether the next ``count`` tokens that are read can be forgotten again."""
-    for layer in flat(layers):
+def can_trim(cache: Sequence[Any], count: int) -> bool:
+    """Whether the next ``count`` tokens can be trimmed again once they are in the cache."""
+    for layer in flat(cache):
         if isinstance(layer, RotatingKVCache):
             fits = layer.offset + count < layer.max_size
         elif isinstance(layer, BatchRotatingKVCache):
@@ -115,7 +143,7 @@ def can_forget(layers: Sequence[Any], count: int) -> bool:
     return True
 
 
-def forget(layers: Sequence[Any], count: int) -> None:
-    """Forget the last ``count`` tokens of all rows."""
-    for layer in layers:
+def trim(cache: Sequence[Any], count: int) -> None:
+    """Remove the last ``count`` tokens of every row."""
+    for layer in cache:
         layer.trim(count)

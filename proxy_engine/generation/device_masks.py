@@ -1,60 +1,63 @@
-"""Masks on the device: each is sent there once, as long as it is among the last that were used."""
+"""Masks on the device."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DeviceMask", "DeviceMasks"]
+from state_machines.caches import LruCache
+
+__all__ = ["MAX_MASKS", "SMALL_MASK_TOKENS", "DeviceMask", "DeviceMasks"]
 
 MAX_MASKS = 256
-"""Masks that are kept; one of 150,000 tokens takes 150 KB."""
+"""Masks that are cached; one over 150,000 tokens takes 150 KB."""
 
-MANY_TOKENS = 64
-"""Allowed tokens up to which a choice is made among those alone."""
+SMALL_MASK_TOKENS = 64
+"""A mask with at most this many allowed tokens is small: sampling reads only their logits."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMask:
-    """A mask for the device. ``source`` keeps the array alive, so that its id stays its own.
+    """A mask with its copy on the device.
 
-    ``ids``: the allowed tokens, int32, ascending, where they are few; else ``None``. ``count``
-    says how many there are.
+    Attributes:
+        source: The mask on the CPU, bool, shape (vocabulary,). The reference keeps its ``id`` from
+            being reused while the mask is cached.
+        count: How many tokens are allowed.
+        ids: The allowed tokens of a small mask, int32, ascending; otherwise ``None``.
     """
 
     source: npt.NDArray[np.bool_]
     count: int
     ids: mx.array | None
-    _sent: list[mx.array]
+    _copies: list[mx.array]
 
     @property
     def mask(self) -> mx.array:
-        """The mask as an array of the device: bool, of the same shape."""
-        if not self._sent:
-            self._sent.append(mx.array(self.source))
-        return self._sent[0]
+        """The mask on the device, copied on first use: bool, shape (vocabulary,)."""
+        if not self._copies:
+            self._copies.append(mx.array(self.source))
+        return self._copies[0]
 
 
 class DeviceMasks:
-    """The last masks of one model. States of a grammar share their arrays, so they come again."""
+    """LRU cache of one model's masks. Grammar states share mask arrays, so masks recur."""
 
     def __init__(self) -> None:
-        self._masks: OrderedDict[int, DeviceMask] = OrderedDict()
+        self._masks: LruCache[int, DeviceMask] = LruCache(MAX_MASKS)
+
+    def __len__(self) -> int:
+        return len(self._masks)
 
     def on_device(self, mask: npt.NDArray[np.bool_]) -> DeviceMask:
-        """Return a mask, bool, shape (vocabulary,), for the device; it must not change later."""
+        """Return the device copy of a mask, bool, shape (vocabulary,), that never changes."""
         known = self._masks.get(id(mask))
         if known is not None:
-            self._masks.move_to_end(id(mask))
             return known
         count = int(np.count_nonzero(mask))
-        few = 0 < count <= MANY_TOKENS
-        ids = mx.array(np.flatnonzero(mask).astype(np.int32)) if few else None
-        made = self._masks[id(mask)] = DeviceMask(mask, count, ids, [])
-        if len(self._masks) > MAX_MASKS:
-            self._masks.popitem(last=False)
-        return made
+        is_small = 0 < count <= SMALL_MASK_TOKENS
+        ids = mx.array(np.flatnonzero(mask).astype(np.int32)) if is_small else None
+        return self._masks.put(id(mask), DeviceMask(mask, count, ids, []))

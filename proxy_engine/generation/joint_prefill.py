@@ -1,7 +1,7 @@
-"""Several short prompts read in one pass, as mlx-lm's ``prefill_batch_size`` does.
+"""Prefill of several short prompts in one pass, as mlx-lm's ``prefill_batch_size`` does.
 
-A pass over few tokens takes nearly as long as one over more of them, since it goes through all
-weights. Prompts that take one pass each are therefore padded on the right and read together.
+A pass over few tokens reads all weights and therefore takes nearly as long as a pass over many.
+Prompts that need a single pass each are padded on the right and processed together.
 """
 
 from __future__ import annotations
@@ -13,101 +13,91 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from ..models.dense import has_fast_blas
-from .cache_layers import merged, spread, without_padding
-from .prefill import MOST_WITH_LOGITS, Prefill
+from ..models.blas import has_fast_blas
+from .cache_layers import drop_padding, merge, right_padded
+from .prefill import MAX_TOKENS_WITH_LOGITS, Prefill
 
 __all__ = [
     "can_join_prefill",
-    "extract_row",
     "is_joint_prefill_worthwhile",
     "joint_prefill_tokens",
     "prefill_together",
 ]
 
 _STEPS_ON_GPU = 4
-_MOST_PADDING = 64
-_MOST_WASTE = 1.5
-"""How many times as many tokens as there are may be computed because of padding."""
+_MAX_PADDED_RATIO = 1.5
+"""Tokens with padding over tokens without, up to which a joint pass is worthwhile."""
 
 
-def can_join_prefill(reading: Prefill) -> bool:
-    """Whether a prompt can be read with others: in one pass, its cache takes padding."""
+def can_join_prefill(prefill: Prefill) -> bool:
+    """Whether the rest of a prompt fits one pass and its cache supports padding."""
     return (
-        reading.left <= reading.step_size
-        and reading.quantize is None
-        and not any(reading.read < length for length in reading.checkpoints)
-        and all(type(layer) is KVCache for layer in reading.cache)
+        prefill.left <= prefill.step_size
+        and prefill.quantize is None
+        and not any(prefill.processed < length for length in prefill.checkpoints)
+        and all(type(layer) is KVCache for layer in prefill.cache)
     )
 
 
-def is_joint_prefill_worthwhile(lengths: Sequence[int], most: int) -> bool:
-    """Whether texts of such lengths should be read in one pass, of ``most`` tokens with padding."""
+def is_joint_prefill_worthwhile(lengths: Sequence[int], max_tokens: int) -> bool:
+    """Whether prompts of such lengths should share a pass.
+
+    Args:
+        lengths: Tokens of each prompt that have to be processed.
+        max_tokens: Bound on the tokens of the pass, padding included.
+    """
     padded = len(lengths) * max(lengths)
-    return padded <= most and padded <= _MOST_WASTE * sum(lengths)
+    return padded <= max_tokens and padded <= _MAX_PADDED_RATIO * sum(lengths)
 
 
 def joint_prefill_tokens(step_size: int, *, others_wait: bool) -> int:
-    """How many tokens a pass over several prompts may have, with padding.
+    """Return the most tokens, padding included, of a pass over several prompts.
 
-    On a GPU more than one prompt's step, unless other rows wait for the pass. None with MLX's own
-    CPU kernels, whose time is proportional to the tokens.
+    On a GPU that is several steps, unless generating sequences wait for the pass. MLX's own CPU
+    kernels take time in proportion to the tokens, so there it is 0.
     """
     if mx.default_device().type == mx.DeviceType.gpu:
         return step_size if others_wait else step_size * _STEPS_ON_GPU
     return step_size if has_fast_blas() else 0
 
 
-def prefill_together(readings: Sequence[Prefill]) -> list[Any]:
-    """Read the rest of several prompts, and return the batch caches that have read them.
+def prefill_together(prefills: Sequence[Prefill]) -> list[Any]:
+    """Process the rest of several prompts in one pass.
 
-    Leaves the ``logits`` of every row, which are only begun. Rows and caches are unchanged where it
-    raises.
+    Sets the ``logits`` of every sequence; they are dispatched, not evaluated. Sequences and caches
+    are unchanged if this raises.
+
+    Returns:
+        The batch cache that holds the prompts, in their order.
     """
     started = time.perf_counter()
-    rows = [reading.row for reading in readings]
-    model = readings[0].model
-    layers = merged([reading.cache for reading in readings])
-    texts = [row.tokens[reading.read :] for row, reading in zip(rows, readings, strict=True)]
-    if max(map(len, texts)) > MOST_WITH_LOGITS:
-        # Where only the caches are asked for, logits are not computed.
-        _padded_pass(model, layers, [text[:-1] for text in texts])
+    sequences = [prefill.sequence for prefill in prefills]
+    model = prefills[0].model
+    cache = merge([prefill.cache for prefill in prefills])
+    texts = [prefill.sequence.tokens[prefill.processed :] for prefill in prefills]
+    if max(map(len, texts)) > MAX_TOKENS_WITH_LOGITS:
+        # Lazy evaluation: logits that are not used are not computed.
+        _padded_pass(model, cache, [text[:-1] for text in texts])
         texts = [text[-1:] for text in texts]
     lengths = [len(text) for text in texts]
-    logits = _padded_pass(model, layers, texts)
-    last = logits[mx.arange(len(rows)), mx.array([length - 1 for length in lengths])]
-    mx.async_eval(last, [layer.state for layer in layers])
-    without_padding(layers, max(len(row.tokens) for row in rows), at_least=_MOST_PADDING)
+    logits = _padded_pass(model, cache, texts)
+    last = logits[mx.arange(len(sequences)), mx.array([length - 1 for length in lengths])]
+    mx.async_eval(last, [layer.state for layer in cache])
+    drop_padding(cache, max(len(sequence.tokens) for sequence in sequences))
     mx.clear_cache()
     ended = time.perf_counter()
-    for index, (row, reading) in enumerate(zip(rows, readings, strict=True)):
-        row.logits = last[index : index + 1]
-        row.pending.clear()
-        reading.read = len(row.tokens)
-        row.timings.add("prompt", started, ended)
-    return layers
+    for row, (sequence, prefill) in enumerate(zip(sequences, prefills, strict=True)):
+        sequence.logits = last[row : row + 1]
+        sequence.pending.clear()
+        prefill.processed = len(sequence.tokens)
+        sequence.timings.add("prompt", started, ended)
+    return cache
 
 
-def extract_row(layers: Sequence[Any], index: int, length: int) -> list[Any]:
-    """Return one row's caches, of ``length`` tokens, as it would have them alone.
-
-    As mlx-lm's ``extract``, which would wait for the device to learn the length.
-    """
-    rows = []
-    for layer in layers:
-        own = KVCache()
-        columns = slice(layer.size() - length, layer.size())
-        own.keys = mx.contiguous(layer.keys[index : index + 1, :, columns])
-        own.values = mx.contiguous(layer.values[index : index + 1, :, columns])
-        own.offset = length
-        rows.append(own)
-    return rows
-
-
-def _padded_pass(model: Any, layers: list[Any], texts: Sequence[Sequence[int]]) -> mx.array:
+def _padded_pass(model: Any, cache: list[Any], texts: Sequence[Sequence[int]]) -> mx.array:
     lengths = [len(text) for text in texts]
     longest = max(lengths)
     tokens = mx.array([[*text, *[0] * (longest - len(text))] for text in texts], mx.int32)
-    with spread(layers, lengths):
-        logits: mx.array = model(tokens, cache=layers)
+    with right_padded(cache, lengths):
+        logits: mx.array = model(tokens, cache=cache)
     return logits

@@ -1,4 +1,4 @@
-"""A prompt on its way into the model, some of its tokens a pass."""
+"""Prefill: the forward passes over a prompt."""
 
 from __future__ import annotations
 
@@ -10,75 +10,83 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from ..models.dense import has_fast_blas
+from ..models.blas import has_fast_blas
 from .sequence_state import SequenceState
 
-__all__ = ["MOST_WITH_LOGITS", "Prefill", "prefill_step_size"]
+__all__ = ["MAX_TOKENS_WITH_LOGITS", "Prefill", "prefill_step_size"]
 
-# A forward pass cannot be interrupted, so its length is how long a cancelled request lingers.
+# A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
+# effect.
 _STEP_ON_GPU = 512
 _STEP_ON_CPU = 16
 _STEP_WITH_FAST_BLAS = 128
 
-MOST_WITH_LOGITS = 32
-"""Tokens of a last pass that have logits computed for all of them, of which one is wanted. Of more,
-that takes longer than a pass of its own for the last token."""
+MAX_TOKENS_WITH_LOGITS = 32
+"""Longest last pass that computes logits for all of its tokens. For a longer one, a separate pass
+over the last token is faster, since only its logits are needed."""
 
 
 @dataclass(slots=True)
 class Prefill:
-    """The passes over one row's prompt, and over what must come first behind it.
+    """The prefill of one sequence: its prompt, and fast-forward tokens that follow the prompt.
 
-    ``cache`` is the model's, the row's own, and is filled; it has read ``read`` tokens of the
-    prompt already. ``quantize`` is called with it after every pass. ``checkpoints`` are called
-    when so many tokens of the prompt have been read.
+    Attributes:
+        sequence: The sequence whose tokens are read.
+        model: The model.
+        cache: The sequence's own prompt cache. It holds the first ``processed`` tokens.
+        step_size: Tokens of one forward pass.
+        processed: Tokens that the cache holds.
+        quantize: Called with the cache after every pass.
+        checkpoints: Called when the given number of prompt tokens has been processed.
     """
 
-    row: SequenceState
+    sequence: SequenceState
     model: Module
     cache: list[Any]
     step_size: int
-    read: int = 0
+    processed: int = 0
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
 
     @property
     def left(self) -> int:
-        """How many tokens are left to be read."""
-        return len(self.row.tokens) - self.read
+        """Tokens that have not been processed."""
+        return len(self.sequence.tokens) - self.processed
 
     def next_pass(self) -> bool:
-        """Read some more; returns whether that was all.
+        """Run the next forward pass.
 
-        The last pass, which has the prompt's last token in it and what the row has ``pending``,
-        leaves the row's ``logits``, and is only begun: a mask can be made while it runs. The
-        others are waited for.
+        The last pass sets the sequence's ``logits``. It is only dispatched, so that the mask can be
+        computed meanwhile; earlier passes are waited for.
+
+        Returns:
+            Whether this was the last pass.
         """
         started = time.perf_counter()
-        row, start = self.row, self.read
-        tokens = row.tokens
-        last = row.prompt_tokens - 1
+        sequence, start = self.sequence, self.processed
+        tokens = sequence.tokens
+        last = sequence.prompt_tokens - 1
         stops = [length for length in self.checkpoints if start < length <= last]
         end = min([start + self.step_size, *stops])
         is_last = end > last
         if is_last:
             end = len(tokens)
-        if is_last and last - start > MOST_WITH_LOGITS:
-            # Where only the cache is asked for, logits are not computed.
+        if is_last and last - start > MAX_TOKENS_WITH_LOGITS:
+            # Lazy evaluation: logits that are not used are not computed.
             self._forward(tokens[start:last])
             start = last
         logits = self._forward(tokens[start:end])
         if is_last:
-            row.logits = logits[:, -1, :]
-            row.pending.clear()
-            mx.async_eval(row.logits)
+            sequence.logits = logits[:, -1, :]
+            sequence.pending.clear()
+            mx.async_eval(sequence.logits)
         else:
             mx.eval([layer.state for layer in self.cache])
         mx.clear_cache()
-        self.read = end
+        self.processed = end
         if not is_last and end in self.checkpoints:
             self.checkpoints[end]()
-        row.timings.add("prompt", started, time.perf_counter())
+        sequence.timings.add("prompt", started, time.perf_counter())
         return is_last
 
     def _forward(self, token_ids: list[int]) -> mx.array:
@@ -89,7 +97,7 @@ class Prefill:
 
 
 def prefill_step_size() -> int:
-    """How many tokens of a prompt are read a pass, unless a request says otherwise."""
+    """Return the default number of prompt tokens per forward pass on this device."""
     if mx.default_device().type == mx.DeviceType.gpu:
         return _STEP_ON_GPU
     return _STEP_WITH_FAST_BLAS if has_fast_blas() else _STEP_ON_CPU

@@ -1,6 +1,10 @@
-"""What differs between sub-states while an answer is written: sampling, and how long it may be."""
+"""The sampler and the length limits of each next token, by part of the answer."""
 
 from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
 
 from samplers import Sampler, SamplingParameters, make_sampler
 from state_machines import Matcher
@@ -8,20 +12,77 @@ from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
 from ..options import GenerationOptions, PartOptions
-from .limits import Deadline
 
-__all__ = ["SamplerSchedule"]
+__all__ = ["Deadline", "SamplerSchedule", "end_boost"]
 
+_MAX_END_BOOST = 20.0
+"""Boost of end-bringing tokens at ``max_tokens``, in nats. A factor of ``e^20`` outweighs nearly
+any preference of the model."""
+
+_DEADLINE_RESERVE = 1.1
+"""Factor by which future tokens may take longer than past ones."""
 
 _NO_OPTIONS = PartOptions()
 
 
-class SamplerSchedule:
-    """The samplers of one request, by sub-state. To be asked before each mask.
+@dataclass(slots=True)
+class Deadline:
+    """A time by which an answer should be complete.
 
-    Where the next token may belong to several sub-states, the options of the preferred one hold.
-    ``part`` writes all of the answer where it is no composition; ``guard`` watches its length, and
-    lets it take no longer than there is time until ``deadline``.
+    Attributes:
+        end: The deadline, by the clock of ``time.perf_counter``.
+        first: When the first token was generated; ``None`` before that.
+    """
+
+    end: float
+    first: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.perf_counter() >= self.end
+
+    def tokens_left(self, generated: int) -> int | None:
+        """Estimate the remaining token budget from the current speed.
+
+        Args:
+            generated: Tokens generated so far.
+
+        Returns:
+            How many more tokens fit; ``None`` while the speed is unknown.
+        """
+        now = time.perf_counter()
+        if self.first is None:
+            self.first = now if generated else None
+            return 0 if now >= self.end else None
+        if generated < 2:
+            return 0 if now >= self.end else None
+        each = _DEADLINE_RESERVE * (now - self.first) / (generated - 1)
+        return max(0, math.floor((self.end - now) / each)) if each > 0 else None
+
+
+def end_boost(generated: int, soft_max_tokens: int, max_tokens: int) -> float:
+    """Return the boost, in nats, for the logits of tokens that bring the end nearer.
+
+    The boost is 0 below ``soft_max_tokens`` and grows linearly from there to ``max_tokens``.
+    """
+    if generated < soft_max_tokens:
+        return 0.0
+    used = (generated + 1 - soft_max_tokens) / max(1, max_tokens - soft_max_tokens)
+    return _MAX_END_BOOST * min(1.0, used)
+
+
+class SamplerSchedule:
+    """Chooses the sampler of each token, and enforces the token limits of parts.
+
+    Where the next token may belong to several parts, the options of the preferred part apply.
+
+    Args:
+        options: The request's options; ``parts`` overrides them by part.
+        matcher: The answer's matcher; ``None`` for unconstrained text.
+        part: The only part of an answer that is no composition.
+        guard: Bounds the answer's length.
+        deadline: Bounds the answer's time, as a token budget of ``guard``.
     """
 
     def __init__(
@@ -34,52 +95,54 @@ class SamplerSchedule:
     ) -> None:
         self._options = options
         self._matcher = matcher if isinstance(matcher, RootMatcher) else None
-        self._part = part
+        self._only_part = part
         self._guard = guard
         self._deadline = deadline
         self._samplers: dict[SamplingParameters, Sampler] = {}
-        self._last: Part | None = None
-        self._begun = 0
-        self._identifier = ""
-        self._entered = 0 if guard is None else guard.total
+        self._part: Part | None = None
+        self._part_start = 0
+        self._name = ""
+        self._left_at_entry = 0 if guard is None else guard.total
 
-    def next_sampler(self, written: int) -> Sampler:
-        """Return what chooses the next token; first see to the limits of what is being written.
+    def next_sampler(self, generated: int) -> Sampler:
+        """Update the guard's limits and return the sampler of the next token.
 
-        ``written`` says how many tokens the answer has.
+        To be called before each mask is computed.
+
+        Args:
+            generated: Tokens generated so far.
         """
-        in_time = None if self._deadline is None else self._deadline.tokens_left(written)
+        in_time = None if self._deadline is None else self._deadline.tokens_left(generated)
         if not self._options.parts:
             if self._guard is not None and self._deadline is not None:
                 self._guard.restrict(in_time)
             return self._sampler(self._options.sampling)
-        part = self._part
+        part = self._only_part
         if self._matcher is not None:
             part = next(iter(self._matcher.parts), None)
-        identifier = str(getattr(part, "name", ""))
-        state = self._options.parts.get(identifier, _NO_OPTIONS)
-        if part is not self._last:
-            self._last, self._begun = part, written
-        limit = state.max_tokens
-        if limit is not None and written - self._begun >= limit and isinstance(part, Text):
+        name = str(getattr(part, "name", ""))
+        own = self._options.parts.get(name, _NO_OPTIONS)
+        if part is not self._part:
+            self._part, self._part_start = part, generated
+        limit = own.max_tokens
+        if limit is not None and generated - self._part_start >= limit and isinstance(part, Text):
             self._end_texts()
         if self._guard is not None:
             bound = None if isinstance(part, Text) else limit
-            self._restrict(self._guard, identifier, bound, in_time)
-        return self._sampler(state.sampling or self._options.sampling)
+            self._restrict(self._guard, name, bound, in_time)
+        return self._sampler(own.sampling or self._options.sampling)
 
-    def _restrict(
-        self, guard: Guard, identifier: str, limit: int | None, in_time: int | None
-    ) -> None:
-        """Bound what has an end of its own: it is completed in time, as the whole answer is."""
-        if self._identifier and identifier != self._identifier:
-            self._entered = guard.total
-        self._identifier = identifier
-        own = None if limit is None else limit - (self._entered - guard.total)
-        bounds = [bound for bound in (own, in_time) if bound is not None]
+    def _restrict(self, guard: Guard, name: str, limit: int | None, in_time: int | None) -> None:
+        """Bound the tokens of a structured part; the guard completes it within them."""
+        if self._name and name != self._name:
+            self._left_at_entry = guard.total
+        self._name = name
+        of_part = None if limit is None else limit - (self._left_at_entry - guard.total)
+        bounds = [bound for bound in (of_part, in_time) if bound is not None]
         guard.restrict(min(bounds, default=None))
 
     def _end_texts(self) -> None:
+        """End free text, unless the answer behind it would not fit into the tokens left."""
         if self._matcher is None:
             return
         if self._guard is not None:

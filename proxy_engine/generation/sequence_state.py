@@ -1,4 +1,4 @@
-"""One text that is being written: what may come next, what was chosen, and when it is over."""
+"""State of one sequence: its tokens, what may come next, and when it is finished."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
-from .device_masks import MANY_TOKENS, DeviceMasks
-from .forcing import ForcedTokens
-from .limits import Deadline, end_boost
-from .sampled_token import SampledToken
-from .tokens import Timings, Token
+from .device_masks import SMALL_MASK_TOKENS, DeviceMasks
+from .fast_forward import FastForward
+from .sampler_schedule import Deadline, end_boost
+from .timings import Timings
+from .tokens import SampledToken, Token
 
 __all__ = ["SequenceOptions", "SequenceState", "SlowMaskError"]
 
 MASK_STEPS = 5_000
-"""Steps of one mask on the model thread, some 25 ms."""
+"""Step budget of one mask on the model thread, about 25 ms."""
 
 SLOW_MASK_STEPS = 500
-"""The same after a slow mask: the next one is mostly slow, too."""
+"""The same after a slow mask, since slow masks tend to follow each other."""
 
-TAKE_STEPS = 20_000
-"""Steps for advancing by one token and planning the rest, some 0.1 s."""
+ADVANCE_STEPS = 20_000
+"""Step budget for advancing by one token and planning the completion, about 0.1 s."""
 
 
 class SlowMaskError(Exception):
@@ -41,13 +41,16 @@ class SlowMaskError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SequenceOptions:
-    """How one text is to be written.
+    """Options of one sequence.
 
-    The first of ``end_token_ids`` is written where the end must come, and none of them before
-    ``min_tokens`` tokens, if others may come. From ``soft_max_tokens`` on, tokens that bring the
-    end nearer are made likelier. With ``logprobs``, so many likeliest tokens are told of. Without
-    a matcher the text is free, but for ``usable_tokens``: a bool array of the width of the logits,
-    which keeps out ids that are no tokens (``None``: all are).
+    Attributes:
+        end_token_ids: Tokens that end the sequence. The first of them is used for a forced end.
+        max_tokens: Most tokens of the answer.
+        min_tokens: End tokens are masked before this many tokens, if other tokens are allowed.
+        soft_max_tokens: From here on, tokens that bring the end nearer are boosted.
+        logprobs: How many most likely tokens are reported; ``None``: no log-probabilities.
+        usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
+            no tokens. ``None``: all tokens are usable.
     """
 
     end_token_ids: Sequence[int]
@@ -59,11 +62,27 @@ class SequenceOptions:
 
 
 class SequenceState:
-    """A text, as far as it is written. It knows no model: logits come in, tokens go out.
+    """One sequence while it is generated. It takes logits and yields tokens, and knows no model.
 
-    ``next_sampler`` is asked before each mask for what chooses the token, given how many were
-    written. ``guard`` sees to it that what the matcher admits is complete within ``max_tokens``.
-    ``forced`` cuts text that must come next into tokens; ``None``: everything is sampled.
+    Args:
+        prompt_ids: The prompt.
+        options: Limits and end tokens.
+        matcher: The grammar's matcher; ``None`` for unconstrained text.
+        next_sampler: Returns the sampler of the next token, given the number of generated tokens.
+            Called before each mask.
+        masks: Masks on the device, shared by the sequences of a model.
+        guard: Keeps the answer completable within ``max_tokens``; it advances the matcher.
+        fast_forward: Tokenizes forced text; ``None``: every token is sampled.
+        deadline: When to stop.
+        timings: Records times.
+
+    Attributes:
+        tokens: Prompt and generated tokens.
+        prompt_tokens: Length of the prompt.
+        pending: The last of ``tokens``, which the model has not processed yet.
+        logits: Lazy logits of the next token, shape (1, vocabulary).
+        finished: Whether the last token has been generated.
+        expects_fast_forward: Whether forced text is likely to follow the next token.
     """
 
     def __init__(
@@ -75,87 +94,87 @@ class SequenceState:
         next_sampler: Callable[[int], Sampler],
         masks: DeviceMasks,
         guard: Guard | None = None,
-        forced: ForcedTokens | None = None,
+        fast_forward: FastForward | None = None,
         deadline: Deadline | None = None,
         timings: Timings | None = None,
     ) -> None:
         self.tokens = list(prompt_ids)
-        """Prompt and answer so far."""
         self.prompt_tokens = len(self.tokens)
         self.pending: list[int] = []
-        """The last of the tokens, which the model has not been given yet."""
         self.logits: mx.array | None = None
-        """What the next token is chosen from, shape (1, vocabulary); not evaluated."""
         self.finished = False
-        self.expects_forced = False
-        """Whether text that is forced is likely to follow the next token."""
+        self.expects_fast_forward = False
         self.timings = timings or Timings()
         self.guard = guard
         self._options = options
         self._matcher = matcher
         self._next_sampler = next_sampler
         self._masks = masks
-        self._forced = forced if options.logprobs is None else None
+        self._fast_forward = fast_forward if options.logprobs is None else None
         self._deadline = deadline
         self._mask_steps = MASK_STEPS
         self._planned: npt.NDArray[np.bool_] | None = None
 
     @property
-    def written(self) -> int:
-        """How many tokens the answer has."""
+    def generated(self) -> int:
+        """Tokens generated so far."""
         return len(self.tokens) - self.prompt_tokens
 
     @property
-    def fed(self) -> int:
-        """How many of its tokens the model was given."""
+    def processed(self) -> int:
+        """Tokens that the model has processed."""
         return len(self.tokens) - len(self.pending)
 
     @property
-    def may_be_refused(self) -> bool:
-        """Whether a token may be chosen that is not taken; see :meth:`accepts`."""
+    def may_reject(self) -> bool:
+        """Whether :meth:`accepts` may refuse a sampled token."""
         return self.guard is not None
 
     @property
     def is_at_limit(self) -> bool:
-        """Whether the next token is the last one in any case."""
-        return self.written + 1 >= self._options.max_tokens
+        """Whether the next token is certainly the last one."""
+        return self.generated + 1 >= self._options.max_tokens
 
-    def choose(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
-        """Describe the choice of the next token from its logits, shape (1, vocabulary).
+    def sample(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
+        """Sample the next token on the device, without waiting for it.
 
-        ``exact``: under a mask of those alone after which the text can be completed in time. Raises
-        ``SlowMaskError`` where the mask takes long; the row is as before.
-        """
-        with self.timings.during("mask"):
-            sampler = self._next_sampler(self.written)
-            allowed = self._allowed(logits.shape[-1], exact=exact)
-            lean = self._lean(allowed)
-        with self.timings.during("sample"):
-            leaned = logits if lean is None else apply_lean(logits, *lean)
-            wants_all = self._options.logprobs is not None
-            if allowed is None:
-                chosen = sampler(leaned, self.tokens, prompt_tokens=self.prompt_tokens)
-                masked = logits
-            else:
-                placed = self._masks.on_device(allowed)
-                among = placed.ids
-                # With probabilities, too: by another way the same seed would choose others.
-                given = apply_mask(leaned, placed.mask) if among is None else leaned
-                chosen = sampler(given, self.tokens, among, prompt_tokens=self.prompt_tokens)
-                masked = apply_mask(logits, placed.mask) if wants_all else logits
-            chosen = chosen.reshape(1)
-            if self._options.logprobs is None:
-                return SampledToken(chosen)
-            return SampledToken.with_logprobs(chosen, logits, masked, self._options.logprobs)
-
-    def compute_mask(self) -> None:
-        """Compute the mask that was too slow for the model thread, within the masks' own bound.
-
-        On any thread, while nothing else is asked of the row. ``choose`` then finds it. Where the
-        mask takes more work than a mask may, the next token is that of the plan, which is allowed.
+        Args:
+            logits: Shape (1, vocabulary).
+            exact: Allow only tokens that :meth:`accepts` accepts.
 
         Raises:
-            GrammarBudgetError: The same, where there is no plan.
+            SlowMaskError: The mask takes too long. The state is unchanged.
+        """
+        with self.timings.during("mask"):
+            sampler = self._next_sampler(self.generated)
+            allowed = self._allowed(logits.shape[-1], exact=exact)
+            boost = self._end_boost(allowed)
+        with self.timings.during("sample"):
+            boosted = logits if boost is None else apply_lean(logits, *boost)
+            wants_logprobs = self._options.logprobs is not None
+            if allowed is None:
+                token = sampler(boosted, self.tokens, prompt_tokens=self.prompt_tokens)
+                masked = logits
+            else:
+                on_device = self._masks.on_device(allowed)
+                among = on_device.ids
+                # The same with log-probabilities: over other logits a seed samples other tokens.
+                given = apply_mask(boosted, on_device.mask) if among is None else boosted
+                token = sampler(given, self.tokens, among, prompt_tokens=self.prompt_tokens)
+                masked = apply_mask(logits, on_device.mask) if wants_logprobs else logits
+            token = token.reshape(1)
+            if self._options.logprobs is None:
+                return SampledToken(token)
+            return SampledToken.with_logprobs(token, logits, masked, self._options.logprobs)
+
+    def compute_mask(self) -> None:
+        """Compute the mask that was too slow for the model thread, so that :meth:`sample` finds it.
+
+        Callable on any thread while the sequence is not used otherwise. If the mask exceeds the
+        step budget of masks, the next token is that of the guard's plan, which is always allowed.
+
+        Raises:
+            GrammarBudgetError: The mask exceeds the step budget, and there is no guard.
         """
         if self._matcher is None:
             return
@@ -167,39 +186,41 @@ class SequenceState:
             self._planned = self.guard.planned()
 
     def accepts(self, token_id: int) -> bool:
-        """Whether a token that was chosen can be taken; else it has to be chosen exactly.
+        """Whether the text can still be completed in time after a sampled token.
 
-        It cannot, where what it begins would take more tokens than there are.
+        A rejected token has to be sampled again, with ``exact=True``.
         """
         return self.guard is None or self.guard.accepts(token_id)
 
-    def take(self, choice: SampledToken, token_id: int) -> Token:
-        """Take a token that was sampled; the model is yet to be given it.
+    def advance(self, sampled: SampledToken, token_id: int) -> Token:
+        """Append a sampled token.
 
         Raises:
-            GrammarBudgetError: The state after the token takes too much work.
+            GrammarBudgetError: The state after the token exceeds the step budget.
         """
-        with step_budget(TAKE_STEPS):
-            return self._take(token_id, is_forced=False, choice=choice)
+        with step_budget(ADVANCE_STEPS):
+            return self._append(token_id, is_forced=False, sampled=sampled)
 
-    def take_forced(self) -> list[Token]:
-        """Take what needs no sampling: forced text, and a forced end."""
+    def advance_forced(self) -> list[Token]:
+        """Append the tokens that need no sampling: forced text, and a forced end."""
         if self._matcher is None or self.finished:
             return []
-        taken: list[Token] = []
-        if self._forced is not None:
-            for token_id in self._forced.after(self._matcher, self.tokens):
+        appended: list[Token] = []
+        if self._fast_forward is not None:
+            for token_id in self._fast_forward.tokens(self._matcher, self.tokens):
                 if not self.accepts(token_id):
-                    # It has to be cut into fewer tokens than the tokenizer would.
+                    # The text needs a tokenization with fewer tokens than the tokenizer's.
                     break
-                taken.append(self._take(token_id, is_forced=True))
+                appended.append(self._append(token_id, is_forced=True))
                 if self.finished:
-                    return taken
+                    return appended
         if _must_end(self._matcher.state) and self._options.logprobs is None:
-            taken.append(self._take(self._options.end_token_ids[0], is_forced=True))
-        return taken
+            appended.append(self._append(self._options.end_token_ids[0], is_forced=True))
+        return appended
 
-    def _take(self, token_id: int, *, is_forced: bool, choice: SampledToken | None = None) -> Token:
+    def _append(
+        self, token_id: int, *, is_forced: bool, sampled: SampledToken | None = None
+    ) -> Token:
         part = self._part()
         self.tokens.append(token_id)
         self.pending.append(token_id)
@@ -209,7 +230,7 @@ class SequenceState:
             self._matcher.advance(token_id)
         is_end = token_id in self._options.end_token_ids
         is_last = not is_end and (
-            self.written >= self._options.max_tokens or (self._is_late() and self._may_stop())
+            self.generated >= self._options.max_tokens or (self._is_late() and self._may_stop())
         )
         self.finished = is_end or is_last
         return Token(
@@ -217,7 +238,7 @@ class SequenceState:
             "stop" if is_end else "length" if is_last else None,
             is_forced,
             part,
-            None if choice is None else choice.logprobs(),
+            None if sampled is None else sampled.logprobs(),
         )
 
     def _part(self) -> Part | None:
@@ -232,16 +253,16 @@ class SequenceState:
         return self._matcher is None or self._matcher.is_accepting
 
     def _allowed(self, size: int, *, exact: bool) -> npt.NDArray[np.bool_] | None:
-        """Return what may come next; ``None``: anything."""
+        """Return the mask of the next token; ``None``: every token is allowed."""
         allowed = self._options.usable_tokens
-        self.expects_forced = False
+        self.expects_fast_forward = False
         if self._matcher is not None:
             allowed = self._mask_in_time(self._matcher)
-            self.expects_forced = self._forced is not None and self._may_force(allowed)
+            self.expects_fast_forward = self._fast_forward is not None and self._may_force(allowed)
             if self.guard is not None:
                 allowed = self.guard.mask(allowed, exact=exact)
-        if self.written < self._options.min_tokens:
-            allowed = self._without_ends(allowed, size)
+        if self.generated < self._options.min_tokens:
+            allowed = self._without_end_tokens(allowed, size)
         return allowed
 
     def _mask_in_time(self, matcher: Matcher) -> npt.NDArray[np.bool_]:
@@ -257,18 +278,18 @@ class SequenceState:
         self._mask_steps = MASK_STEPS
         return allowed
 
-    def _without_ends(
+    def _without_end_tokens(
         self, allowed: npt.NDArray[np.bool_] | None, size: int
     ) -> npt.NDArray[np.bool_]:
-        """Return what may come if the text is not to end yet; all of it, if it must."""
+        """Mask end tokens, unless nothing else is allowed."""
         others = np.ones(size, np.bool_) if allowed is None else allowed.copy()
         others[list(self._options.end_token_ids)] = False
         return others if allowed is None or others.any() else allowed
 
-    def _lean(self, allowed: npt.NDArray[np.bool_] | None) -> tuple[mx.array, float] | None:
-        """Return which tokens are made likelier, and by how much; ``None``: none are."""
+    def _end_boost(self, allowed: npt.NDArray[np.bool_] | None) -> tuple[mx.array, float] | None:
+        """Return the tokens that are boosted and the boost; ``None``: no tokens are."""
         soft = self._options.soft_max_tokens
-        if soft is None or self.written < max(soft, self._options.min_tokens):
+        if soft is None or self.generated < max(soft, self._options.min_tokens):
             return None
         if self.guard is None or allowed is None:
             nearer = np.array(sorted(self._options.end_token_ids))
@@ -276,18 +297,17 @@ class SequenceState:
             nearer = self.guard.closeness(allowed)
         if not len(nearer):
             return None
-        lean = end_boost(self.written, soft, self._options.max_tokens)
-        return mx.array(nearer.astype(np.int32)), lean
+        boost = end_boost(self.generated, soft, self._options.max_tokens)
+        return mx.array(nearer.astype(np.int32)), boost
 
     def _may_force(self, allowed: npt.NDArray[np.bool_]) -> bool:
-        """Whether one of the tokens that may come next leaves nothing to be sampled after it."""
-        if self._matcher is None or self._masks.on_device(allowed).count > MANY_TOKENS:
+        """Whether forced text follows one of the allowed tokens: a hint for the next pass."""
+        if self._matcher is None or self._masks.on_device(allowed).count > SMALL_MASK_TOKENS:
             return False
         try:
             with step_budget(MASK_STEPS):
                 return self._forces_after_any(self._matcher, allowed)
         except GrammarBudgetError:
-            # No more than a hint for how the next pass is run.
             return False
 
     def _forces_after_any(self, matcher: Matcher, allowed: npt.NDArray[np.bool_]) -> bool:
@@ -298,11 +318,12 @@ class SequenceState:
                 continue
             state = matcher.state.word_derivative(form)
             first = state.first_bytes
+            # first & (first - 1) == 0: at most one byte can follow.
             if _must_end(state) or (not state.nullable and not first & (first - 1)):
                 return True
         return False
 
 
 def _must_end(state: Node) -> bool:
-    """Whether a text is complete, and nothing can be added to it."""
+    """Whether a text is complete and cannot be extended."""
     return state.nullable and not state.first_bytes

@@ -1,28 +1,33 @@
-"""What the loop gives: tokens, and where its time went."""
+"""Tokens of the loop: sampled on the device, then read by the CPU."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Literal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
 
+import mlx.core as mx
+
+from samplers import TopLogprobs, top_logprobs
 from state_machines.root import Part
 
-from ..results import Span, TokenLogprobs
+from ..results import Logprob, TokenLogprobs
 
-__all__ = ["Phase", "Timings", "Token"]
-
-Phase = Literal["prompt", "mask", "sample", "dispatch", "wait", "advance"]
+__all__ = ["SampledToken", "Token"]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A generated token. The last one of a request has a finish reason.
+    """A generated token.
 
-    ``is_forced``: it was the only way to go on, and was not sampled. ``part``: the part of the
-    answer that it most likely belongs to, where the answer has several.
+    Attributes:
+        token_id: Its id in the vocabulary.
+        finish_reason: Set on the last token of a sequence: ``"stop"`` for an end token,
+            ``"length"`` where a limit was reached.
+        is_forced: The grammar left one continuation, so the token was not sampled.
+        part: The part of a composed answer that the token most likely belongs to.
+        logprobs: Log-probabilities, where the request asks for them.
     """
 
     token_id: int
@@ -32,43 +37,81 @@ class Token:
     logprobs: TokenLogprobs | None = None
 
 
-@dataclass(slots=True)
-class Timings:
-    """Where the time of one request went, by the clock of ``time.perf_counter``.
+@dataclass(frozen=True, slots=True)
+class SampledToken:
+    """A token that the device is going to sample.
 
-    Seconds by phase after the first token; rows of one batch share what they wait for. ``spans``
-    are what was done when, if ``is_traced``.
+    Attributes:
+        token: The token id as a lazy array of shape (1,).
     """
 
-    started: float = field(default_factory=time.perf_counter)
-    first_token: float | None = None
-    is_traced: bool = False
-    step: int = 0
-    seconds: dict[Phase, float] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
+    token: mx.array
+    _logprobs: _LazyLogprobs | None = None
 
-    def add(self, phase: Phase, started: float, ended: float) -> None:
-        """Note that something was done."""
-        if self.first_token is not None:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + ended - started
-        if self.is_traced:
-            begin = self.started
-            self.spans.append(Span(phase, self.step, started - begin, ended - begin))
+    @classmethod
+    def with_logprobs(
+        cls, token: mx.array, unmasked: mx.array, masked: mx.array, top: int
+    ) -> SampledToken:
+        """Add the log-probabilities of the token and of the most likely tokens.
 
-    @contextmanager
-    def during(self, phase: Phase) -> Iterator[None]:
-        """Note how long something takes that is done within."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(phase, started, time.perf_counter())
-
-    def of(self, *phases: Phase) -> float:
-        """Seconds of some phases after the first token."""
-        return sum(self.seconds.get(phase, 0.0) for phase in phases)
+        Args:
+            token: The token id, shape (1,).
+            unmasked: Logits as the model computed them, shape (1, vocabulary).
+            masked: The same logits under the grammar's mask.
+            top: How many of the most likely tokens are reported, before and after the mask.
+        """
+        return cls(token, _LazyLogprobs.of(token, unmasked, masked, top))
 
     @property
-    def prompt(self) -> float:
-        """Seconds until the first token; 0 where there was none."""
-        return 0.0 if self.first_token is None else self.first_token - self.started
+    def arrays(self) -> list[mx.array]:
+        """Arrays to evaluate."""
+        return [self.token, *(self._logprobs.arrays if self._logprobs is not None else ())]
+
+    def logprobs(self) -> TokenLogprobs | None:
+        """Return the log-probabilities if they were requested. Waits for the device."""
+        return None if self._logprobs is None else self._logprobs.read()
+
+
+@dataclass(frozen=True, slots=True)
+class _LazyLogprobs:
+    """Log-probabilities before and after the mask, as lazy arrays."""
+
+    token: mx.array
+    before: TopLogprobs
+    after: TopLogprobs
+    before_of_after: mx.array
+    after_of_before: mx.array
+
+    @classmethod
+    def of(cls, token: mx.array, before: mx.array, after: mx.array, top: int) -> _LazyLogprobs:
+        before, after = (array.reshape(-1).astype(mx.float32) for array in (before, after))
+        tops = top_logprobs(before, token, top), top_logprobs(after, token, top)
+        # A logit less its log-probability is the logsumexp that normalizes all of them.
+        totals = [
+            mx.take(array, token) - of.chosen
+            for array, of in zip((before, after), tops, strict=True)
+        ]
+        return cls(
+            token,
+            *tops,
+            before_of_after=mx.take(before, tops[1].ids) - totals[0],
+            after_of_before=mx.take(after, tops[0].ids) - totals[1],
+        )
+
+    @property
+    def arrays(self) -> list[mx.array]:
+        return [*self.before, *self.after, self.before_of_after, self.after_of_before]
+
+    def read(self) -> TokenLogprobs:
+        before, after = self.before, self.after
+        top_after = _read(after.ids, self.before_of_after, after.logprobs)
+        return TokenLogprobs(
+            _read(self.token, before.chosen, after.chosen)[0],
+            tuple(_read(before.ids, before.logprobs, self.after_of_before)),
+            tuple(entry for entry in top_after if entry.after_mask > -math.inf),
+        )
+
+
+def _read(ids: mx.array, before: mx.array, after: mx.array) -> Sequence[Logprob]:
+    columns = (cast("list[float]", array.tolist()) for array in (ids, before, after))
+    return [Logprob(int(i), b, a) for i, b, a in zip(*columns, strict=True)]

@@ -1,7 +1,7 @@
-"""Wired memory while a model runs: macOS then keeps the weights where the GPU reaches them.
+"""Wired memory while a model runs: macOS keeps the weights resident for the GPU.
 
-As mlx-lm's ``wired_limit``, but for any number of engines in one process, whose runs overlap; and
-it warns through ``logging``, since standard output may be a protocol's.
+Same as mlx-lm's ``wired_limit``, for any number of engines in one process whose runs overlap. It
+warns through ``logging``, since a protocol may own standard output.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["model_bytes", "wired_memory"]
 
 _log = logging.getLogger(__name__)
 
-# As in mlx-lm: from there on models run slowly.
-_CLOSE_TO_LIMIT = 0.9
+# mlx-lm's threshold: larger models run slowly.
+_WARNING_RATIO = 0.9
 
 _lock = threading.Lock()
 _runs = 0
@@ -30,26 +30,29 @@ _warned: set[int] = set()
 
 
 def model_bytes(model: Module) -> int:
-    """Bytes of all of a model's arrays."""
+    """Return the size of a model's arrays in bytes."""
     leaves = cast("list[tuple[str, Any]]", tree_flatten(model))
     return sum(leaf.nbytes for _, leaf in leaves if isinstance(leaf, mx.array))
 
 
 @contextmanager
 def wired_memory(needed: int) -> Iterator[None]:
-    """Raise MLX's wired limit to the recommended size while a model of ``needed`` bytes runs.
+    """Raise MLX's wired limit to the device's recommended size inside the block.
 
-    The limit is restored when the last run of the process ends, once its work is done: it must not
-    change while the device works. Where the device has no recommended size, nothing happens.
+    The limit must not change while the device works. It is restored when the last run of the
+    process has ended and its work is done. A device without a recommended size is left alone.
+
+    Args:
+        needed: The model's size in bytes.
     """
     recommended = mx.device_info().get("max_recommended_working_set_size")
     if not isinstance(recommended, int):
         yield
         return
-    if needed > _CLOSE_TO_LIMIT * recommended and needed not in _warned:
+    if needed > _WARNING_RATIO * recommended and needed not in _warned:
         _warned.add(needed)
         _log.warning(
-            "the model takes %d MB, close to the %d MB that the device recommends as a maximum; "
+            "the model takes %d MB, close to the device's recommended maximum of %d MB; "
             "it may run slowly",
             *(needed >> 20, recommended >> 20),
         )

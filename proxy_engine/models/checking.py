@@ -15,10 +15,13 @@ import mlx_lm
 import mlx_lm.utils
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
+from tokenizers import Tokenizer
 
 from ..errors import ModelFormatError
 
-__all__ = ["check_loadable", "file_problem"]
+__all__ = ["check_loadable", "damaged_file", "file_problem"]
+
+_JSON_FILES = ("config.json", "tokenizer_config.json")
 
 # A tokenizer is loaded from one of these files.
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "*.tiktoken", "vocab.*")
@@ -57,6 +60,29 @@ def check_loadable(directory: Path, name: str) -> None:
     except (Exception, SystemExit) as error:
         # Modules of mlx-lm that lack a dependency end the process.
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
+
+
+def damaged_file(directory: Path) -> tuple[Path, str] | None:
+    """Return a file of a model's directory that cannot be read, and why; ``None`` if all can be.
+
+    Called after a model failed to load. The libraries that read these files raise errors of many
+    kinds, and few of these errors name the file.
+    """
+    for name in _JSON_FILES:
+        path = directory / name
+        try:
+            if path.is_file() and not isinstance(json.loads(path.read_text("utf-8")), dict):
+                return path, "it holds no JSON object"
+        except (OSError, ValueError, RecursionError) as error:
+            return path, str(error)
+    path = directory / "tokenizer.json"
+    try:
+        if path.is_file():
+            Tokenizer.from_file(str(path))
+    except Exception as error:
+        # The library raises a bare Exception.
+        return path, str(error)
+    return None
 
 
 def _config_problem(directory: Path) -> str | None:

@@ -26,8 +26,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from ..errors import ModelFormatError, ModelNotFoundError
 from ..progress import OnProgress
 from ..text_checks import short_repr
-from .damaged_files import damaged_file
-from .dense import has_fast_blas, unpacked
+from .blas import dequantized, has_fast_blas
+from .checking import damaged_file
 from .embedded import EMBEDDED_MODEL, embedded_model
 
 __all__ = ["LoadedModel", "context_length", "evaluate_weights", "load_model", "logits_width"]
@@ -134,7 +134,7 @@ def load_model(
     module, tokenizer, config = cast("tuple[Module, TokenizerWrapper, dict[str, Any]]", loaded)
     if model is None and has_fast_blas():
         # Small enough to do so unasked.
-        module = unpacked(module)
+        module = dequantized(module)
     directory = Path(path) if os.path.isdir(path) else None
     return LoadedModel.of(module, tokenizer, name=name, config=config, directory=directory)
 

@@ -1,20 +1,19 @@
-"""What was read before is not read again: the prompts of earlier requests, kept for later ones.
+"""Prompt caching: the caches of earlier prompts, reused by later requests.
 
-``options`` says what may be kept and how, ``layers`` what the caches of mlx-lm's models can do,
-``store`` which of them to use and which to give up, ``caches`` brings them to a request;
-``files`` and ``identity`` put a cache on disk and tell whether it is of the same model.
+Reading order: ``options``, ``layers`` (operations on mlx-lm's caches), ``store`` (LRU by prefix),
+``prompt_caches`` (the cache of each request), ``identity`` and ``files`` (caches on disk).
 """
 
-from .caches import PromptCaches, Started
 from .identity import ModelIdentity
 from .options import CacheOptions
+from .prompt_caches import FetchedCache, PromptCaches
 from .store import common_prefix, token_array
 
 __all__ = [
     "CacheOptions",
+    "FetchedCache",
     "ModelIdentity",
     "PromptCaches",
-    "Started",
     "common_prefix",
     "token_array",
 ]

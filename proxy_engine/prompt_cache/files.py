@@ -1,9 +1,9 @@
-"""Caches as files: mlx-lm's own format, with what must be equal for a cache to be of use.
+"""Prompt caches on disk, in mlx-lm's own format.
 
-The file is what ``mlx_lm.models.cache.save_prompt_cache`` writes, and its ``load_prompt_cache``
-reads it. Among the metadata stands a digest of the whole file, taken with zeros in its place: MLX
-reads arrays when they are needed, on threads where an error ends the process, so a file that was
-cut short must be found out before.
+``mlx_lm.models.cache.save_prompt_cache`` writes the file and ``load_prompt_cache`` reads it. The
+metadata states the model and a digest of the whole file, computed with zeros in the digest's place.
+The digest is checked first: MLX reads arrays lazily, on threads where an error aborts the process,
+so a truncated file has to be detected before.
 """
 
 from __future__ import annotations
@@ -27,31 +27,38 @@ from .store import TokenIds, token_array
 __all__ = ["SUFFIX", "read_cache", "write_cache"]
 
 SUFFIX = ".safetensors"
-"""Ends the names of cache files; MLX tells the format by it."""
+"""Suffix of cache files; MLX derives the format from it."""
 
 _FORMAT = "proxy_engine.prompt_cache 1"
-# mlx-lm numbers its lists; the caller's metadata is the first of them.
+# mlx-lm prefixes metadata with an index; the caller's metadata has index 0.
 _PREFIX = "0."
 _NO_DIGEST = "0" * 64
-_MAX_HEADER = 100_000_000
-_BLOCK = 1 << 20
+_MAX_HEADER_BYTES = 100_000_000
+_BLOCK_BYTES = 1 << 20
 
 
 def write_cache(
     path: str | os.PathLike[str],
-    layers: Sequence[Any],
+    cache: Sequence[Any],
     token_ids: TokenIds,
     facts: Mapping[str, str],
 ) -> None:
-    """Write the caches of a text's layers. The file takes its name in one step.
+    """Write a cache to a file, atomically.
 
-    ``facts`` are what a model must agree in to use it. Raises ``InvalidOptionError`` for a name
-    that does not end in ``.safetensors``, ``PromptCacheFileError`` for caches that mlx-lm cannot
-    write, :class:`OSError` where there is no place for the file.
+    Args:
+        path: The file; its name ends in ``.safetensors``.
+        cache: The cache, one entry per layer.
+        token_ids: The text that the cache holds.
+        facts: Properties that a model must share to use the cache.
+
+    Raises:
+        InvalidOptionError: The name does not end in ``.safetensors``.
+        PromptCacheFileError: mlx-lm cannot save caches of this type.
+        OSError: The file cannot be written.
     """
     target = _checked(path)
-    for layer in layers:
-        # Read by their names out of that module.
+    for layer in cache:
+        # mlx-lm looks up the class by its name in that module.
         if getattr(mlx_caches, type(layer).__name__, None) is not type(layer):
             raise PromptCacheFileError(
                 f"mlx-lm cannot save caches of type {type(layer).__name__}", path=str(target)
@@ -65,10 +72,10 @@ def write_cache(
     handle, partial = tempfile.mkstemp(SUFFIX, f".{target.stem}.partial-", target.parent)
     os.close(handle)
     try:
-        save_prompt_cache(partial, list(layers), metadata)
+        save_prompt_cache(partial, list(cache), metadata)
         with open(partial, "r+b") as file:
-            place, digest = _digest(file)
-            file.seek(place)
+            position, digest = _digest(file)
+            file.seek(position)
             file.write(digest.encode())
         os.chmod(partial, 0o644)
         os.replace(partial, target)
@@ -81,63 +88,71 @@ def write_cache(
 def read_cache(
     path: str | os.PathLike[str], facts: Mapping[str, str]
 ) -> tuple[list[Any], TokenIds]:
-    """Return the layers of a file, evaluated, and the text that they have read.
+    """Read a cache from a file. To be called on the thread that will use it.
 
-    To be called on the thread that will use them. Raises ``PromptCacheFileError`` for a file that
-    :func:`write_cache` has not written or that is damaged, ``PromptCacheMismatchError`` for one
-    whose facts differ from ``facts``, :class:`OSError` where there is none.
+    Args:
+        path: The file.
+        facts: Properties of the model in memory.
+
+    Returns:
+        The evaluated cache, one entry per layer, and the text that it holds.
+
+    Raises:
+        PromptCacheFileError: :func:`write_cache` has not written the file, or it is damaged.
+        PromptCacheMismatchError: The file's facts differ from ``facts``.
+        OSError: The file cannot be read.
     """
     target = _checked(path)
     with target.open("rb") as file:
         try:
             metadata = _metadata(file)
             if metadata.get("format") != _FORMAT:
-                raise ValueError(f"its format is not {_FORMAT!r}")
+                raise ValueError(f"the format is not {_FORMAT!r}")
             if _digest(file)[1] != metadata["sha256"]:
-                raise ValueError("it is damaged")
+                raise ValueError("the digest does not match; the file is damaged")
             saved = dict(json.loads(metadata["facts"]))
             token_ids = token_array([int(text) for text in metadata["token_ids"].split()])
         except (ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
             raise PromptCacheFileError(
-                f"{target} is no prompt cache: {error}", path=str(target)
+                f"{target} is not a prompt cache: {error}", path=str(target)
             ) from error
     differs = {
         name: (str(saved.get(name)), own) for name, own in facts.items() if saved.get(name) != own
     }
     if differs:
         raise PromptCacheMismatchError(
-            f"{target} is the cache of another model or of other options: "
+            f"{target} was saved with another model or other options: "
             + "; ".join(f"{name} {theirs}, here {own}" for name, (theirs, own) in differs.items()),
             path=str(target),
             differs=differs,
         )
     try:
-        layers = load_prompt_cache(str(target))
-        evaluate(layers)
+        cache = load_prompt_cache(str(target))
+        evaluate(cache)
     except Exception as error:
-        # Whatever a reader can make of a foreign file.
+        # mlx-lm's reader raises errors of any type for an invalid file.
         raise PromptCacheFileError(f"{target} cannot be read: {error}", path=str(target)) from error
-    return layers, token_ids
+    return cache, token_ids
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.suffix != SUFFIX:
         raise InvalidOptionError(
-            f"the name of a prompt cache ends in {SUFFIX}, that of {str(target)!r} does not",
+            f"the name of a prompt cache must end in {SUFFIX}, not {target.name!r}",
             option="path",
         )
     return target
 
 
 def _header(file: BinaryIO) -> bytes:
-    """The header's length in eight bytes, and the header."""
+    """Return the header with the eight bytes of its length."""
     room = os.fstat(file.fileno()).st_size - 8
     file.seek(0)
     start = file.read(8)
     length = int.from_bytes(start, "little")
-    if not 0 < length <= min(room, _MAX_HEADER):
-        raise ValueError("it has no header")
+    if not 0 < length <= min(room, _MAX_HEADER_BYTES):
+        raise ValueError("the header is missing")
     return start + file.read(length)
 
 
@@ -145,15 +160,15 @@ def _metadata(file: BinaryIO) -> dict[str, str]:
     try:
         found = dict(json.loads(_header(file)[8:]).get("__metadata__", {})).items()
     except RecursionError as error:
-        raise ValueError("its header is nested too deeply") from error
+        raise ValueError("the header is nested too deeply") from error
     return {key.removeprefix(_PREFIX): value for key, value in found if key.startswith(_PREFIX)}
 
 
 def _digest(file: BinaryIO) -> tuple[int, str]:
-    """Where the digest stands, and what it should be."""
+    """Return the position of the digest in the file, and its correct value."""
     header = _header(file)
-    place = header.index(b'"', header.index(f'"{_PREFIX}sha256":'.encode()) + 11) + 1
-    digest = hashlib.sha256(header[:place] + _NO_DIGEST.encode() + header[place + 64 :])
-    while block := file.read(_BLOCK):
+    position = header.index(b'"', header.index(f'"{_PREFIX}sha256":'.encode()) + 11) + 1
+    digest = hashlib.sha256(header[:position] + _NO_DIGEST.encode() + header[position + 64 :])
+    while block := file.read(_BLOCK_BYTES):
         digest.update(block)
-    return place, digest.hexdigest()
+    return position, digest.hexdigest()

@@ -1,4 +1,4 @@
-"""What a cache depends on: the model in memory, not the name it was loaded by."""
+"""Identity of a model in memory, by its weights: a saved cache belongs to one model."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _UNSIGNED = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint32}
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """What two models have in common if one of them can go on with the other's cache.
+    """The properties that two models must share for one to use the other's cache.
 
-    * ``architecture``: the kind of model and its arguments, as a digest.
-    * ``quantization``: how many modules have packed weights, of which kinds.
-    * ``adapter``: the low-rank adapters and their strengths, as a digest.
-    * ``weights``: a checksum of all numbers of the model. It tells a fine-tuned model from the one
-      it was made of; it is no protection against forgery.
-    * ``mlx_lm``: the version that knows what a saved cache means.
+    Attributes:
+        architecture: Digest of the model type and its arguments.
+        quantization: Number of quantized modules by bits, group size and mode.
+        adapter: Digest of the low-rank adapters and their scales.
+        weights: Checksum of all weights. It detects fine-tuning, not forgery.
+        mlx_lm: Version of mlx-lm, which defines the format of a saved cache.
     """
 
     architecture: str
@@ -39,7 +39,7 @@ class ModelIdentity:
 
     @classmethod
     def of(cls, model: Module) -> ModelIdentity:
-        """Look at a model in memory, in the time it takes to read all of its weights once.
+        """Compute the identity of a model. Reads all weights once.
 
         To be called on the thread that runs the model.
         """
@@ -62,12 +62,12 @@ class ModelIdentity:
         )
 
     def to_dict(self) -> dict[str, str]:
-        """All of it by name."""
+        """Return the properties by name."""
         return asdict(self)
 
 
 def _checksums(model: Module) -> dict[str, Any]:
-    """By name: shape, type, and two sums of an array's bits, the second by places in its rows."""
+    """Return shape, dtype and two sums of each array's bits, the second weighted by column."""
     found: dict[str, Any] = {}
     for name, array in cast("list[tuple[str, Any]]", tree_flatten(model)):
         if not isinstance(array, mx.array):
@@ -77,9 +77,9 @@ def _checksums(model: Module) -> dict[str, Any]:
             rows = array.reshape(-1, array.shape[-1] if array.ndim else 1)
             bits = rows if rows.dtype == mx.bool_ else rows.view(_UNSIGNED[rows.itemsize])
             columns = mx.sum(bits, axis=0).astype(mx.uint32)
-            places = mx.arange(1, columns.size + 1, dtype=mx.uint32)
-            # Array by array, so that no more than one is worked on at a time.
-            facts.append(mx.stack([mx.sum(columns), mx.sum(columns * places)]).tolist())
+            weights = mx.arange(1, columns.size + 1, dtype=mx.uint32)
+            # tolist() evaluates here, so that one array at a time is in use.
+            facts.append(mx.stack([mx.sum(columns), mx.sum(columns * weights)]).tolist())
         found[name] = facts
     return found
 
@@ -90,6 +90,6 @@ def _digest(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Objects by what they hold; what holds nothing by its type, for addresses change."""
-    held = getattr(value, "__dict__", None)
-    return {"": type(value).__qualname__, **(held or {})}
+    """Represent an object by its type and attributes, without its address."""
+    attributes = getattr(value, "__dict__", None)
+    return {"": type(value).__qualname__, **(attributes or {})}

@@ -1,8 +1,8 @@
-"""What the caches of mlx-lm's models can do: a list of layers' caches, of whatever types.
+"""Operations on mlx-lm's prompt caches: a list with one cache per layer, of any type.
 
-``is_trimmable`` and ``trim`` are mlx-lm's, but for three types: a ``ConcatenateKVCache`` still
-appends to what it has trimmed, a ``ChunkedKVCache`` can be trimmed to where it has forgotten what
-is needed, and a ``KVCache`` that was trimmed keeps a buffer for all that it once held.
+``is_trimmable`` and ``trim`` are mlx-lm's. Three types need more: a ``ConcatenateKVCache`` appends
+to the entries it has trimmed, a ``ChunkedKVCache`` can be trimmed to a position whose window it has
+dropped, and a ``KVCache`` keeps the full buffer after a trim.
 """
 
 from __future__ import annotations
@@ -25,93 +25,100 @@ from mlx_lm.models.cache import (
 )
 
 __all__ = [
-    "can_be_cut",
-    "copied",
-    "cut",
+    "copy_cache",
     "evaluate",
     "flat",
-    "lengths",
-    "longest_to_cut",
+    "is_trimmable",
+    "max_trimmable_length",
     "nbytes",
+    "token_counts",
+    "trim_to",
 ]
 
-_WITH_BUFFER = (KVCache, QuantizedKVCache, ConcatenateKVCache)
+_BUFFERED = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 
 
-def copied(layers: Sequence[Any]) -> list[Any]:
-    """Return the same contents as caches of one's own. The arrays are shared until written to."""
-    return copy.deepcopy(list(layers))
+def copy_cache(cache: Sequence[Any]) -> list[Any]:
+    """Return a copy that can be extended independently. Arrays are shared until written to."""
+    return copy.deepcopy(list(cache))
 
 
-def evaluate(layers: Sequence[Any], *, wait: bool = True) -> None:
-    """Compute what is only described, so that nothing keeps what it was computed from.
+def evaluate(cache: Sequence[Any], *, wait: bool = True) -> None:
+    """Evaluate the arrays, so that they no longer refer to the graph that computes them.
 
-    A recurrent state may be a part of a larger array; it gets memory of its own, and then takes
-    no more than ``nbytes``. ``wait=False`` only starts the work, or leaves it to go on.
+    A recurrent state may be a view of a larger array. It is copied, so that it occupies no more
+    than ``nbytes``.
+
+    Args:
+        cache: The cache, changed in place.
+        wait: Wait for the device. ``False``: only dispatch the work.
     """
-    for layer in flat(layers):
+    for layer in flat(cache):
         if isinstance(layer, ArraysCache):
             layer.cache = [None if a is None else mx.contiguous(a) for a in layer.cache]
-    (mx.eval if wait else mx.async_eval)([layer.state for layer in layers])
+    (mx.eval if wait else mx.async_eval)([layer.state for layer in cache])
 
 
-def nbytes(layers: Sequence[Any]) -> int:
-    """The memory of all layers, in bytes."""
-    return sum(int(layer.nbytes) for layer in layers)
+def nbytes(cache: Sequence[Any]) -> int:
+    """Return the size of all layers in bytes."""
+    return sum(int(layer.nbytes) for layer in cache)
 
 
-def lengths(layers: Sequence[Any]) -> set[int]:
-    """How many tokens the layers have read, by those that count: one number, if all is well."""
-    counts = (getattr(layer, "offset", None) for layer in flat(layers))
+def token_counts(cache: Sequence[Any]) -> set[int]:
+    """Return how many tokens the layers hold: one number unless a forward pass failed.
+
+    Recurrent layers do not count tokens and are left out.
+    """
+    counts = (getattr(layer, "offset", None) for layer in flat(cache))
     return {count for count in counts if isinstance(count, int)}
 
 
-def can_be_cut(layers: Sequence[Any]) -> bool:
-    """Whether the layers can go back to any shorter text."""
-    return all(_can_be_cut(layer) for layer in layers)
+def is_trimmable(cache: Sequence[Any]) -> bool:
+    """Whether the cache can be trimmed to every prefix of its text."""
+    return all(_is_trimmable(layer) for layer in cache)
 
 
-def longest_to_cut(layers: Sequence[Any]) -> int:
-    """How long a text may become before the layers, empty as yet, cannot be cut any more.
+def max_trimmable_length(cache: Sequence[Any]) -> int:
+    """Return how many tokens an empty cache can take while it stays trimmable.
 
-    0 where they never can; ``sys.maxsize`` where they always can.
+    0 if it never is; ``sys.maxsize`` if it always is.
     """
-    return min(map(_longest_to_cut, flat(layers)), default=sys.maxsize)
+    return min(map(_max_trimmable_length, flat(cache)), default=sys.maxsize)
 
 
-def cut(layers: Sequence[Any], length: int) -> None:
-    """Shorten layers that can be cut, in place, to the first ``length`` tokens.
+def trim_to(cache: Sequence[Any], length: int) -> None:
+    """Trim a trimmable cache to its first ``length`` tokens, in place.
 
-    A layer that has read fewer stays as it is.
+    Layers with fewer tokens are left as they are.
     """
-    for layer in flat(layers):
+    for layer in flat(cache):
         excess = layer.offset - length
         if excess > 0:
             layer.trim(excess)
-        if isinstance(layer, _WITH_BUFFER) and layer.keys is not None:
+        if isinstance(layer, _BUFFERED) and layer.keys is not None:
             layer.keys, layer.values = tree_map(
                 lambda array: array[..., :length, :], (layer.keys, layer.values)
             )
 
 
-def flat(layers: Sequence[Any]) -> Iterator[Any]:
-    """All caches, those within others one by one."""
-    for layer in layers:
+def flat(cache: Sequence[Any]) -> Iterator[Any]:
+    """Iterate over all caches, including those inside a ``CacheList``."""
+    for layer in cache:
         if isinstance(layer, CacheList):
             yield from flat(layer.caches)
         else:
             yield layer
 
 
-def _can_be_cut(layer: Any) -> bool:
+def _is_trimmable(layer: Any) -> bool:
     if isinstance(layer, CacheList):
-        return can_be_cut(layer.caches)
+        return is_trimmable(layer.caches)
     if isinstance(layer, ChunkedKVCache):
         return layer.start_position == 0
     return bool(layer.is_trimmable()) and isinstance(getattr(layer, "offset", None), int)
 
 
-def _longest_to_cut(layer: Any) -> int:
+def _max_trimmable_length(layer: Any) -> int:
     if isinstance(layer, RotatingKVCache):
         return int(layer.max_size) - 1
     if isinstance(layer, ChunkedKVCache):

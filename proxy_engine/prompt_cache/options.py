@@ -1,4 +1,4 @@
-"""How an engine caches what it has read."""
+"""Options of an engine's prompt cache."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from ..errors import InvalidOptionError
 
 __all__ = ["CacheOptions"]
 
-# What mlx.core.quantize takes.
+# Supported by mlx.core.quantize.
 _BITS = (2, 3, 4, 5, 6, 8)
 _GROUP_SIZES = (32, 64, 128)
-# A rotating cache holds on to the first four tokens, and needs room beside them.
-_LEAST_KV_SIZE = 5
+# A rotating cache keeps the first four tokens and needs room for one more.
+_MIN_KV_SIZE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CacheOptions:
-    """What is cached of a model's keys and values, and how; the first four as mlx-lm names them.
+    """How keys and values are cached. The first four names are mlx-lm's.
 
-    * ``max_kv_size``: the most tokens that a layer remembers; of a longer text the first four and
-      the latest. ``None``: all. Only for models whose layers remember everything otherwise (no
-      sliding window, no recurrent state), and not together with ``kv_bits``.
-    * ``kv_bits``: the width of quantized keys and values: 2, 3, 4, 5, 6 or 8. ``None``: they are
-      kept as the model computes them.
-    * ``kv_group_size``: how many numbers share a scale: 32, 64 or 128.
-    * ``quantized_kv_start``: a text is quantized from this many tokens on.
-    * ``max_bytes``: the most that is kept of earlier requests, beside what the running ones use.
-      0: every prompt is read from its beginning.
-    * ``max_checkpoints``: at how many lengths of a prompt a copy is kept, where a model's cache
-      cannot be shortened (a sliding window, a recurrent state).
+    Attributes:
+        max_kv_size: Most tokens that a layer remembers: the first four of a text and the latest.
+            ``None``: all tokens. Only for models without sliding windows and recurrent states, and
+            not together with ``kv_bits``.
+        kv_bits: Bits of quantized keys and values: 2, 3, 4, 5, 6 or 8. ``None``: no quantization.
+        kv_group_size: Values that share a scale: 32, 64 or 128.
+        quantized_kv_start: Length of a text, in tokens, from which on it is quantized.
+        max_bytes: Bound on the cached texts of earlier requests, in bytes. Running requests are not
+            counted. 0 disables prompt caching.
+        max_checkpoints: Copies per prompt, if the model's cache cannot be trimmed (a sliding
+            window, a recurrent state).
 
-    Raises ``InvalidOptionError``.
+    Raises:
+        InvalidOptionError: A value is out of range.
     """
 
     max_kv_size: int | None = None
@@ -43,7 +44,7 @@ class CacheOptions:
 
     def __post_init__(self) -> None:
         if self.max_kv_size is not None:
-            _check_count("max_kv_size", self.max_kv_size, _LEAST_KV_SIZE)
+            _check_count("max_kv_size", self.max_kv_size, _MIN_KV_SIZE)
         if self.kv_bits is not None:
             _check_one_of("kv_bits", self.kv_bits, _BITS)
         _check_one_of("kv_group_size", self.kv_group_size, _GROUP_SIZES)
@@ -57,10 +58,10 @@ class CacheOptions:
             )
 
 
-def _check_count(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+def _check_count(name: str, value: object, minimum: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
         raise InvalidOptionError(
-            f"{name} must be an integer of at least {least}, not {value!r}", option=name
+            f"{name} must be an integer of at least {minimum}, not {value!r}", option=name
         )
 
 

@@ -1,10 +1,10 @@
-"""Texts that were read, with the model's caches of them: which to use, and which to give up.
+"""An LRU store of prompt caches by the text they hold.
 
-mlx-lm's ``LRUPromptCache`` is not used for this. It finds a text through a tree of dicts, a level
-a token, in time that grows with the square of what lies beyond the shared prefix (0.2 s for
-16,000 tokens, 2.5 s for 64,000). It does not find a checkpoint below an exact match; what is used
-does not become more recent by that; and a text that exceeds the bound makes it give up all others
-first. Texts are few, and comparing them takes microseconds.
+mlx-lm's ``LRUPromptCache`` is not used, for four reasons. Its trie of dicts has one level per
+token, and its lookup is quadratic in the tokens beyond the shared prefix (0.2 s for 16,000 tokens,
+2.5 s for 64,000). It finds no checkpoint below an exact match. A lookup does not refresh an entry.
+A text larger than the bound evicts all others before it is refused. A store holds few texts, and
+comparing arrays takes microseconds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .layers import can_be_cut, nbytes
+from .layers import is_trimmable, nbytes
 
-# So that looking through all of them stays a matter of milliseconds, however small a model is.
-_MOST_ENTRIES = 1000
+# Keeps a linear scan within milliseconds, even for models with tiny caches.
+_MAX_ENTRIES = 1000
 
 __all__ = ["Entry", "Store", "TokenIds", "common_prefix", "token_array"]
 
@@ -28,32 +28,37 @@ TokenIds: TypeAlias = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A text and the layers that have read it. Nobody changes the layers.
+    """A text with the cache that holds it. The cache is never changed.
 
-    ``can_be_cut``: whether they can serve for every prefix of the text, or for all of it only.
+    Attributes:
+        token_ids: The text.
+        cache: The model's cache, one entry per layer.
+        is_trimmable: Whether the cache serves every prefix of the text, or only the whole text.
+        nbytes: Size in bytes.
     """
 
     token_ids: TokenIds
-    layers: list[Any]
-    can_be_cut: bool
+    cache: list[Any]
+    is_trimmable: bool
     nbytes: int
 
     @classmethod
-    def of(cls, token_ids: TokenIds, layers: list[Any]) -> Entry:
-        """An entry for layers that have read exactly ``token_ids``."""
-        size = nbytes(layers) + token_ids.nbytes
-        return cls(token_ids, layers, can_be_cut(layers), size)
+    def of(cls, token_ids: TokenIds, cache: list[Any]) -> Entry:
+        """Return the entry of a cache that holds exactly ``token_ids``."""
+        size = nbytes(cache) + token_ids.nbytes
+        return cls(token_ids, cache, is_trimmable(cache), size)
 
     def usable(self, token_ids: TokenIds) -> int:
-        """How many of ``token_ids`` need not be read again, starting from the layers."""
+        """Return how many leading tokens of a text the cache can provide."""
         common = common_prefix(self.token_ids, token_ids)
-        return common if self.can_be_cut or common == len(self.token_ids) else 0
+        return common if self.is_trimmable or common == len(self.token_ids) else 0
 
 
 class Store:
-    """Entries within ``max_bytes``; those go first that have not been used for longest.
+    """Entries within a bound in bytes, at most 1000; the least recently used are evicted.
 
-    There are at most 1000, too.
+    Args:
+        max_bytes: Bound on the size of all entries together.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -67,14 +72,15 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all entries. Memory that two of them share is counted twice."""
+        """Size of all entries in bytes. Memory that two entries share is counted twice."""
         return self._nbytes
 
     def find(self, token_ids: TokenIds) -> tuple[Entry, int] | None:
-        """The entry that covers most of ``token_ids``, and how much; ``None``: there is none.
+        """Return the entry that provides the longest prefix of a text, and that length.
 
-        It counts as used, and so does the shortest that is a prefix of the text: what many
-        conversations begin with would otherwise be given up while one of them goes on.
+        The entry is marked as used. So is the shortest entry that is a prefix of the text:
+        otherwise a beginning that many conversations share would be evicted while one of them
+        continues.
         """
         best, most, shortest = None, 0, None
         for entry in reversed(self._entries):
@@ -92,34 +98,34 @@ class Store:
         return None if best is None else (best, most)
 
     def covers(self, token_ids: TokenIds) -> bool:
-        """Whether nothing of ``token_ids`` would have to be read again. Uses nothing."""
+        """Whether an entry provides all of a text. Marks no entry as used."""
         return any(entry.usable(token_ids) == len(token_ids) for entry in self._entries)
 
     def add(self, entry: Entry) -> bool:
-        """Take an entry; those that serve for nothing that it does not serve for are dropped.
+        """Add an entry, and drop entries that it makes redundant.
 
-        Returns whether it is kept: one that exceeds the bound by itself is not, nor is one that
-        serves for nothing new.
+        Returns:
+            Whether the entry was added: it is not if it exceeds the bound or is redundant itself.
         """
         if not len(entry.token_ids) or entry.nbytes > self._max_bytes:
             return False
         for other in self._entries:
             if other.usable(entry.token_ids) == len(entry.token_ids) and (
-                other.can_be_cut or not entry.can_be_cut
+                other.is_trimmable or not entry.is_trimmable
             ):
                 self._entries.remove(other)
                 self._entries.append(other)
                 return False
-        for other in [other for other in self._entries if _is_needless(other, beside=entry)]:
+        for other in [other for other in self._entries if _is_redundant(other, beside=entry)]:
             self._drop(other)
         self._entries.append(entry)
         self._nbytes += entry.nbytes
-        while self._nbytes > self._max_bytes or len(self) > _MOST_ENTRIES:
+        while self._nbytes > self._max_bytes or len(self) > _MAX_ENTRIES:
             self._drop(self._entries[0])
         return True
 
     def clear(self) -> None:
-        """Give up everything."""
+        """Remove all entries."""
         self._entries.clear()
         self._nbytes = 0
 
@@ -129,16 +135,16 @@ class Store:
 
 
 def token_array(token_ids: Sequence[int] | TokenIds) -> TokenIds:
-    """Return token ids as an array of int32."""
+    """Return token ids as an int32 array."""
     return np.asarray(token_ids, dtype=np.int32)
 
 
 def common_prefix(left: TokenIds, right: TokenIds) -> int:
-    """How many tokens two texts have in common at their beginnings."""
+    """Return the length of the longest common prefix of two texts, in tokens."""
     shared = min(len(left), len(right))
     differ = left[:shared] != right[:shared]
     return int(np.argmax(differ)) if differ.any() else shared
 
 
-def _is_needless(entry: Entry, *, beside: Entry) -> bool:
+def _is_redundant(entry: Entry, *, beside: Entry) -> bool:
     return beside.usable(entry.token_ids) == len(entry.token_ids)

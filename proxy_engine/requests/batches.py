@@ -15,8 +15,8 @@ from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
 from ..options import OptionOverrides
 from ..results import GenerationResult
-from .closing import AsyncClosing, Closing
-from .process_guard import ProcessGuard
+from .streams import AsyncClosing, Closing
+from .worker import ProcessGuard
 
 __all__ = ["AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream", "Begin", "Begun"]
 

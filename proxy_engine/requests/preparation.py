@@ -112,7 +112,7 @@ class Preparation:
             boundaries: tuple[int, ...] = ()
             has_messages = not isinstance(prompt, RawPrompt)
             most = len(prompt_ids) + options.max_tokens
-            if has_messages and self._caches.cannot_be_cut_at(most):
+            if has_messages and self._caches.needs_checkpoints(most):
                 boundaries = message_boundaries(to_messages(prompt), prompt_ids, encode)
             markers = self._answers.delimiters(options)
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))

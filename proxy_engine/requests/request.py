@@ -18,15 +18,20 @@ __all__ = ["Request"]
 
 @dataclass(slots=True)
 class Request:
-    """A request that can be run.
+    """A prepared request.
 
-    ``max_tokens`` is what the context leaves of ``options.max_tokens``. ``guard`` keeps a
-    constrained answer within them; it is at the answer's beginning. ``tools`` are those that
-    may be called. ``watches``: events tell of tokens, and of structured values while they are
-    written. ``boundaries`` are lengths of the prompt up to which others may be the same. Setting
-    ``cancelled`` makes a running request stop at its next token. ``made`` is when the request was
-    made, or rather queued, by the clock of ``time.perf_counter``; ``counts_waiting``: its time runs
-    from then, and not only from when it is begun.
+    Attributes:
+        prompt_ids: The prompt.
+        answer: The compiled form of the answer.
+        options: The options.
+        max_tokens: Most tokens of the answer: ``options.max_tokens`` or what the context leaves.
+        guard: Keeps a constrained answer completable within ``max_tokens``; in its initial state.
+        tools: The tools that may be called, by name.
+        watches: Emit events for tokens and partial values.
+        boundaries: Prompt lengths at which other prompts may diverge, see ``message_boundaries``.
+        cancelled: Stops the request at its next token.
+        created: When it was queued, by the clock of ``time.perf_counter``.
+        counts_waiting: ``max_seconds`` counts from ``created``, otherwise from the first pass.
     """
 
     prompt_ids: list[int]
@@ -38,5 +43,5 @@ class Request:
     watches: bool = False
     boundaries: tuple[int, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)
-    made: float = field(default_factory=time.perf_counter)
+    created: float = field(default_factory=time.perf_counter)
     counts_waiting: bool = True

@@ -1,10 +1,13 @@
-"""A request that is run: from its row's tokens to events, and to its result."""
+"""A running request: from the tokens of its sequence to events and a result."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -21,12 +24,13 @@ from ..events import Event, PromptProgress, TokenGenerated
 from ..generation import (
     Deadline,
     DeviceMasks,
-    ForcedTokens,
+    FastForward,
     SamplerSchedule,
     SequenceOptions,
     SequenceState,
     Timings,
     Token,
+    text_encoder,
 )
 from ..models.loading import LoadedModel
 from ..results import FinishReason, GenerationResult, TokenLogprobs, Usage
@@ -34,107 +38,122 @@ from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
 
-__all__ = ["Emit", "RunningRequest", "SequenceFactory", "usable_tokens"]
+__all__ = ["Emit", "Job", "RunningRequest", "SequenceFactory"]
 
 Emit: TypeAlias = Callable[[Event], None]
-"""Told of each event while a request runs, on the thread that runs it."""
+"""Receives the events of a request, on the thread that runs it."""
 
-# What a special token's bytes begin with.
+# First byte of a special token's form.
 _SPECIAL_MARK = b"\xff"
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceFactory:
-    """What rows of one model have in common.
+    """Creates the sequences of one model.
 
-    ``forced`` cuts text that must come into tokens. ``usable`` are the tokens of free text, see
-    :func:`usable_tokens`.
+    Attributes:
+        loaded: The model.
+        vocabulary: Its vocabulary.
+        fast_forward: Tokenizes forced text.
+        masks: Masks on the device.
+        text_tokens: Mask of unconstrained text, see :func:`_text_tokens`.
     """
 
     loaded: LoadedModel
     vocabulary: Vocabulary
-    forced: ForcedTokens
+    fast_forward: FastForward
     masks: DeviceMasks
-    usable: npt.NDArray[np.bool_] | None
+    text_tokens: npt.NDArray[np.bool_] | None
 
-    def row(self, request: Request) -> SequenceState:
-        """Return the row that writes the answer to a request, as its guard allows it."""
+    @classmethod
+    def of(
+        cls, loaded: LoadedModel, vocabulary: Vocabulary, tokenizer_lock: threading.Lock
+    ) -> SequenceFactory:
+        """Return the factory of a model. ``tokenizer_lock`` is held while the tokenizer is used."""
+        fast_forward = FastForward(text_encoder(loaded.tokenizer, tokenizer_lock), vocabulary)
+        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), _text_tokens(vocabulary))
+
+    def sequence(self, request: Request) -> SequenceState:
+        """Return the sequence that answers a request."""
         options = request.options
         guard = request.guard
         matcher = None if guard is None else guard.matcher
         seconds = options.max_seconds
-        begun = request.made if request.counts_waiting else time.perf_counter()
-        deadline = None if seconds is None else Deadline(begun + seconds)
-        sampler_schedule = SamplerSchedule(options, matcher, request.answer.part, guard, deadline)
+        begin = request.created if request.counts_waiting else time.perf_counter()
+        deadline = None if seconds is None else Deadline(begin + seconds)
+        schedule = SamplerSchedule(options, matcher, request.answer.part, guard, deadline)
         return SequenceState(
             request.prompt_ids,
             SequenceOptions(
-                end_token_ids=_ends(self.loaded, self.vocabulary),
+                end_token_ids=_end_token_ids(self.loaded, self.vocabulary),
                 max_tokens=request.max_tokens,
                 min_tokens=options.min_tokens,
                 soft_max_tokens=options.soft_max_tokens,
                 logprobs=options.logprobs,
-                usable_tokens=self.usable if matcher is None else None,
+                usable_tokens=self.text_tokens if matcher is None else None,
             ),
             matcher=matcher,
-            next_sampler=sampler_schedule.next_sampler,
+            next_sampler=schedule.next_sampler,
             masks=self.masks,
             guard=guard,
-            forced=self.forced if options.fast_forward else None,
+            fast_forward=self.fast_forward if options.fast_forward else None,
             deadline=deadline,
             timings=Timings(is_traced=options.trace),
         )
 
 
 class RunningRequest:
-    """A request, its row, and what has come of it so far.
+    """A request with its sequence and its output so far. To be used on the model thread.
 
-    To be used on the thread that owns the model. ``emit`` is told of events.
+    Args:
+        request: The request.
+        factory: Creates the sequence.
+        emit: Receives the events.
     """
 
-    def __init__(self, request: Request, maker: SequenceFactory, emit: Emit) -> None:
+    def __init__(self, request: Request, factory: SequenceFactory, emit: Emit) -> None:
         answer = request.answer
         self.request = request
         self._matcher = None if request.guard is None else request.guard.matcher
-        self.row = maker.row(request)
+        self.sequence = factory.sequence(request)
         self.cached_tokens = 0
         self._emit = emit
-        self._vocabulary = maker.vocabulary
-        self._model = maker.loaded.name
+        self._vocabulary = factory.vocabulary
+        self._model = factory.loaded.name
         self._reader = AnswerReader(new_id=answer.new_id, watches_value=request.watches)
         self._token_ids: list[int] = []
         self._held: list[Token] = []
         self._logprobs: list[TokenLogprobs] = []
-        self._forced_tokens = 0
+        self._fast_forwarded_tokens = 0
         self._finish_reason: FinishReason = "cancelled"
         self._is_in_text = False
 
     @property
-    def has_told(self) -> bool:
-        """Whether it was told of a token."""
+    def has_tokens(self) -> bool:
+        """Whether a token has been reported."""
         return bool(self._token_ids)
 
-    def tell_progress(self, processed: int) -> None:
-        """Tell that so many tokens of the prompt have been read."""
+    def report_progress(self, processed: int) -> None:
+        """Report how many tokens of the prompt have been processed."""
         self._emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))
 
     def hold(self, tokens: Sequence[Token]) -> None:
-        """Take what is to be told together with what comes next."""
+        """Keep tokens that are reported together with the next ones."""
         self._held += tokens
 
-    def tell(self, tokens: Sequence[Token]) -> None:
-        """Take what the row has written."""
+    def report(self, tokens: Sequence[Token]) -> None:
+        """Report new tokens of the sequence as events."""
         if tokens and not self._token_ids:
-            self.tell_progress(len(self.request.prompt_ids))
+            self.report_progress(len(self.request.prompt_ids))
         tokens = [*self._held, *tokens]
         self._held.clear()
         for token in tokens:
             self._token_ids.append(token.token_id)
-            self._forced_tokens += token.is_forced
+            self._fast_forwarded_tokens += token.is_forced
             if token.logprobs is not None:
                 self._logprobs.append(token.logprobs)
             if self.request.watches:
-                self._emit(self._generated(token))
+                self._emit(self._token_event(token))
         reason = tokens[-1].finish_reason if tokens else None
         is_last = reason is not None
         self._is_in_text = is_last and _is_in_text(self.request.answer, self._matcher)
@@ -146,20 +165,21 @@ class RunningRequest:
             self._finish_reason = "tool_calls" if self._reader.calls else "stop"
 
     def result(self) -> GenerationResult[Any]:
-        """Return what has come of it; a request that is not finished is cancelled.
+        """Return the result. An unfinished request has the finish reason ``cancelled``.
 
-        Raises ``OutputValidationError``.
+        Raises:
+            OutputValidationError: A validator rejects the answer.
         """
         reader, request = self._reader, self.request
         is_cancelled = self._finish_reason == "cancelled"
         if is_cancelled:
-            self.tell(())
+            self.report(())
             for event in reader.read(self._pieces((), is_last=True), is_last=True):
                 self._emit(event)
         elif not self._is_in_text and self._matcher is not None:
-            self._check_whole()
+            self._check_complete()
         _check_calls(reader, request.tools)
-        timings = self.row.timings
+        timings = self.sequence.timings
         return GenerationResult(
             text=reader.text,
             parsed=None if is_cancelled else _parsed(reader, request.answer),
@@ -168,13 +188,13 @@ class RunningRequest:
                 prompt_tokens=len(request.prompt_ids),
                 completion_tokens=len(self._token_ids),
                 cached_tokens=self.cached_tokens,
-                fast_forwarded_tokens=self._forced_tokens,
+                fast_forwarded_tokens=self._fast_forwarded_tokens,
                 prompt_seconds=timings.prompt,
                 completion_seconds=time.perf_counter() - timings.started - timings.prompt,
                 mask_seconds=timings.of("mask", "advance"),
                 sample_seconds=timings.of("sample"),
                 forward_seconds=timings.of("dispatch", "wait"),
-                queue_seconds=timings.started - request.made,
+                queue_seconds=timings.started - request.created,
             ),
             token_ids=tuple(self._token_ids),
             model=self._model,
@@ -185,7 +205,7 @@ class RunningRequest:
             trace=tuple(timings.spans),
         )
 
-    def _generated(self, token: Token) -> TokenGenerated:
+    def _token_event(self, token: Token) -> TokenGenerated:
         form = self._vocabulary.token_bytes[token.token_id] or b""
         part = token.part or self.request.answer.part
         return TokenGenerated(
@@ -197,17 +217,17 @@ class RunningRequest:
         )
 
     def _pieces(self, tokens: Sequence[Token], *, is_last: bool) -> list[Piece]:
-        """What is certain about who wrote what, with some tokens more."""
+        """Return the bytes whose part has become certain with these tokens."""
         if isinstance(self._matcher, RootMatcher):
             return self._matcher.take_pieces(is_last=is_last)
         part = self.request.answer.part
         if part is None:
-            raise AssertionError("an answer of one part says which")
+            raise AssertionError("an answer that is no composition has one part")
         forms = (self._vocabulary.token_bytes[token.token_id] for token in tokens)
-        # Where nothing is constrained, a model may write special tokens; they are no text.
+        # Unconstrained, a model may generate special tokens; they are not part of the text.
         return [Piece(part, form) for form in forms if form and not form.startswith(_SPECIAL_MARK)]
 
-    def _check_whole(self) -> None:
+    def _check_complete(self) -> None:
         if self._matcher is not None and not self._matcher.is_accepting:
             raise OutputValidationError(
                 f"the output is not complete after {len(self._token_ids)} tokens",
@@ -215,14 +235,52 @@ class RunningRequest:
             )
 
 
+@dataclass(slots=True, eq=False)
+class Job:
+    """A submitted request with its receivers.
+
+    Attributes:
+        request: The request.
+        emit: Receives the events.
+        future: Receives the result or the error.
+    """
+
+    request: Request
+    emit: Emit
+    future: Future[GenerationResult[Any]] = field(default_factory=Future)
+    _running: RunningRequest | None = None
+
+    @property
+    def running(self) -> RunningRequest:
+        """The running request, once the job has begun."""
+        if self._running is None:
+            raise AssertionError("the job has begun")
+        return self._running
+
+    def begin(self, factory: SequenceFactory) -> RunningRequest:
+        """Create the running request."""
+        self._running = RunningRequest(self.request, factory, self.emit)
+        return self._running
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the request was cancelled."""
+        return self.request.cancelled.is_set()
+
+    def fail(self, error: BaseException) -> None:
+        """Set the error, unless the future is done or cancelled already."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(error)
+
+
 def _is_in_text(answer: Answer, matcher: Matcher | None) -> bool:
-    """Whether free text or reasoning is being written."""
+    """Whether the current part is free text or reasoning."""
     parts = matcher.parts[:1] if isinstance(matcher, RootMatcher) else (answer.part,)
     return any(isinstance(part, Text) for part in parts)
 
 
 def _parsed(reader: AnswerReader, answer: Answer) -> Any:
-    """What the answer's values are: of a composition by identifier, or the only one."""
+    """Return the parsed value: by name for a composition of several values."""
     response, values = answer.response, reader.values
     if response.part is None:
         if response.is_free or reader.calls:
@@ -234,9 +292,9 @@ def _parsed(reader: AnswerReader, answer: Answer) -> Any:
         try:
             value = part.parse(text)
         except Exception as error:
-            # Whatever a reader of the caller's own may raise.
+            # The caller's own parser may raise errors of any type.
             raise OutputValidationError(
-                f"the text of {part.name!r} cannot be read: {error}", text=text
+                f"the text of {part.name!r} cannot be parsed: {error}", text=text
             ) from error
         if part.name in repeated:
             parsed.setdefault(part.name, []).append(value)
@@ -256,8 +314,8 @@ def _check_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> None:
             ) from error
 
 
-def usable_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
-    """Return what free text may be written with, text and what ends it; ``None``: everything."""
+def _text_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
+    """Return the mask of unconstrained text: text and end tokens. ``None``: every token is one."""
     usable = np.array(
         [form is not None and not form.startswith(_SPECIAL_MARK) for form in vocabulary.token_bytes]
     )
@@ -265,7 +323,7 @@ def usable_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
     return None if usable.all() else usable
 
 
-def _ends(loaded: LoadedModel, vocabulary: Vocabulary) -> list[int]:
-    """Return the end tokens, first the one that the tokenizer ends texts with."""
+def _end_token_ids(loaded: LoadedModel, vocabulary: Vocabulary) -> list[int]:
+    """Return the end tokens, the tokenizer's own first."""
     own = loaded.tokenizer.eos_token_id
     return sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))

@@ -1,4 +1,4 @@
-"""Rows outside the batch whose masks are computed on other threads."""
+"""Sequences that have left the batch while another thread computes their mask."""
 
 from __future__ import annotations
 
@@ -16,48 +16,50 @@ __all__ = ["SlowMasks"]
 
 
 class SlowMasks:
-    """Rows outside the batch, with their caches. To be used by one thread.
+    """Sequences with their caches while their masks are computed. To be used by one thread.
 
-    ``threads`` compute the masks. They share ``turns`` with the compilations, so a row that has
-    used more processor time than others waits for them.
+    Args:
+        turns: Shared with compilations: the job with the least processor time runs first.
+        threads: Compute the masks.
     """
 
     def __init__(self, turns: Turns, threads: ThreadPoolExecutor) -> None:
         self._turns = turns
         self._threads = threads
-        self._rows: dict[SequenceState, tuple[list[Any], Future[None]]] = {}
+        self._sequences: dict[SequenceState, tuple[list[Any], Future[None]]] = {}
         self._jobs: WeakKeyDictionary[SequenceState, CompileJob] = WeakKeyDictionary()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._sequences)
 
     def __iter__(self) -> Iterator[SequenceState]:
-        return iter(list(self._rows))
+        return iter(list(self._sequences))
 
-    def __contains__(self, row: SequenceState) -> bool:
-        return row in self._rows
+    def __contains__(self, sequence: SequenceState) -> bool:
+        return sequence in self._sequences
 
-    def add(self, row: SequenceState, layers: list[Any], cancelled: threading.Event) -> None:
-        """Take a row with its caches, and have its mask computed unless ``cancelled`` is set."""
-        job = self._jobs.setdefault(row, CompileJob(self._turns, cancelled))
-        self._rows[row] = layers, self._threads.submit(job.run, row.compute_mask)
+    def add(self, sequence: SequenceState, cache: list[Any], cancelled: threading.Event) -> None:
+        """Add a sequence, and compute its mask unless ``cancelled`` is set."""
+        job = self._jobs.setdefault(sequence, CompileJob(self._turns, cancelled))
+        self._sequences[sequence] = cache, self._threads.submit(job.run, sequence.compute_mask)
 
     def finished(self) -> list[tuple[SequenceState, list[Any], BaseException | None]]:
-        """Return the rows whose masks are computed, each with its caches and the error, if any."""
+        """Return the sequences whose masks are computed, with cache and error, if any."""
         return [
-            (row, layers, mask.exception())
-            for row, (layers, mask) in self._rows.items()
+            (sequence, cache, mask.exception())
+            for sequence, (cache, mask) in self._sequences.items()
             if mask.done()
         ]
 
-    def remove(self, row: SequenceState) -> list[Any]:
-        """Let a row go, and return its caches."""
-        return self._rows.pop(row)[0]
+    def remove(self, sequence: SequenceState) -> list[Any]:
+        """Remove a sequence and return its cache."""
+        return self._sequences.pop(sequence)[0]
 
     def clear(self) -> None:
-        """Let all rows go."""
-        self._rows.clear()
+        """Remove all sequences."""
+        self._sequences.clear()
 
     def wait(self, seconds: float) -> None:
-        """Wait until a mask is there, or as long as this."""
-        wait([mask for _, mask in self._rows.values()], seconds, return_when=FIRST_COMPLETED)
+        """Wait until a mask is computed, at most for ``seconds``."""
+        masks = [mask for _, mask in self._sequences.values()]
+        wait(masks, seconds, return_when=FIRST_COMPLETED)

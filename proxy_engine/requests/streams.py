@@ -1,40 +1,86 @@
-"""Streams of events, for threads and for event loops."""
+"""Event streams, for threads and for event loops."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
+from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from ..events import Event, Finished, StreamEvent
 from ..results import GenerationResult
-from .closing import AsyncClosing, Closing
-from .process_guard import ProcessGuard
+from .worker import ProcessGuard
 
-__all__ = ["AsyncEventStream", "EventStream", "Submit", "cancelling", "ignore"]
+__all__ = [
+    "AsyncClosing",
+    "AsyncEventStream",
+    "Closing",
+    "EventStream",
+    "Submit",
+    "cancelling",
+    "ignore",
+]
 
 T = TypeVar("T")
 
 Submit: TypeAlias = Callable[[Callable[[Event], None]], "Future[GenerationResult[Any]]"]
-"""Queues the request, given who is told of its events."""
+"""Queues the request; the argument receives its events."""
+
+
+class Closing(ABC):
+    """A context manager that closes itself on exit."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources. Idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncClosing(ABC):
+    """:class:`Closing` for event loops."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Release all resources. Idempotent."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 class EventStream(Closing, Generic[T]):
     """The events of one request; the last one is ``Finished``.
 
-    The request is queued when the first event is asked for, and the model does not wait for the
-    reader. ``cancel``, from any thread, ends it at its next token, with what there is. A stream
-    that is closed or forgotten is cancelled, too. Errors of the request are raised by ``next``.
+    The request is queued when the first event is requested. The model does not wait for the reader.
+    Closing or dropping the stream cancels the request. ``next`` raises the request's errors.
     """
 
     def __init__(self, submit: Submit, cancelled: threading.Event) -> None:
         self._cancelled = cancelled
-        # Not a method of the stream's own: a stream that nobody holds must be forgotten.
+        # A function, not a method: the generator must not keep the stream alive.
         self._events: Generator[Any, None, None] = _read(submit, cancelled)
 
     def __iter__(self) -> Self:
@@ -45,9 +91,11 @@ class EventStream(Closing, Generic[T]):
         return event
 
     def result(self) -> GenerationResult[T]:
-        """Go on to the end, and return the result that ``Finished`` tells.
+        """Read to the end and return the result of ``Finished``.
 
-        Raises what the request raises; :class:`RuntimeError` where the stream is at its end.
+        Raises:
+            RuntimeError: The stream has ended already.
+            ProxyError: The error of the request.
         """
         for event in self:
             if isinstance(event, Finished):
@@ -55,16 +103,19 @@ class EventStream(Closing, Generic[T]):
         raise RuntimeError("the stream has no more events")
 
     def cancel(self) -> None:
-        """End the request; the stream goes on to ``Finished``, whose result is ``cancelled``."""
+        """Stop the request at its next token. For any thread.
+
+        The stream continues to ``Finished``, with the finish reason ``cancelled``.
+        """
         self._cancelled.set()
 
     def close(self) -> None:
-        """End the request, and the stream with it. Idempotent.
+        """Cancel the request and end the stream. Idempotent.
 
-        Where another thread waits for the next event, it gets ``Finished`` as after ``cancel``.
+        A thread that waits for the next event receives ``Finished``, as after ``cancel``.
         """
         self._cancelled.set()
-        # That is how a generator refuses to be closed while it runs.
+        # A generator that is running in another thread refuses to be closed.
         with contextlib.suppress(ValueError):
             self._events.close()
 
@@ -101,9 +152,11 @@ class AsyncEventStream(AsyncClosing, Generic[T]):
         return event
 
     async def result(self) -> GenerationResult[T]:
-        """Go on to the end, and return the result that ``Finished`` tells.
+        """Read to the end and return the result of ``Finished``.
 
-        Raises what the request raises; :class:`RuntimeError` where the stream is at its end.
+        Raises:
+            RuntimeError: The stream has ended already.
+            ProxyError: The error of the request.
         """
         async for event in self:
             if isinstance(event, Finished):
@@ -111,16 +164,19 @@ class AsyncEventStream(AsyncClosing, Generic[T]):
         raise RuntimeError("the stream has no more events")
 
     def cancel(self) -> None:
-        """End the request; the stream goes on to ``Finished``, whose result is ``cancelled``."""
+        """Stop the request at its next token. For any thread.
+
+        The stream continues to ``Finished``, with the finish reason ``cancelled``.
+        """
         self._cancelled.set()
 
     async def aclose(self) -> None:
-        """End the request, and the stream with it. Idempotent.
+        """Cancel the request and end the stream. Idempotent.
 
-        Where another task waits for the next event, it gets ``Finished`` as after ``cancel``.
+        A task that waits for the next event receives ``Finished``, as after ``cancel``.
         """
         self._cancelled.set()
-        # That is how a generator refuses to be closed while it runs.
+        # A generator that is running in another task refuses to be closed.
         with contextlib.suppress(RuntimeError):
             await self._events.aclose()
 
@@ -134,11 +190,11 @@ async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenera
     events: asyncio.Queue[Event | None] = asyncio.Queue()
 
     def put(event: Event | None) -> None:
-        # A loop that was closed has no reader any more.
+        # The loop may be closed before the request has stopped.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(events.put_nowait, event)
 
-    # Compiling is done by now, and queueing takes no time.
+    # Does not block: the request is compiled, and queueing takes no time.
     future = submit(put)
     future.add_done_callback(lambda _: put(None))
     try:
@@ -152,7 +208,7 @@ async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenera
 
 @contextmanager
 def cancelling(cancelled: threading.Event) -> Iterator[None]:
-    """However the caller stops waiting, nobody listens to the request any more."""
+    """Cancel the request when the block is left, even by an exception."""
     try:
         yield
     finally:
@@ -160,4 +216,4 @@ def cancelling(cancelled: threading.Event) -> Iterator[None]:
 
 
 def ignore(event: Event) -> None:
-    """Nobody wants to hear of the request before it is finished."""
+    """Discard an event."""

@@ -1,15 +1,16 @@
-"""One thread that owns the model.
+"""The thread that owns the model.
 
-MLX's streams belong to threads: what one thread has described, no other can evaluate. A single
-thread that does all of a model's work, call by call, is therefore a lock as well, and a caller that
-is interrupted leaves nothing half done.
+MLX's streams belong to threads: an array that one thread has created cannot be evaluated by another
+one. A single thread therefore does all of a model's work, call by call. This also serializes the
+work, and an interrupted caller leaves no call half done.
 
-Threads are not ended but lent again: MLX may abort the process when a thread that has used it
-ends at the same moment as the interpreter.
+Threads are reused, never ended: MLX may abort the process if a thread that has used it ends at the
+same moment as the interpreter.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,19 +18,50 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
-from ..errors import EngineClosedError
-from .process_guard import ProcessGuard
+from ..errors import EngineClosedError, EngineForkedError
 
-__all__ = ["Worker"]
+__all__ = ["ProcessGuard", "Worker"]
 
 T = TypeVar("T")
 
+_FORK_HINT = (
+    "Start the process with the 'spawn' method of multiprocessing, and create the engine there; "
+    "or fork before the first engine is created."
+)
+
+
+class ProcessGuard:
+    """Detects that the process was forked after the guard was created.
+
+    A fork copies the calling thread only. In the child the model thread does not exist, locks held
+    by other threads stay locked, and MLX waits for threads that do not exist. Check before every
+    wait for the model thread.
+    """
+
+    __slots__ = ("_pid",)
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a forked child of the one that created the guard."""
+        return os.getpid() != self._pid
+
+    def check(self) -> None:
+        """Raise ``EngineForkedError`` in a forked child. Takes no lock."""
+        if self.is_forked:
+            raise EngineForkedError(
+                "this process was forked after an engine had been created", hint=_FORK_HINT
+            )
+
 
 class Worker:
-    """Runs submitted calls one by one, all on the same thread, until ``close``.
+    """Runs submitted calls in order on one thread, until ``close``.
 
-    Raises ``EngineForkedError`` in a process that was forked after the first worker was created:
-    MLX does not work there.
+    Raises:
+        EngineForkedError: The process was forked after the first worker was created. MLX does not
+            work there.
     """
 
     def __init__(self) -> None:
@@ -39,29 +71,34 @@ class Worker:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._drained = threading.Event()
-        self._thread = _borrow()
+        self._thread = _borrow_thread()
 
     @property
     def is_closing(self) -> bool:
-        """Whether ``close`` was called. A long call should look, and return early."""
+        """Whether ``close`` was called. A long call should check this and return early."""
         return self._closing.is_set()
 
     @property
     def is_awaited(self) -> bool:
-        """Whether other calls are queued. A call that goes on and on should let them through."""
+        """Whether other calls are queued. A long call should return and be submitted again."""
         return not self._thread.jobs.empty()
 
     @property
     def is_current(self) -> bool:
-        """Whether this is the thread, on which nothing that is submitted can be waited for."""
+        """Whether the caller runs on this thread; waiting for a submitted call would deadlock."""
         return threading.current_thread() is self._thread
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Queue ``call``. Raises ``EngineClosedError`` after ``close``; ``EngineForkedError``."""
+        """Queue a call.
+
+        Raises:
+            EngineClosedError: The worker is closed.
+            EngineForkedError: The process was forked.
+        """
         self.guard.check()
         future: Future[T] = Future()
         job = partial(self._run, future, call)
-        # Nothing is made under the lock: the collector might close this worker meanwhile.
+        # Allocate outside of the lock: the garbage collector might close this worker.
         with self._lock:
             if self.is_closing:
                 raise EngineClosedError("the engine is closed")
@@ -69,7 +106,7 @@ class Worker:
         return future
 
     def close(self) -> None:
-        """Refuse new calls, fail queued ones, and wait for the one that runs. Idempotent.
+        """Refuse new calls, fail queued ones, and wait for the current one. Idempotent.
 
         Does nothing in a forked process.
         """
@@ -78,7 +115,7 @@ class Worker:
         with self._lock:
             if not self.is_closing:
                 self._closing.set()
-                self._thread.jobs.put(self._give_back)
+                self._thread.jobs.put(self._return_thread)
         # The last reference to an engine may be dropped on its own thread.
         if not self.is_current:
             self._drained.wait()
@@ -96,13 +133,14 @@ class Worker:
         else:
             future.set_result(result)
 
-    def _give_back(self) -> None:
-        _give_back(self._thread)
+    def _return_thread(self) -> None:
+        with _idle_lock:
+            _idle_threads.append(self._thread)
         self._drained.set()
 
 
 class _Thread(threading.Thread):
-    """Calls what is put into ``jobs``, for ever. A daemon, so that a program can end."""
+    """Calls the items of ``jobs`` forever. A daemon, so that the program can end."""
 
     def __init__(self) -> None:
         super().__init__(name="proxy-engine", daemon=True)
@@ -113,12 +151,12 @@ class _Thread(threading.Thread):
         while True:
             job = self.jobs.get()
             job()
-            # While waiting for the next one, keep nothing of this one alive.
+            # Do not keep the job's objects alive while waiting for the next one.
             del job
 
 
-# Made with the first worker. A list, for it is filled in one step, without a lock: locks may be
-# held for ever in a forked process.
+# Filled with the first worker. A list, since appending is atomic: a lock may be held forever in a
+# forked process.
 _first: list[ProcessGuard] = []
 
 _idle_threads: list[_Thread] = []
@@ -131,11 +169,6 @@ def _first_guard() -> ProcessGuard:
     return _first[0]
 
 
-def _borrow() -> _Thread:
+def _borrow_thread() -> _Thread:
     with _idle_lock:
         return _idle_threads.pop() if _idle_threads else _Thread()
-
-
-def _give_back(thread: _Thread) -> None:
-    with _idle_lock:
-        _idle_threads.append(thread)

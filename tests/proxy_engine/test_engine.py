@@ -240,7 +240,7 @@ class TestRefusedBeforeTheModelRuns:
         def forbidden(*_: Any, **__: Any) -> Any:
             raise AssertionError("the model ran")
 
-        monkeypatch.setattr("proxy_engine.requests.scheduler.RunningRequest", forbidden)
+        monkeypatch.setattr("proxy_engine.requests.running.RunningRequest", forbidden)
 
     @pytest.mark.parametrize(
         ("prompt", "options", "error"),

@@ -214,9 +214,9 @@ def ask(
     The prompt is read in passes of ``step`` tokens. Returns how many tokens were cached, the logits after the prompt, and the answer. The last
     token of the answer is not fed to the model.
     """
-    started = caches.begin(prompt_ids)
+    started = caches.fetch(prompt_ids)
     cache, done = started.cache, started.cached_tokens
-    stops = caches.checkpoints(prompt_ids, boundaries, max_tokens=count)
+    stops = caches.checkpoint_lengths(prompt_ids, boundaries, max_tokens=count)
     for stop in (*(s for s in stops if s > done), len(prompt_ids) - 1):
         while done < stop:
             chunk = prompt_ids[done : min(done + step, stop)]
@@ -224,7 +224,7 @@ def ask(
             caches.quantize(cache)
             done += len(chunk)
         if stop in stops:
-            caches.checkpoint(prompt_ids[:stop], cache)
+            caches.insert_copy(prompt_ids[:stop], cache)
     logits = first = read(model, prompt_ids[done:], cache)
     answer: list[int] = []
     for index in range(count):
@@ -233,5 +233,5 @@ def ask(
         if index < count - 1:
             logits = read(model, answer[-1:], cache)
     run = len(prompt_ids) + max(count - 1, 0)
-    caches.keep([*prompt_ids, *answer], cache, run=run)
+    caches.insert([*prompt_ids, *answer], cache, processed=run)
     return started.cached_tokens, first, answer

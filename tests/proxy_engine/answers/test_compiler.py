@@ -536,7 +536,7 @@ def test_what_is_wrong_is_told_before_the_model_runs(
     def forbidden(*_: Any, **__: Any) -> None:
         raise AssertionError("the model must not run")
 
-    monkeypatch.setattr("proxy_engine.requests.scheduler.RunningRequest", forbidden)
+    monkeypatch.setattr("proxy_engine.requests.running.RunningRequest", forbidden)
     with pytest.raises(error) as caught:
         roomy_engine.generate("x", **arguments)
     assert told in str(caught.value)

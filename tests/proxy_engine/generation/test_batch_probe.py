@@ -31,8 +31,8 @@ def test_probe_refuses_models_with_wrong_batches(architecture: str) -> None:
     assert not probe.can_decode
     assert not probe.can_pad
     batch = Batch(model)
-    batch.join(_row(), make_prompt_cache(model))
-    assert not batch.takes(make_prompt_cache(model))
+    batch.add(_row(), make_prompt_cache(model))
+    assert not batch.can_add(make_prompt_cache(model))
 
 
 def _row() -> Any:
@@ -68,8 +68,8 @@ def test_probe_runs_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> Non
     probe = BatchProbe(model)
     for _ in range(2):
         batch = Batch(model, probe=probe)
-        batch.join(_row(), make_prompt_cache(model))
-        assert batch.takes(make_prompt_cache(model))
+        batch.add(_row(), make_prompt_cache(model))
+        assert batch.can_add(make_prompt_cache(model))
         monkeypatch.setattr("proxy_engine.generation.batch_probe._after_merging", None)
 
 

@@ -13,7 +13,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
 from proxy_engine import InferenceEngine
-from proxy_engine.generation import ForcedTokens, text_encoder
+from proxy_engine.generation import FastForward, text_encoder
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.root import Marker, RootStateMachine, Sequence, Structured
 
@@ -55,7 +55,7 @@ PEOPLE = [
 
 
 def check_forced(
-    forced: ForcedTokens,
+    forced: FastForward,
     machine: JsonSchemaStateMachine,
     vocabulary: Vocabulary,
     natural: list[int],
@@ -64,7 +64,7 @@ def check_forced(
     matcher = machine.matcher(vocabulary)
     count = position = 0
     while position < len(natural):
-        tokens = list(forced.after(matcher, natural[:position]))
+        tokens = list(forced.tokens(matcher, natural[:position]))
         assert tokens == natural[position : position + len(tokens)]
         count += len(tokens)
         for token in tokens or natural[position : position + 1]:
@@ -79,7 +79,7 @@ def check_forced(
 def test_forced_tokens_are_those_of_the_whole_text(path: Path) -> None:
     tokenizer = Tokenizer.from_file(str(path))
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
-    forced = ForcedTokens(
+    forced = FastForward(
         lambda text: tokenizer.encode(text, add_special_tokens=False).ids, vocabulary
     )
     machine = JsonSchemaStateMachine(PERSON, whitespace="spaced")
@@ -91,7 +91,7 @@ def test_forced_tokens_are_those_of_the_whole_text(path: Path) -> None:
 
 def test_with_a_tiny_tokenizer(tiny_tokenizer: TokenizerWrapper) -> None:
     vocabulary = Vocabulary.from_tokenizer(tiny_tokenizer)
-    forced = ForcedTokens(text_encoder(tiny_tokenizer, threading.Lock()), vocabulary)
+    forced = FastForward(text_encoder(tiny_tokenizer, threading.Lock()), vocabulary)
     for person in PEOPLE:
         text = json.dumps(person, ensure_ascii=False)
         natural = list(tiny_tokenizer.encode(text, add_special_tokens=False))
@@ -106,17 +106,17 @@ def test_special_tokens_are_forced_too() -> None:
     vocabulary = Vocabulary(
         forms, end_token_ids=[258], special_tokens={"<a>": 256, "<b>": 257, "</s>": 258}
     )
-    forced = ForcedTokens(lambda text: list(text.encode()), vocabulary)
+    forced = FastForward(lambda text: list(text.encode()), vocabulary)
     letter = Structured("x", grammar=ChoiceStateMachine(["1", "2"]))
     machine = RootStateMachine(
         Sequence(Marker("m", "<a>hi<b>"), letter, Marker("m", "<a>")), vocabulary
     )
     matcher = machine.matcher(vocabulary)
-    tokens = forced.after(matcher, [])
+    tokens = forced.tokens(matcher, [])
     assert tokens == (256, *b"hi", 257)
     for token in (*tokens, ord("1")):
         matcher.advance(token)
-    assert forced.after(matcher, [*tokens, ord("1")]) == (256,)
+    assert forced.tokens(matcher, [*tokens, ord("1")]) == (256,)
 
 
 def test_the_engine_counts_forced_tokens(tiny_engine: InferenceEngine) -> None:

@@ -12,10 +12,9 @@ from cached_models import VOCABULARY, is_close, model_of, read
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.generation import Prefill, Timings, joint_prefill
+from proxy_engine.generation import Prefill, Timings, extract_kv_row, joint_prefill
 from proxy_engine.generation.joint_prefill import (
     can_join_prefill,
-    extract_row,
     is_joint_prefill_worthwhile,
     joint_prefill_tokens,
     prefill_together,
@@ -57,11 +56,11 @@ def test_logits_and_caches_are_those_alone(kind: str, longest: int) -> None:
         for index, (text, reading) in enumerate(zip(texts, readings, strict=True)):
             cache = make_prompt_cache(model)
             expected = read(model, text, cache)
-            row: Any = reading.row
+            row: Any = reading.sequence
             assert is_close(np.array(row.logits[0].astype(mx.float32)), expected)
             assert not row.pending
             assert reading.left == 0
-            own = extract_row(layers, index, len(text))
+            own = extract_kv_row(layers, index, len(text))
             after = [draw.randrange(VOCABULARY)]
             assert is_close(read(model, after, own), read(model, after, cache))
 

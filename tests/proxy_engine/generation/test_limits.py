@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.generation import Deadline, limits
-from proxy_engine.generation.limits import end_boost
+from proxy_engine.generation import Deadline, sampler_schedule
+from proxy_engine.generation.sampler_schedule import end_boost
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(limits, "time", clock)
+    monkeypatch.setattr(sampler_schedule, "time", clock)
     return clock
 
 

@@ -15,7 +15,7 @@ from mlx_lm.models import bitnet
 from unusual_models import unusual_model
 
 from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
-from proxy_engine.models import dense
+from proxy_engine.models import blas
 from proxy_engine.models.loading import LoadedModel, context_length, load_model, logits_width
 
 TINY_CONFIG = {
@@ -173,13 +173,13 @@ def test_damaged_tokenizer_raises_model_error(tiny_model_directory: Path, tmp_pa
         load_model(directory)
 
 
-def test_unpacked_weights_compute_the_same(tiny_model_directory: Path) -> None:
+def test_dequantized_weights_compute_the_same(tiny_model_directory: Path) -> None:
     from mlx import nn  # noqa: PLC0415
 
     model = load_model(tiny_model_directory).model
     nn.quantize(model, group_size=32, bits=4)
     packed = model(mx.array([[1, 2, 3]]))
     mx.eval(packed)
-    unpacked = dense.unpacked(model)(mx.array([[1, 2, 3]]))
-    assert mx.allclose(packed, unpacked, atol=1e-4).item()
+    dequantized = blas.dequantized(model)(mx.array([[1, 2, 3]]))
+    assert mx.allclose(packed, dequantized, atol=1e-4).item()
     assert logits_width(model) == 320

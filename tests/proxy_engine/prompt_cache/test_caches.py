@@ -22,7 +22,7 @@ from mlx_lm.models.cache import ConcatenateKVCache, QuantizedKVCache, RotatingKV
 
 from proxy_engine import InvalidOptionError
 from proxy_engine.prompt_cache import CacheOptions, PromptCaches
-from proxy_engine.prompt_cache.layers import cut
+from proxy_engine.prompt_cache.layers import trim_to
 
 ALWAYS_CUT = {"plain", "default"}
 NEVER_CUT = {"recurrent", "mixed", "listed"}
@@ -53,9 +53,9 @@ def test_shared_prefixes_of_all_lengths(kind: str, length: int) -> None:
         other = [*text(0, shared), (text(0, length)[shared] + 1) % VOCABULARY, *text(1, 6)]
         cached, logits, _ = ask(caches, model, other)
         assert is_close(logits, cold(model, other))
-        can_be_cut = kind in ALWAYS_CUT or (kind not in NEVER_CUT and length < WINDOW)
+        is_trimmable = kind in ALWAYS_CUT or (kind not in NEVER_CUT and length < WINDOW)
         # Without boundaries, a checkpoint stands before the last token of a prompt.
-        expected = shared if can_be_cut or shared == LONG - 1 else 0
+        expected = shared if is_trimmable or shared == LONG - 1 else 0
         # Chunked layers forget a pass later.
         assert cached == expected or (kind == "chunked" and cached == shared)
 
@@ -98,7 +98,7 @@ def test_what_was_kept_is_not_changed_by_what_is_done_with_it(kind: str) -> None
     ask(caches, model, text(0, LONG))
     whole = [*text(0, LONG), *text(1, 3)]
     for seed in range(3):
-        started = caches.begin(whole)
+        started = caches.fetch(whole)
         assert started.cached_tokens == LONG
         read(model, text(seed, 7), started.cache)
         for token in text(seed + 5, 7):
@@ -146,17 +146,17 @@ def test_bytes_are_bounded_and_the_least_recently_used_goes() -> None:
         ask(caches, model, text(seed, 20))
         assert caches.nbytes <= 2 * size
     assert len(caches) == 2
-    assert [caches.begin(text(seed, 20)).cached_tokens for seed in (2, 1, 3)] == [0, 19, 19]
+    assert [caches.fetch(text(seed, 20)).cached_tokens for seed in (2, 1, 3)] == [0, 19, 19]
     caches.clear()
     assert len(caches) == caches.nbytes == 0
-    assert caches.begin(text(1, 20)).cached_tokens == 0
+    assert caches.fetch(text(1, 20)).cached_tokens == 0
 
 
 def test_a_shorter_text_does_not_hold_the_memory_of_a_longer_one() -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     ask(caches, model, text(0, 2000))
-    started = caches.begin([*text(0, 10), *text(1, 5)])
+    started = caches.fetch([*text(0, 10), *text(1, 5)])
     assert started.cached_tokens == 10
     read(model, text(1, 5), started.cache)
     assert sum(layer.nbytes for layer in started.cache) * 4 < caches.nbytes
@@ -167,15 +167,15 @@ def test_only_what_was_run_is_kept(kind: str) -> None:
     model = model_of(kind)
     # More tokens are named than were read, as of a request that was cancelled in its prompt.
     caches = PromptCaches(model)
-    started = caches.begin(text(0, 10))
+    started = caches.fetch(text(0, 10))
     read(model, text(0, 6), started.cache)
-    assert caches.keep(text(0, 10), started.cache) == 6
-    assert caches.begin(text(0, 10)).cached_tokens == 6
+    assert caches.insert(text(0, 10), started.cache) == 6
+    assert caches.fetch(text(0, 10)).cached_tokens == 6
     # Fewer are named, for the last one was fed and never looked at.
     caches = PromptCaches(model)
-    started = caches.begin(text(0, 10))
+    started = caches.fetch(text(0, 10))
     read(model, text(0, 10), started.cache)
-    assert caches.keep(text(0, 8), started.cache) == 8
+    assert caches.insert(text(0, 8), started.cache) == 8
     cached, logits, _ = ask(caches, model, [*text(0, 8), *text(1, 3)])
     assert cached == 8
     assert is_close(logits, cold(model, [*text(0, 8), *text(1, 3)]))
@@ -186,10 +186,10 @@ def test_recurrent_layers_rely_on_what_was_run(kind: str) -> None:
     model = model_of(kind)
     for known, run, kept in ((10, 6, 6), (6, 6, 6), (5, 6, 0), (10, 0, 0)):
         caches = PromptCaches(model)
-        started = caches.begin(text(0, 10))
+        started = caches.fetch(text(0, 10))
         if run:
             read(model, text(0, run), started.cache)
-        assert caches.keep(text(0, known), started.cache, run=run) == kept
+        assert caches.insert(text(0, known), started.cache, processed=run) == kept
         assert len(caches) == (kept > 0)
         cached, logits, _ = ask(caches, model, text(0, 10))
         assert cached == kept
@@ -199,20 +199,20 @@ def test_recurrent_layers_rely_on_what_was_run(kind: str) -> None:
 def test_what_cannot_be_brought_back_is_given_up() -> None:
     model = model_of("sliding")
     caches = PromptCaches(model)
-    started = caches.begin(text(0, LONG))
+    started = caches.fetch(text(0, LONG))
     read(model, text(0, LONG), started.cache)
-    assert caches.keep(text(0, LONG - 1), started.cache) == 0
+    assert caches.insert(text(0, LONG - 1), started.cache) == 0
     assert len(caches) == 0
 
 
 def test_a_forward_pass_that_failed_halfway_leaves_what_all_layers_have_read() -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
-    started = caches.begin(text(0, 12))
+    started = caches.fetch(text(0, 12))
     read(model, text(0, 9), started.cache)
     first = started.cache[0]
     first.update_and_fetch(first.keys[..., :2, :], first.values[..., :2, :])
-    assert caches.keep(text(0, 12), started.cache) == 9
+    assert caches.insert(text(0, 12), started.cache) == 9
     cached, logits, _ = ask(caches, model, text(0, 12))
     assert cached == 9
     assert is_close(logits, cold(model, text(0, 12)))
@@ -221,7 +221,7 @@ def test_a_forward_pass_that_failed_halfway_leaves_what_all_layers_have_read() -
 def test_arrays_that_cannot_be_computed_are_given_up() -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
-    started = caches.begin(text(0, 12))
+    started = caches.fetch(text(0, 12))
     read(model, text(0, 9), started.cache)
 
     class Broken(type(started.cache[0])):  # type: ignore[misc]
@@ -230,19 +230,19 @@ def test_arrays_that_cannot_be_computed_are_given_up() -> None:
             raise RuntimeError("no memory")
 
     started.cache[0].__class__ = Broken
-    assert caches.keep(text(0, 9), started.cache) == 0
+    assert caches.insert(text(0, 9), started.cache) == 0
     assert len(caches) == 0
 
 
 def test_nothing_is_kept_of_nothing() -> None:
     model = model_of("recurrent")
     caches = PromptCaches(model)
-    assert caches.begin([]).cached_tokens == caches.begin([1]).cached_tokens == 0
-    assert caches.keep([], caches.begin([]).cache) == 0
+    assert caches.fetch([]).cached_tokens == caches.fetch([1]).cached_tokens == 0
+    assert caches.insert([], caches.fetch([]).cache) == 0
     caches = PromptCaches(model, CacheOptions(max_bytes=0))
     ask(caches, model, text(0, LONG), boundaries=[20])
     assert len(caches) == 0
-    assert caches.checkpoints(text(0, LONG), [20]) == ()
+    assert caches.checkpoint_lengths(text(0, LONG), [20]) == ()
 
 
 def test_checkpoints_are_made_where_a_cache_cannot_be_cut() -> None:
@@ -250,19 +250,19 @@ def test_checkpoints_are_made_where_a_cache_cannot_be_cut() -> None:
     plain, sliding, recurrent = (
         PromptCaches(model_of(kind)) for kind in ("plain", "sliding", "recurrent")
     )
-    assert plain.checkpoints(prompt, [20, 50], max_tokens=1000) == ()
-    assert sliding.checkpoints(prompt, [20, 50]) == (20, 50)
-    assert recurrent.checkpoints(prompt, [50, 20, 50, 3, 0, 100, 500]) == (20, 50)
-    assert recurrent.checkpoints(prompt, []) == (99,)
-    assert recurrent.checkpoints(prompt[:10], []) == ()
-    assert recurrent.checkpoints(prompt, [20, 30, 40, 50, 60]) == (20, 40, 50, 60)
+    assert plain.checkpoint_lengths(prompt, [20, 50], max_tokens=1000) == ()
+    assert sliding.checkpoint_lengths(prompt, [20, 50]) == (20, 50)
+    assert recurrent.checkpoint_lengths(prompt, [50, 20, 50, 3, 0, 100, 500]) == (20, 50)
+    assert recurrent.checkpoint_lengths(prompt, []) == (99,)
+    assert recurrent.checkpoint_lengths(prompt[:10], []) == ()
+    assert recurrent.checkpoint_lengths(prompt, [20, 30, 40, 50, 60]) == (20, 40, 50, 60)
     # The answer may become too long for going back to the prompt.
-    assert sliding.checkpoints(prompt[:4], [2], max_tokens=2) == ()
-    assert not sliding.cannot_be_cut_at(WINDOW - 1)
-    assert sliding.cannot_be_cut_at(WINDOW)
+    assert sliding.checkpoint_lengths(prompt[:4], [2], max_tokens=2) == ()
+    assert not sliding.needs_checkpoints(WINDOW - 1)
+    assert sliding.needs_checkpoints(WINDOW)
     for most, expected in ((0, ()), (1, (40,)), (2, (20, 40)), (3, (20, 30, 40))):
         some = PromptCaches(model_of("recurrent"), CacheOptions(max_checkpoints=most))
-        assert some.checkpoints(prompt, [20, 30, 40]) == expected
+        assert some.checkpoint_lengths(prompt, [20, 30, 40]) == expected
 
 
 @pytest.mark.parametrize("kind", ["sliding", *sorted(NEVER_CUT)])
@@ -297,7 +297,7 @@ def test_quantized_keys_and_values(bits: int) -> None:
     options = CacheOptions(kv_bits=bits, kv_group_size=32, quantized_kv_start=8)
     caches = PromptCaches(model, options)
     prompt = text(0, 30)
-    started = caches.begin(prompt)
+    started = caches.fetch(prompt)
     read(model, prompt[:7], started.cache)
     caches.quantize(started.cache)
     assert not isinstance(started.cache[0], QuantizedKVCache)
@@ -306,10 +306,10 @@ def test_quantized_keys_and_values(bits: int) -> None:
     assert all(isinstance(layer, QuantizedKVCache) for layer in started.cache)
     assert all(layer.bits == bits for layer in started.cache)
     expected = read(model, prompt[20:], started.cache)
-    assert caches.keep(prompt, started.cache) == 30
+    assert caches.insert(prompt, started.cache) == 30
     # Read again from every length at which it is quantized already: the same numbers.
     for shared in (20, 25, 29):
-        again = caches.begin(prompt[: shared + 1])
+        again = caches.fetch(prompt[: shared + 1])
         assert again.cached_tokens == shared
         assert np.abs(read(model, prompt[shared:], again.cache) - expected).max() < 1e-3
 
@@ -318,7 +318,7 @@ def test_quantized_keys_and_values(bits: int) -> None:
 def test_a_cache_of_bounded_size(kind: str) -> None:
     model = model_of(kind)
     caches = PromptCaches(model, CacheOptions(max_kv_size=WINDOW))
-    assert all(isinstance(layer, RotatingKVCache) for layer in caches.begin([1]).cache)
+    assert all(isinstance(layer, RotatingKVCache) for layer in caches.fetch([1]).cache)
     prompt = text(0, 40)
     _, expected, _ = ask(caches, model, prompt, boundaries=[20])
     cached, logits, _ = ask(caches, model, prompt)
@@ -327,13 +327,13 @@ def test_a_cache_of_bounded_size(kind: str) -> None:
     assert is_close(logits, expected)
     # Short texts can be cut.
     ask(caches, model, text(1, WINDOW - 2))
-    assert caches.begin(text(1, WINDOW - 4)).cached_tokens == WINDOW - 5
-    assert max(layer.size() for layer in caches.begin(prompt).cache) <= WINDOW
+    assert caches.fetch(text(1, WINDOW - 4)).cached_tokens == WINDOW - 5
+    assert max(layer.size() for layer in caches.fetch(prompt).cache) <= WINDOW
 
 
 @pytest.mark.parametrize("kind", ["sliding", "recurrent", "listed", "chunked"])
 def test_a_model_with_caches_of_its_own_has_no_other_size(kind: str) -> None:
-    with pytest.raises(InvalidOptionError, match="decides itself") as caught:
+    with pytest.raises(InvalidOptionError, match="determines the size") as caught:
         PromptCaches(model_of(kind), CacheOptions(max_kv_size=100))
     assert caught.value.option == "max_kv_size"
 
@@ -351,7 +351,7 @@ def test_concatenated_keys_are_really_cut() -> None:
     layer = ConcatenateKVCache()
     numbers = mx.arange(6, dtype=mx.float32).reshape(1, 1, 6, 1)
     layer.update_and_fetch(numbers, numbers)
-    cut([layer], 2)
+    trim_to([layer], 2)
     keys, _ = layer.update_and_fetch(numbers[..., 5:, :], numbers[..., 5:, :])
     assert keys.reshape(-1).tolist() == [0, 1, 5]
 

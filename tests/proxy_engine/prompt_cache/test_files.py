@@ -101,7 +101,7 @@ def test_a_file_takes_the_place_of_another(saved: Path) -> None:
 
 def test_what_is_not_kept_cannot_be_saved(tmp_path: Path) -> None:
     caches = PromptCaches(model_of("plain"))
-    with pytest.raises(PromptCacheFileError, match="nothing of this prompt") as caught:
+    with pytest.raises(PromptCacheFileError, match="no prefix of this prompt") as caught:
         caches.save(tmp_path / "x.safetensors", PROMPT)
     assert caught.value.path == str(tmp_path / "x.safetensors")
     assert not os.listdir(tmp_path)
@@ -144,11 +144,11 @@ def test_caches_that_mlx_lm_cannot_load_are_not_saved(tmp_path: Path) -> None:
 
     model = model_of("plain")
     caches = PromptCaches(model)
-    started = caches.begin(PROMPT)
+    started = caches.fetch(PROMPT)
     for layer in started.cache:
         layer.__class__ = OwnCache
     model(mx.array([PROMPT]), cache=started.cache)
-    caches.keep(PROMPT, started.cache)
+    caches.insert(PROMPT, started.cache)
     assert not hasattr(mlx_caches, "OwnCache")
     with pytest.raises(PromptCacheFileError, match="OwnCache"):
         caches.save(tmp_path / "x.safetensors", PROMPT)
@@ -228,7 +228,7 @@ def test_models_in_memory_are_told_apart_in_every_process() -> None:
 
 
 def test_a_file_that_exceeds_the_bound(saved: Path) -> None:
-    with pytest.raises(PromptCacheFileError, match="more than may be kept"):
+    with pytest.raises(PromptCacheFileError, match="more than max_bytes"):
         PromptCaches(model_of("plain"), CacheOptions(max_bytes=1000)).load(saved)
 
 
@@ -258,13 +258,13 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.safetensors"
     for write in (
         lambda: mx.save_safetensors(str(path), {"a": mx.zeros(3)}),
-        lambda: save_prompt_cache(str(path), caches.begin([1]).cache, {"model": "mine"}),
+        lambda: save_prompt_cache(str(path), caches.fetch([1]).cache, {"model": "mine"}),
         lambda: path.write_text(json.dumps({"a": 1}) * 100),
         lambda: path.write_bytes((2).to_bytes(8, "little") + b"[]"),
         lambda: path.write_bytes((200_000).to_bytes(8, "little") + b"[" * 200_000),
     ):
         write()
-        with pytest.raises(PromptCacheFileError, match="is no prompt cache"):
+        with pytest.raises(PromptCacheFileError, match="is not a prompt cache"):
             caches.load(path)
 
 
@@ -272,9 +272,9 @@ def test_a_file_that_holds_something_else_is_refused(saved: Path) -> None:
     """With the right facts and a right digest, but other layers."""
     model = model_of("plain")
     own = PromptCaches(model)
-    started = own.begin(PROMPT)
+    started = own.fetch(PROMPT)
     model(mx.array([PROMPT]), cache=started.cache)
-    own.keep(PROMPT, started.cache[:1])
+    own.insert(PROMPT, started.cache[:1])
     own.save(saved, PROMPT)
-    with pytest.raises(PromptCacheFileError, match="of such a model"):
+    with pytest.raises(PromptCacheFileError, match="does not fit"):
         PromptCaches(model).load(saved)

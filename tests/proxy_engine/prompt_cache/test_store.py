@@ -27,8 +27,8 @@ class Layer:
         return self.trimmable
 
 
-def entry(token_ids: list[int], *, nbytes: int = 100, can_be_cut: bool = True) -> Entry:
-    return Entry.of(token_array(token_ids), [Layer(nbytes, trimmable=can_be_cut)])
+def entry(token_ids: list[int], *, nbytes: int = 100, is_trimmable: bool = True) -> Entry:
+    return Entry.of(token_array(token_ids), [Layer(nbytes, trimmable=is_trimmable)])
 
 
 def shared(left: list[int], right: list[int]) -> int:
@@ -52,13 +52,13 @@ def test_without_a_bound_the_longest_prefix_of_all_is_found(
     added: list[tuple[list[int], bool]], wanted: list[int]
 ) -> None:
     store = Store(UNBOUNDED)
-    for token_ids, can_be_cut in added:
-        store.add(entry(token_ids, can_be_cut=can_be_cut))
+    for token_ids, is_trimmable in added:
+        store.add(entry(token_ids, is_trimmable=is_trimmable))
     longest = max(
         (
             shared(ids, wanted)
-            for ids, can_be_cut in added
-            if can_be_cut or shared(ids, wanted) == len(ids)
+            for ids, is_trimmable in added
+            if is_trimmable or shared(ids, wanted) == len(ids)
         ),
         default=0,
     )
@@ -77,8 +77,8 @@ def test_the_bound_is_kept_and_the_latest_is_there(
     added: list[tuple[list[int], bool, int]], most: int
 ) -> None:
     store = Store(most)
-    for token_ids, can_be_cut, nbytes in added:
-        own = entry(token_ids, nbytes=nbytes, can_be_cut=can_be_cut)
+    for token_ids, is_trimmable, nbytes in added:
+        own = entry(token_ids, nbytes=nbytes, is_trimmable=is_trimmable)
         store.add(own)
         assert store.nbytes <= most
         assert (store.nbytes == 0) == (len(store) == 0)
@@ -116,7 +116,7 @@ def test_what_is_too_large_displaces_nothing() -> None:
 def test_a_text_that_can_be_cut_takes_the_place_of_its_prefixes() -> None:
     store = Store(UNBOUNDED)
     store.add(entry([1]))
-    store.add(entry([1, 2], can_be_cut=False))
+    store.add(entry([1, 2], is_trimmable=False))
     store.add(entry([1, 2, 3]))
     assert len(store) == 1
     assert not store.add(entry([1, 2]))
@@ -127,27 +127,27 @@ def test_a_text_that_can_be_cut_takes_the_place_of_its_prefixes() -> None:
 def test_checkpoints_stay_beside_what_follows_them() -> None:
     store = Store(UNBOUNDED)
     for length in (1, 2, 3):
-        assert store.add(entry([1, 2, 3][:length], can_be_cut=False))
-    assert not store.add(entry([1, 2], can_be_cut=False))
+        assert store.add(entry([1, 2, 3][:length], is_trimmable=False))
+    assert not store.add(entry([1, 2], is_trimmable=False))
     assert len(store) == 3
 
 
 def test_what_conversations_begin_with_outlives_one_of_them() -> None:
-    size = entry([0] * 5, can_be_cut=False).nbytes
+    size = entry([0] * 5, is_trimmable=False).nbytes
     store = Store(3 * size)
     text = [7]
-    store.add(entry(text, can_be_cut=False))
+    store.add(entry(text, is_trimmable=False))
     for turn in range(8):
         text.append(turn % 2)
         found = store.find(token_array(text))
         assert found is not None
         assert found[1] == len(text) - 1
-        store.add(entry(text, can_be_cut=False, nbytes=100 - 4 * len(text)))
+        store.add(entry(text, is_trimmable=False, nbytes=100 - 4 * len(text)))
     assert store.covers(token_array([7]))
 
 
 def test_the_number_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy_engine.prompt_cache.store._MOST_ENTRIES", 10)
+    monkeypatch.setattr("proxy_engine.prompt_cache.store._MAX_ENTRIES", 10)
     store = Store(UNBOUNDED)
     for number in range(25):
         store.add(entry([number, 1]))

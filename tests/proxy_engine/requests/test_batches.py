@@ -462,17 +462,17 @@ def test_the_time_of_a_batch_runs_from_when_each_is_begun(
 
     def submit_long_ago(self: Scheduler, request: Request, emit: Any) -> Any:
         future = submit(self, request, emit)
-        request.made -= 5000
+        request.created -= 5000
         return future
 
-    def begin_late(self: Scheduler) -> None:
+    def admit_late(self: Scheduler) -> None:
         time.sleep(0.01)
-        begin_next(self)
+        admit(self)
 
-    begin_next = Scheduler._begin_next
+    admit = Scheduler._admit
     monkeypatch.setattr(Scheduler, "submit", submit_long_ago)
     # So that it is made long ago before it is begun.
-    monkeypatch.setattr(Scheduler, "_begin_next", begin_late)
+    monkeypatch.setattr(Scheduler, "_admit", admit_late)
     options: Any = {"min_tokens": 30, "max_tokens": 30, "max_seconds": 1000}
     (batched,) = engine.generate_batch(["x"], **options)
     assert batched.usage.completion_tokens == 30
@@ -483,7 +483,7 @@ def test_warm_up_checks_batches_before_the_first_requests(
     tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        probe = engine._core.scheduler._probe
+        probe = engine._core.scheduler._running._probe
         assert probe._can_pad is None
         engine.warm_up()
         assert probe._can_pad is not None

@@ -10,7 +10,7 @@ import pytest
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine, PromptProgress, RawPrompt
 from proxy_engine.events import Event
-from proxy_engine.requests import joining, scheduler
+from proxy_engine.requests import continuous_batch, scheduler
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 
@@ -56,15 +56,15 @@ def answered(engine: InferenceEngine, requests: Sequence[Any], **options: Any) -
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many prompts each joint pass reads, on any device."""
     sizes: list[int] = []
-    prefill_together = scheduler.prefill_together
+    prefill_together = continuous_batch.prefill_together
 
     def counting(readings: Sequence[Any]) -> list[Any]:
         sizes.append(len(readings))
         return prefill_together(readings)
 
-    monkeypatch.setattr(joining, "prefill_step_size", lambda: 512)
-    monkeypatch.setattr(joining, "joint_prefill_tokens", lambda step, others_wait: 2048)
-    monkeypatch.setattr(scheduler, "prefill_together", counting)
+    monkeypatch.setattr(continuous_batch, "prefill_step_size", lambda: 512)
+    monkeypatch.setattr(continuous_batch, "joint_prefill_tokens", lambda step, others_wait: 2048)
+    monkeypatch.setattr(continuous_batch, "prefill_together", counting)
     return sizes
 
 
@@ -130,7 +130,7 @@ def test_where_a_joint_pass_fails_prompts_are_read_one_by_one(
         groups.append(len(readings))
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(scheduler, "prefill_together", failing)
+    monkeypatch.setattr(continuous_batch, "prefill_together", failing)
     raw = [RawPrompt(f"{letter} asks") for letter in "abcdefgh"]
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
         results = answered(engine, raw, **OPTIONS)

@@ -70,4 +70,4 @@ def test_requests_leave_nothing_behind(tiny_model: Any, tiny_tokenizer: Any) -> 
             assert living() <= before
             assert mx.get_active_memory() <= used + MOST_BYTES
         assert engine._core.caches.nbytes <= MOST_BYTES
-        assert len(engine._core.scheduler._maker.masks._masks) <= MAX_MASKS
+        assert len(engine._core.scheduler._running._factory.masks) <= MAX_MASKS

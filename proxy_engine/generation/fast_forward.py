@@ -1,0 +1,160 @@
+"""Fast-forward tokens: forced text, tokenized as the tokenizer would do it in context."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import TypeAlias
+
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from state_machines import Matcher, Vocabulary
+from state_machines.caches import LruCache
+from state_machines.grammar.node import Node
+
+__all__ = ["Encode", "FastForward", "text_encoder"]
+
+Encode: TypeAlias = Callable[[str], Sequence[int]]
+"""Text to token ids, without added special tokens. Called on the model's thread."""
+
+_CONTEXT_TOKENS = 4
+"""Tokens before the forced text that are tokenized together with it."""
+
+_FOLLOWING_CHARACTERS = 'a1 "A,{-é\n'
+"""Characters of different classes that may follow forced text and merge with its end."""
+
+_MAX_CACHED = 4096
+_SPECIAL_MARK = b"\xff"
+
+
+class FastForward:
+    """Tokenizes the text that a matcher's state forces, for one vocabulary.
+
+    Forced text needs no sampling, but a model continues worse after a tokenization that its
+    tokenizer never produces. The text is therefore tokenized behind the last generated tokens, and
+    final tokens that could merge with the text that follows are left to be sampled.
+
+    Args:
+        encode: The model's tokenizer.
+        vocabulary: Vocabulary of the matchers.
+    """
+
+    def __init__(self, encode: Encode, vocabulary: Vocabulary) -> None:
+        self._encode = encode
+        self._vocabulary = vocabulary
+        self._special = sorted(vocabulary.special_tokens.items(), key=lambda item: -len(item[0]))
+        self._known: LruCache[tuple[tuple[int, ...], bytes, bool], tuple[int, ...]] = LruCache(
+            _MAX_CACHED
+        )
+
+    def tokens(self, matcher: Matcher, generated: Sequence[int]) -> tuple[int, ...]:
+        """Return the tokens that must follow ``generated``; they may be none.
+
+        The tokens spell a prefix of the text that the matcher's state forces.
+        """
+        forced = matcher.forced_bytes()
+        if not forced:
+            return ()
+        follow = matcher.state.compute_word_derivative(forced)
+        is_end = follow.nullable and not follow.first_bytes
+        context = self._context(generated)
+        key = (context, forced, is_end)
+        tokens = self._known.get(key)
+        if tokens is None:
+            tokens = tuple(self._tokenize(context, forced, follow, is_end=is_end))
+            self._known.put(key, tokens)
+        return tokens
+
+    def _context(self, generated: Sequence[int]) -> tuple[int, ...]:
+        """Return the last tokens, back to the last special one."""
+        forms = self._vocabulary.token_bytes
+        text = takewhile(
+            lambda i: not _is_special(forms[i]), reversed(generated[-_CONTEXT_TOKENS:])
+        )
+        return tuple(text)[::-1]
+
+    def _tokenize(
+        self, context: tuple[int, ...], forced: bytes, follow: Node, *, is_end: bool
+    ) -> list[int]:
+        tokens: list[int] = []
+        while forced:
+            text, mark, rest = forced.partition(_SPECIAL_MARK)
+            special = self._special_at(mark + rest) if mark else None
+            # Nothing merges across a special token.
+            found = self._tokenize_text(context, text, follow, is_final=bool(mark) or is_end)
+            tokens += found
+            spelled = b"".join(self._vocabulary.token_bytes[i] or b"" for i in found)
+            if special is None or spelled != text:
+                break
+            name, token_id = special
+            tokens.append(token_id)
+            forced = rest[len(name.encode()) :]
+            context = ()
+        return tokens
+
+    def _special_at(self, text: bytes) -> tuple[str, int] | None:
+        for name, token_id in self._special:
+            if text.startswith(_SPECIAL_MARK + name.encode()):
+                return name, token_id
+        return None
+
+    def _tokenize_text(
+        self, context: tuple[int, ...], text: bytes, follow: Node, *, is_final: bool
+    ) -> list[int]:
+        """Return the leading tokens of a text that do not depend on what follows it."""
+        if not text:
+            return []
+        for start in range(len(context) + 1):
+            before = context[start:]
+            tokens = self._encode_after(before, text)
+            if tokens is not None:
+                break
+        else:
+            return []
+        if not is_final:
+            for character in _FOLLOWING_CHARACTERS:
+                if follow.first_bytes >> character.encode()[0] & 1:
+                    longer = self._encode_after(before, text + character.encode())
+                    tokens = _common_prefix(tokens, longer or [])
+        return tokens
+
+    def _encode_after(self, before: tuple[int, ...], text: bytes) -> list[int] | None:
+        """Tokenize text behind other tokens; ``None`` if it changes the tokens before it."""
+        forms = self._vocabulary.token_bytes
+        try:
+            whole = b"".join(forms[i] or b"" for i in before) + text
+            found = [int(i) for i in self._encode(whole.decode())]
+        except UnicodeDecodeError:
+            return None
+        if found[: len(before)] != list(before):
+            return None
+        tokens = found[len(before) :]
+        # Some tokenizers insert a space in front, and some texts spell special tokens.
+        is_same = b"".join(forms[i] or b"" for i in tokens) == text
+        return tokens if is_same else None
+
+
+def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:
+    """Return an encoder of texts that holds ``lock`` while it uses the tokenizer."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+
+    def encode(text: str) -> Sequence[int]:
+        with lock:
+            if backend is not None:
+                # Several times faster than transformers' wrapper around it.
+                ids: Sequence[int] = backend.encode(text, add_special_tokens=False).ids
+            else:
+                ids = tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    return encode
+
+
+def _is_special(form: bytes | None) -> bool:
+    return form is None or form.startswith(_SPECIAL_MARK)
+
+
+def _common_prefix(one: list[int], other: list[int]) -> list[int]:
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return [token for token, _ in same]

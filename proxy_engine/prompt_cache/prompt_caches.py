@@ -1,0 +1,322 @@
+"""Prompt caching: each request starts from the cache of the longest known prefix of its prompt."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx_lm.generate import maybe_quantize_kv_cache
+from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
+
+from ..errors import InvalidOptionError, PromptCacheFileError
+from .files import read_cache, write_cache
+from .identity import ModelIdentity
+from .layers import (
+    copy_cache,
+    evaluate,
+    is_trimmable,
+    max_trimmable_length,
+    token_counts,
+    trim_to,
+)
+from .options import CacheOptions
+from .store import Entry, Store, TokenIds, token_array
+
+__all__ = ["FetchedCache", "PromptCaches"]
+
+_log = logging.getLogger(__name__)
+
+# A checkpoint of a recurrent state has the same size for a few tokens as for thousands.
+_MIN_CHECKPOINT_TOKENS = 16
+
+# As in mlx-lm: the first tokens of a text, which receive much attention.
+_ROTATING_KEEP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedCache:
+    """A cache to start a request with.
+
+    Attributes:
+        cache: The request's own cache, one entry per layer.
+        cached_tokens: How many tokens of the prompt it holds.
+    """
+
+    cache: list[Any]
+    cached_tokens: int
+
+
+class PromptCaches:
+    """The prompt caches of one model, reused by requests that start with the same text.
+
+    The text of a request is its prompt and the generated tokens. If its cache can be trimmed, one
+    entry per conversation serves all prefixes. Full sliding windows and recurrent states cannot be
+    trimmed: their entries serve the whole text only, and copies are inserted at checkpoints.
+
+    Results differ from those of a fresh prefill in the last bits, as for another prefill step size.
+    With ``kv_bits`` they differ more, since a fresh prefill is quantized later.
+
+    All methods belong to the thread that runs the model, except ``checkpoint_lengths`` and
+    ``needs_checkpoints``. After a change of the weights or the adapter, call ``clear``.
+
+    Args:
+        model: The model.
+        options: Bounds and quantization.
+
+    Raises:
+        InvalidOptionError: The model's cache does not support the options.
+    """
+
+    def __init__(self, model: Module, options: CacheOptions | None = None) -> None:
+        self._model = model
+        self._options = options or CacheOptions()
+        if self._options.kv_bits is not None:
+            _check_quantization(model, self._options)
+        self._store = Store(self._options.max_bytes)
+        self._max_trimmable_length = max_trimmable_length(self._fresh())
+
+    @property
+    def options(self) -> CacheOptions:
+        """The options given at construction."""
+        return self._options
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all cached texts in bytes, at most ``options.max_bytes``."""
+        return self._store.nbytes
+
+    def __len__(self) -> int:
+        """Return the number of cached texts."""
+        return len(self._store)
+
+    def fetch(self, prompt_ids: Sequence[int]) -> FetchedCache:
+        """Return a copy of the cache that holds the longest known prefix of a prompt.
+
+        The prompt's last token is left out: it is processed for its logits.
+        """
+        found = self._store.find(token_array(prompt_ids)[:-1])
+        if found is None:
+            return FetchedCache(self._fresh(), 0)
+        entry, length = found
+        cache = copy_cache(entry.cache)
+        if entry.is_trimmable:
+            trim_to(cache, length)
+        return FetchedCache(cache, length)
+
+    def cached_tokens(self, prompt_ids: Sequence[int]) -> int:
+        """Return how many tokens of a prompt :meth:`fetch` would provide."""
+        found = self._store.find(token_array(prompt_ids)[:-1])
+        return 0 if found is None else found[1]
+
+    def needs_checkpoints(self, length: int) -> bool:
+        """Whether a text of ``length`` tokens is too long to be trimmed. For any thread."""
+        return self._options.max_bytes > 0 and length > self._max_trimmable_length
+
+    def checkpoint_lengths(
+        self, prompt_ids: Sequence[int], boundaries: Iterable[int], *, max_tokens: int = 0
+    ) -> tuple[int, ...]:
+        """Return at which lengths of a prompt to insert a copy of its cache. For any thread.
+
+        Args:
+            prompt_ids: The prompt.
+            boundaries: Lengths at which other prompts may diverge from it, see
+                ``message_boundaries``. If there are too many, the first and the last are chosen. If
+                there are none, it is the whole prompt but its last token, which serves a repeated
+                prompt.
+            max_tokens: Longest possible answer.
+
+        Returns:
+            Lengths in ascending order; none if the cache stays trimmable.
+        """
+        most = self._options.max_checkpoints
+        if not most or not self.needs_checkpoints(len(prompt_ids) + max_tokens):
+            return ()
+        last = len(prompt_ids) - 1
+        lengths = sorted({b for b in boundaries if _MIN_CHECKPOINT_TOKENS <= b <= last})
+        if not lengths:
+            return (last,) if last >= _MIN_CHECKPOINT_TOKENS else ()
+        if len(lengths) > most > 1:
+            return (lengths[0], *lengths[1 - most :])
+        return tuple(lengths[-most:])
+
+    def quantize(self, cache: list[Any]) -> None:
+        """Quantize the layers that are long enough, in place, if ``kv_bits`` is set.
+
+        To be called after every forward pass, as mlx-lm does. It may replace layers.
+        """
+        maybe_quantize_kv_cache(
+            cache,
+            quantized_kv_start=self._options.quantized_kv_start,
+            kv_group_size=self._options.kv_group_size,
+            kv_bits=self._options.kv_bits,
+        )
+
+    def insert_copy(self, token_ids: Sequence[int], cache: Sequence[Any]) -> None:
+        """Insert a copy of a cache that stays in use. It holds exactly ``token_ids``."""
+        ids = token_array(token_ids)
+        if not self._store.covers(ids):
+            self._insert(ids, copy_cache(cache))
+
+    def share(self, token_ids: Sequence[int], cache: Sequence[Any]) -> None:
+        """Insert a copy of a running request's cache, for requests that start with the same text.
+
+        Only trimmable caches are shared; the others have checkpoints.
+        """
+        if self._options.max_bytes and is_trimmable(cache):
+            self.insert_copy(token_ids, cache)
+
+    def insert(
+        self, token_ids: Sequence[int], cache: list[Any], *, processed: int | None = None
+    ) -> int:
+        """Insert the cache of a request that has ended or was cancelled. Raises nothing.
+
+        The store takes over the cache. If the model has processed more tokens than are known, or if
+        layers disagree, the cache is trimmed to the common part, or dropped if it cannot be
+        trimmed. Do not call this after a forward pass that raised: the states of recurrent layers
+        may then be inconsistent.
+
+        Args:
+            token_ids: Prompt and answer.
+            cache: The request's cache.
+            processed: Tokens that the model has processed, often all but the last. ``None``: as
+                many as the layers count; recurrent layers are assumed to hold all of ``token_ids``.
+
+        Returns:
+            How many tokens are cached; 0 also if they exceed the bound.
+        """
+        if not self._options.max_bytes:
+            return 0
+        ids = token_array(token_ids)
+        counts = token_counts(cache)
+        if processed is not None:
+            counts.add(processed)
+        ids = ids[: min(counts, default=len(ids))]
+        if any(count > len(ids) for count in counts):
+            if not is_trimmable(cache):
+                return 0
+            trim_to(cache, len(ids))
+        return self._insert(ids, cache)
+
+    def clear(self) -> None:
+        """Remove all cached texts."""
+        self._store.clear()
+
+    def save(self, path: str | os.PathLike[str], token_ids: Sequence[int]) -> int:
+        """Write the cache of the longest known prefix of a text to a file.
+
+        Returns:
+            The length of that prefix in tokens.
+
+        Raises:
+            PromptCacheFileError: No prefix is cached, or mlx-lm cannot save the cache's type.
+            InvalidOptionError: The name does not end in ``.safetensors``.
+            OSError: The file cannot be written.
+        """
+        found = self._store.find(token_array(token_ids))
+        if found is None:
+            raise PromptCacheFileError(
+                "no prefix of this prompt is cached",
+                path=os.fspath(path),
+                hint="Generate with it first; the cache is bounded by max_bytes.",
+            )
+        entry, length = found
+        cache = copy_cache(entry.cache)
+        if entry.is_trimmable:
+            trim_to(cache, length)
+        evaluate(cache)
+        write_cache(path, cache, entry.token_ids[:length], self._facts())
+        return length
+
+    def load(self, path: str | os.PathLike[str]) -> int:
+        """Insert the cache of a file that :meth:`save` has written.
+
+        Returns:
+            The length of its text in tokens.
+
+        Raises:
+            PromptCacheFileError: The file has another format, is damaged, or exceeds ``max_bytes``.
+            PromptCacheMismatchError: It was saved with another model, adapter, quantization,
+                version of mlx-lm or other options.
+            OSError: The file cannot be read.
+        """
+        cache, ids = read_cache(path, self._facts())
+        known = [type(layer) for layer in self._fresh()]
+        types = [type(layer) for layer in cache if not isinstance(layer, QuantizedKVCache)]
+        fits = len(cache) == len(known) and all(kind in known for kind in types)
+        if not fits or token_counts(cache) - {len(ids)} or not len(ids):
+            raise PromptCacheFileError(
+                f"{os.fspath(path)} does not fit the model's cache", path=os.fspath(path)
+            )
+        entry = Entry.of(ids, cache)
+        if entry.nbytes > self._options.max_bytes:
+            raise PromptCacheFileError(
+                f"{os.fspath(path)} takes {entry.nbytes} bytes, more than max_bytes",
+                path=os.fspath(path),
+                hint="Raise max_bytes.",
+            )
+        self._store.add(entry)
+        return len(ids)
+
+    def _fresh(self) -> list[Any]:
+        return _fresh_cache(self._model, self._options.max_kv_size)
+
+    def _insert(self, ids: TokenIds, cache: list[Any]) -> int:
+        try:
+            # Without waiting: the request's last forward pass may still run.
+            evaluate(cache, wait=False)
+            added = len(ids) > 0 and self._store.add(Entry.of(ids, cache))
+        except (RuntimeError, ValueError, MemoryError) as error:
+            # The arrays of a request that failed raise again when they are evaluated.
+            _log.warning("the cache of a request is dropped: %s", error)
+            return 0
+        return len(ids) if added else 0
+
+    def _facts(self) -> dict[str, str]:
+        """What the file of a cache states about its model and options."""
+        options = self._options
+        kv = "as computed"
+        if options.kv_bits is not None:
+            kv = f"{options.kv_bits} bits in groups of {options.kv_group_size}"
+        return {
+            **ModelIdentity.of(self._model).to_dict(),
+            "max_kv_size": str(options.max_kv_size),
+            "kv": kv,
+        }
+
+
+def _fresh_cache(model: Module, max_kv_size: int | None) -> list[Any]:
+    """Return an empty cache.
+
+    mlx-lm ignores ``max_kv_size`` for models that make their own caches. If these are plain, it is
+    applied here as well; otherwise ``InvalidOptionError`` is raised.
+    """
+    cache = list(make_prompt_cache(model))
+    if max_kv_size is None:
+        return cache
+    if not all(type(layer) is KVCache for layer in cache):
+        raise InvalidOptionError(
+            "the model's architecture determines the size of its cache", option="max_kv_size"
+        )
+    return [RotatingKVCache(max_size=max_kv_size, keep=_ROTATING_KEEP) for _ in cache]
+
+
+def _check_quantization(model: Module, options: CacheOptions) -> None:
+    """Raise for options that mlx-lm would ignore, or fail with in the middle of a request."""
+    cache = list(make_prompt_cache(model))
+    token = mx.zeros((1, 1), dtype=mx.int32)
+    try:
+        # Lazy: the passes are never evaluated.
+        model(token, cache=cache)
+        maybe_quantize_kv_cache(cache, 0, options.kv_group_size, options.kv_bits)
+        model(token, cache=cache)
+    except Exception as error:
+        raise InvalidOptionError(
+            f"the model's cache cannot be quantized with these options: {error}", option="kv_bits"
+        ) from error
+    if not any(isinstance(layer, QuantizedKVCache) for layer in cache):
+        raise InvalidOptionError("the model's cache cannot be quantized", option="kv_bits")
