@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack, overload
 
 from .conversation.prompts import Prompt
 from .errors import BatchError, InvalidOptionError, PromptError
-from .options import OptionOverrides
+from .option_overrides import OptionOverrides
 from .requests.batches import AsyncBatchStream, BatchRequest, BatchStream, Begun
 from .results import GenerationResult
 from .text_checks import listed, short_repr

@@ -23,7 +23,8 @@ from .errors import InvalidOptionError
 from .events import Event, PromptProgress
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
-from .options import GenerationOptions, OptionOverrides
+from .option_overrides import OptionOverrides
+from .options import GenerationOptions
 from .progress import OnProgress
 from .prompt_cache import CacheOptions, PromptCaches
 from .requests.preparation import Preparation
@@ -170,8 +171,7 @@ class EngineCore:
     def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
         """Read a request's prompt, and save the model's cache of it; see ``InferenceEngine``."""
         # Where all of an answer is forced, the prompt would not be read.
-        options = replace(request.options, fast_forward=False)
-        request = replace(request, options=options)
+        request = replace(request, options=request.options.override({"fast_forward": False}))
         self.scheduler.submit(request, _until_read(request)).result()
         return self.worker.submit(lambda: self.caches.save(path, request.prompt_ids)).result()
 

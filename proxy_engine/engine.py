@@ -19,7 +19,8 @@ from .batch_engine import BatchEngine
 from .conversation.interaction import Interaction
 from .conversation.prompts import Prompt
 from .core import EngineCore
-from .options import GenerationOptions, OptionOverrides
+from .option_overrides import OptionOverrides
+from .options import GenerationOptions
 from .progress import OnProgress, to_stderr
 from .prompt_cache import CacheOptions
 from .requests.batches import Begun

@@ -99,11 +99,20 @@ class PromptTooLongError(PromptError):
 
 
 class InvalidOptionError(EngineError, ValueError):
-    """``option`` is unknown or has a value that means nothing."""
+    """An option or another argument is unknown, or its value is invalid.
 
-    def __init__(self, what: str, *, option: str, hint: str = "") -> None:
+    Attributes:
+        option: Its name.
+        pointer: A JSON Pointer (RFC 6901) from the arguments to the value at fault, such as
+            ``/parts/text/max_tokens``.
+    """
+
+    def __init__(
+        self, what: str, *, option: str, pointer: str | None = None, hint: str = ""
+    ) -> None:
         super().__init__(what, hint=hint)
         self.option = option
+        self.pointer = f"/{option}" if pointer is None else pointer
 
 
 class InvalidResponseFormatError(EngineError):

@@ -1,298 +1,204 @@
-"""How a request is to be generated."""
+"""The options of a request, declared once.
+
+A field of :class:`GenerationOptions` declares an option: its type, its range, its default and its
+description. From the fields derive
+
+* the keyword arguments of ``generate`` and its siblings (``option_overrides``, a generated module:
+  type checkers cannot compute a ``TypedDict`` from a model);
+* the commands of the bridge, the fields of the server and the flags of the command line
+  (``option_fields``).
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from numbers import Integral, Real
-from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
-from samplers import InvalidSamplingParameterError, SamplingParameters
+from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, field_validator
+
+from samplers.parameters import ParameterModel, SamplingParameters
 
 from .errors import InvalidOptionError
+from .problems import problems_in, suggestion
 from .text_checks import has_surrogate, listed, short_repr
 
-__all__ = ["GenerationOptions", "OptionOverrides", "PartOptions", "ReasoningOptions"]
+__all__ = ["GenerationOptions", "PartOptions", "ReasoningOptions"]
+
+MAX_COUNT = 2**63 - 1
+"""The largest count of tokens or characters: the largest signed 64-bit integer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningOptions:
-    """What a model thinks before it answers.
+class _OptionModel(ParameterModel):
+    """Base of the models here: their constructors raise ``InvalidOptionError``."""
 
-    ``is_required``: it must; otherwise it may, where its chat template leaves that open. It has
-    ``min_chars`` to ``max_chars`` characters (``None``: no bound). ``begin`` and ``end`` are the
-    markers around it; ``None``: the model's own, or ``<think>`` and ``</think>`` where it has none.
-    Where the prompt has begun reasoning already, the marker that ends that holds. Raises
-    ``InvalidOptionError``.
-    """
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            # Before pydantic, which refuses names that are not Unicode without telling them.
+            check_names(values, type(self).model_fields)
+            super().__init__(**values)
+
+        __init__.__pydantic_base_init__ = True
+
+    @classmethod
+    def _refusal(cls, error: ValidationError, values: Mapping[str, Any]) -> ValueError:
+        return invalid_option(error, values)
+
+
+class ReasoningOptions(_OptionModel):
+    """Reasoning before the answer."""
 
     is_required: bool = True
-    min_chars: int = 0
-    max_chars: int | None = None
-    begin: str | None = None
-    end: str | None = None
+    """Whether the model must reason. Otherwise it may, where its chat template allows both."""
+    min_chars: int = Field(default=0, ge=0, le=MAX_COUNT)
+    """Minimum number of characters."""
+    max_chars: int | None = Field(default=None, ge=0, le=MAX_COUNT)
+    """Maximum number of characters; none by default."""
+    begin: str | None = Field(default=None, min_length=1)
+    """Marker before the reasoning. Default: the model's own, else `<think>`. If the prompt has
+    opened reasoning already, only `end` applies."""
+    end: str | None = Field(default=None, min_length=1, validate_default=True)
+    """Marker after the reasoning. Default: the model's own, else `</think>`."""
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.is_required, bool):
-            raise InvalidOptionError(
-                f"is_required must be true or false, not {short_repr(self.is_required)}",
-                option="reasoning",
-            )
-        _set_count(self, "min_chars", 0)
-        if self.max_chars is not None:
-            _set_count(self, "max_chars", self.min_chars)
-        if self.begin is None and self.end is None:
-            return
-        if not all(isinstance(marker, str) and marker for marker in (self.begin, self.end)):
-            raise InvalidOptionError(
-                "reasoning has two markers, or the model's own", option="reasoning"
-            )
-        if has_surrogate(f"{self.begin} {self.end}"):
-            raise InvalidOptionError(
-                "the markers of reasoning hold half a surrogate pair, which is no character",
-                option="reasoning",
-            )
+    @field_validator("max_chars")
+    @classmethod
+    def _check_range(cls, max_chars: int | None, info: ValidationInfo) -> int | None:
+        min_chars = info.data.get("min_chars", 0)
+        if max_chars is not None and max_chars < min_chars:
+            raise ValueError(f"should be at least min_chars, {min_chars}")
+        return max_chars
+
+    @field_validator("begin", "end")
+    @classmethod
+    def _check_marker(cls, marker: str | None, info: ValidationInfo) -> str | None:
+        if marker is not None and has_surrogate(marker):
+            raise ValueError("should be text without lone surrogates")
+        if info.field_name == "end" and (marker is None) != (info.data.get("begin") is None):
+            raise ValueError("should be given together with begin")
+        return marker
 
 
-@dataclass(frozen=True, slots=True)
-class PartOptions:
-    """What is different while one kind of sub-state is written.
+class PartOptions(_OptionModel, SamplingParameters):
+    """Options that differ while one part of the answer is written.
 
-    ``sampling`` replaces that of the request. ``max_tokens`` bounds how many tokens are written in
-    a row: free text and reasoning end then, where they can; structured output and calls are
-    completed within them, or as briefly as their schema allows, and so is what follows. Raises
-    ``InvalidOptionError``.
+    Sampling parameters that are not given are those of the request.
     """
 
-    sampling: SamplingParameters | None = None
-    max_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_sampling(self.sampling)
-        if self.max_tokens is not None:
-            _set_count(self, "max_tokens", 1)
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    """Maximum number of consecutive tokens of the part. Free text and reasoning end there if the
+    grammar allows it; structured output and tool calls are completed within the limit, or as
+    briefly as their schema allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationOptions:
-    """Limits of a request and the way its tokens are chosen.
-
-    * ``max_tokens``: the most tokens to generate, at least 1; never more than the context has room
-      for.
-    * ``min_tokens``: the least tokens to generate, where the answer allows that many.
-    * ``soft_max_tokens``: from so many tokens on, what brings the answer nearer to its end is made
-      more and more likely, so that it need not end abruptly. ``None``: nothing is.
-    * ``max_seconds``: the most seconds of wall-clock time from when the request is made, or from
-      when it is begun if it is one of a batch. As they run out, the answer is completed as briefly
-      as it can be, by the speed that was measured so far; it is complete even where that takes
-      longer. ``None``: any time.
-    * ``stop``: strings that end free text, and are no part of it, however they are cut into tokens.
-      Reasoning does not end there. A request that gives some, and whose answer has no free text (a
-      structured one, or a tool call that is required), is refused; where an engine's own options
-      have some, they hold for the answers that do.
-    * ``prefill_step_size``: prompt tokens a forward pass, at least 1; between passes a request can
-      be cancelled. ``None`` leaves the choice to the engine.
-    * ``sampling``: temperature, top-p and the like.
-    * ``parts``: what is different in some sub-states, by identifier: ``"text"``, ``"reasoning"``,
-      ``"structured"``, ``"tool_call"``, or one of the caller's own.
-    * ``reasoning``: ``True``: the model thinks before it answers; ``False``: it does not; ``None``:
-      it may, but not before structured output alone.
-    * ``fast_forward``: whether text that must come next is run without sampling it.
-    * ``parallel_tool_calls``: whether an answer may have several calls, ``max_tool_calls`` at most.
-    * ``logprobs``: tell the probability of each token, and those of so many that were likeliest in
-      its place; 0 is the token alone, ``None`` nothing. All tokens are sampled then.
-    * ``trace``: tell what the loop did when.
-
-    Raises ``InvalidOptionError``.
-    """
-
-    max_tokens: int = 2048
-    min_tokens: int = 0
-    stop: tuple[str, ...] = ()
-    prefill_step_size: int | None = None
-    sampling: SamplingParameters = field(default_factory=SamplingParameters)
-    parts: Mapping[str, PartOptions] = field(default_factory=dict, hash=False)
-    reasoning: bool | ReasoningOptions | None = None
-    parallel_tool_calls: bool = True
-    max_tool_calls: int = 16
-    fast_forward: bool = True
-    soft_max_tokens: int | None = None
-    max_seconds: float | None = None
-    logprobs: int | None = None
-    trace: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("max_tokens", "max_tool_calls"):
-            _set_count(self, name, 1)
-        for name, least in (("prefill_step_size", 1), ("soft_max_tokens", 1), ("logprobs", 0)):
-            if getattr(self, name) is not None:
-                _set_count(self, name, least)
-        object.__setattr__(self, "max_seconds", _seconds("max_seconds", self.max_seconds))
-        _set_count(self, "min_tokens", 0)
-        if self.min_tokens > self.max_tokens:
-            raise InvalidOptionError(
-                f"min_tokens, {self.min_tokens}, is more than max_tokens, {self.max_tokens}",
-                option="min_tokens",
-            )
-        object.__setattr__(self, "stop", _stop_strings(self.stop))
-        if self.sampling is None:
-            raise InvalidOptionError("sampling must be SamplingParameters", option="sampling")
-        _check_sampling(self.sampling)
-        if not isinstance(self.parts, Mapping) or not all(
-            isinstance(key, str) and isinstance(value, PartOptions)
-            for key, value in self.parts.items()
-        ):
-            raise InvalidOptionError(
-                "parts must be PartOptions by the identifier of a part", option="parts"
-            )
-        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
-        if not isinstance(self.reasoning, bool | ReasoningOptions | None):
-            raise InvalidOptionError(
-                "reasoning must be true, false or ReasoningOptions, "
-                f"not {short_repr(self.reasoning)}",
-                option="reasoning",
-            )
-        for name in ("parallel_tool_calls", "fast_forward", "trace"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidOptionError(
-                    f"{name} must be true or false, not {short_repr(getattr(self, name))}",
-                    option=name,
-                )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A read-only mapping can be neither pickled nor copied.
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return _options_of, ({**values, "parts": dict(self.parts)},)
-
-    def override(self, overrides: OptionOverrides) -> GenerationOptions:
-        """These options with some of them changed; the sampling ones are named directly.
-
-        Raises ``InvalidOptionError`` for an unknown name or a value out of range.
-        """
-        given: dict[str, Any] = dict(overrides)
-        own = {name: given.pop(name) for name in _OWN_NAMES if name in given}
-        for name in given:
-            if name not in _SAMPLING_NAMES:
-                raise InvalidOptionError(
-                    f"there is no option {short_repr(name)}",
-                    option=str(name),
-                    hint=_suggestion(str(name)),
-                )
-        sampling = own.pop("sampling", self.sampling)
-        if given and isinstance(sampling, SamplingParameters):
-            try:
-                sampling = dataclasses.replace(sampling, **given)
-            except InvalidSamplingParameterError as error:
-                raise InvalidOptionError(str(error), option=error.parameter) from error
-        return dataclasses.replace(self, sampling=sampling, **own)
-
-
-def _options_of(values: dict[str, Any]) -> GenerationOptions:
-    return GenerationOptions(**values)
-
-
-class OptionOverrides(TypedDict, total=False):
-    """The options that a single request may set by keyword.
-
-    Those of ``GenerationOptions``, then those of ``samplers.SamplingParameters``.
-    """
-
-    max_tokens: int
-    min_tokens: int
-    stop: str | Sequence[str] | None
-    prefill_step_size: int | None
-    sampling: SamplingParameters
-    parts: Mapping[str, PartOptions]
-    reasoning: bool | ReasoningOptions | None
-    parallel_tool_calls: bool
-    max_tool_calls: int
-    fast_forward: bool
-    soft_max_tokens: int | None
-    max_seconds: float | None
-    logprobs: int | None
-    trace: bool
-    temperature: float
-    top_p: float
-    top_k: int
-    min_p: float
-    min_tokens_to_keep: int
-    repetition_penalty: float
-    presence_penalty: float
-    frequency_penalty: float
-    penalty_window: int
-    logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...]
-    seed: int | None
-
-
-_OWN_NAMES = tuple(field.name for field in dataclasses.fields(GenerationOptions))
-_SAMPLING_NAMES = tuple(field.name for field in dataclasses.fields(SamplingParameters))
-
-
-_MAX_COUNT = 2**63 - 1
-"""The largest count: the largest signed 64-bit integer."""
-
-
-def _set_count(options: object, name: str, least: int) -> None:
-    """Check an attribute that counts something, and keep it as a Python integer."""
-    value = getattr(options, name)
-    # NumPy's integers are integers, too; a Boolean is not a number here.
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or not least <= int(value) <= _MAX_COUNT:
-        raise InvalidOptionError(
-            f"{name} must be an integer of at least {least}, not {short_repr(value)}", option=name
-        )
-    object.__setattr__(options, name, int(value))
-
-
-def _seconds(name: str, value: object) -> float | None:
-    if value is None:
-        return None
-    try:
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        seconds = float(value) if is_number else math.nan  # type: ignore[arg-type]
-    except OverflowError:
-        seconds = math.inf
-    if not 0 < seconds < math.inf:
-        raise InvalidOptionError(
-            f"{name} must be a positive number of seconds, not {short_repr(value)}", option=name
-        )
-    return seconds
-
-
-def _stop_strings(given: object) -> tuple[str, ...]:
+def _stop_strings(given: Any) -> tuple[str, ...]:
     if given is None:
         return ()
     items = listed(given)
-    stop = [given] if items is None else items
-    texts = tuple(text for text in stop if isinstance(text, str) and text)
-    if len(texts) < len(stop):
-        raise InvalidOptionError(
-            f"stop must be a string or several, none of them empty, not {short_repr(given)}",
-            option="stop",
-        )
+    texts = [given] if items is None else items
+    if not all(isinstance(text, str) and text for text in texts):
+        raise ValueError("should be a non-empty string or a list of such strings")
     if any(map(has_surrogate, texts)):
-        raise InvalidOptionError(
-            f"stop holds half a surrogate pair, which is no character: {short_repr(given)}",
-            option="stop",
+        raise ValueError("should be text without lone surrogates")
+    return tuple(texts)
+
+
+class GenerationOptions(_OptionModel, SamplingParameters):
+    """The options of a request. Immutable.
+
+    ``stop`` is stored as a tuple, ``logit_bias`` as pairs in order of the token ids.
+
+    Raises:
+        InvalidOptionError: An option is unknown or its value is invalid.
+    """
+
+    max_tokens: int = Field(default=2048, ge=1, le=MAX_COUNT)
+    """Maximum number of tokens to generate, within the room that the context leaves. The answer is
+    complete within it."""
+    min_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
+    """Minimum number of tokens to generate, where the answer allows that many."""
+    soft_max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    """From this number of tokens on, tokens that bring the answer closer to its end become more
+    and more likely, so that it does not end abruptly."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Time limit in seconds of wall-clock time, from the call on; from the request's start in a
+    batch. As it approaches, the answer is completed as briefly as possible, estimated from the
+    measured speed. It is complete even where that takes longer."""
+    stop: Annotated[
+        str | Sequence[str] | None,
+        PlainValidator(_stop_strings, json_schema_input_type=str | list[str] | None),
+    ] = ()
+    """Strings that end free text and are not part of it. Reasoning does not end there. A request
+    whose answer has no free text refuses them."""
+    prefill_step_size: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    """Prompt tokens per forward pass. The engine chooses by default. A request can be cancelled
+    between passes."""
+    parts: Mapping[str, PartOptions] = Field(default_factory=dict)
+    """Options that differ by part of the answer: `text`, `reasoning`, `structured`, `tool_call`,
+    or a part of the response format's own."""
+    reasoning: bool | ReasoningOptions | None = None
+    """`true` requires reasoning, `false` disables it. By default the model may reason, but not
+    before structured output alone."""
+    fast_forward: bool = True
+    """Whether text that the grammar forces is appended without sampling."""
+    parallel_tool_calls: bool = True
+    """Whether an answer may have several tool calls."""
+    max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
+    """Maximum number of tool calls of an answer."""
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
+    """Report the log-probability of each token and those of this many most likely tokens. All
+    tokens are sampled then. No log-probabilities by default."""
+    trace: bool = False
+    """Report when the generation loop did what."""
+
+    @field_validator("min_tokens")
+    @classmethod
+    def _check_min_tokens(cls, min_tokens: int, info: ValidationInfo) -> int:
+        max_tokens = info.data.get("max_tokens", MAX_COUNT)
+        if min_tokens > max_tokens:
+            raise ValueError(f"should be at most max_tokens, {max_tokens}")
+        return min_tokens
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """``stop`` as a tuple."""
+        return _stop_strings(self.stop)
+
+    def override(self, overrides: Mapping[str, object]) -> GenerationOptions:
+        """Return a copy with some options changed.
+
+        Raises:
+            InvalidOptionError: An option is unknown or its value is invalid.
+        """
+        values: dict[str, Any] = {**dict(self), **overrides}
+        return GenerationOptions(**values) if overrides else self
+
+    def sampling(self, part: str = "") -> SamplingParameters:
+        """Return the sampling parameters for a part of the answer, by its identifier."""
+        changed = self.parts.get(part)
+        given = set() if changed is None else changed.model_fields_set
+        return SamplingParameters.model_construct(
+            **{
+                name: getattr(changed if name in given else self, name)
+                for name in SamplingParameters.model_fields
+            }
         )
-    return texts
 
 
-def _check_sampling(value: object) -> None:
-    if value is not None and not isinstance(value, SamplingParameters):
-        raise InvalidOptionError(
-            f"sampling must be SamplingParameters, not {short_repr(value)}", option="sampling"
-        )
+def check_names(given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Raise ``InvalidOptionError`` for a name that is not that of an option."""
+    for name in given:
+        if name not in known:
+            # The abbreviation that other libraries use is too far for a spelling distance.
+            hint = suggestion("temperature" if name == "temp" else str(name), known)
+            raise InvalidOptionError(
+                f"there is no option {short_repr(name)}", option=str(name), hint=hint
+            )
 
 
-def _suggestion(name: str) -> str:
-    known = (*_OWN_NAMES, *_SAMPLING_NAMES)
-    close = difflib.get_close_matches(name, known, n=1)
-    # The abbreviation that other libraries use is too far for a spelling distance.
-    if name == "temp":
-        close = ["temperature"]
-    return f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}."
+def invalid_option(error: ValidationError, given: object) -> InvalidOptionError:
+    """Return the error that tells of the first problem of a model's input."""
+    problem = problems_in(error, given)[0]
+    names = problem.location or ("options",)
+    return InvalidOptionError(
+        f"{'.'.join(map(str, names))} {problem.what}", option=str(names[0]), pointer=problem.pointer
+    )

@@ -1,37 +1,61 @@
-"""From logits to a token. Plain functions on ``mx.array``; knows neither grammars nor models.
+"""Selects a token from logits. Functions on ``mx.array``; independent of grammars and models.
 
-Reading order: ``parameters`` (what a request may ask for), ``transforms`` (one function for each
-of it), ``sampler`` (their composition, with a random key of its own), ``logprobs`` (how likely
-what was chosen was).
+Reading order: ``parameters`` (the parameters of a request), ``transforms`` (one function for each
+parameter), ``sampler`` (their composition, with its own random key), ``logprobs`` (probabilities
+of chosen and of most likely tokens).
+
+``samplers.parameters`` can be imported without mlx; the other names load it at their first use.
 """
 
-from samplers.logprobs import TopLogprobs, top_logprobs
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
-from samplers.sampler import Sampler, make_sampler
-from samplers.transforms import (
-    apply_lean,
-    apply_logit_bias,
-    apply_mask,
-    apply_min_p,
-    apply_penalties,
-    apply_temperature,
-    apply_top_k,
-    apply_top_p,
-)
+
+if TYPE_CHECKING:
+    from samplers.logprobs import TopLogprobs, top_logprobs
+    from samplers.sampler import Sampler, make_sampler
+    from samplers.transforms import (
+        apply_logit_bias,
+        apply_mask,
+        apply_min_p,
+        apply_penalties,
+        apply_temperature,
+        apply_token_boost,
+        apply_top_k,
+        apply_top_p,
+    )
 
 __all__ = [
     "InvalidSamplingParameterError",
     "Sampler",
     "SamplingParameters",
     "TopLogprobs",
-    "apply_lean",
     "apply_logit_bias",
     "apply_mask",
     "apply_min_p",
     "apply_penalties",
     "apply_temperature",
+    "apply_token_boost",
     "apply_top_k",
     "apply_top_p",
     "make_sampler",
     "top_logprobs",
 ]
+
+_MODULE_OF = {
+    "Sampler": "sampler",
+    "TopLogprobs": "logprobs",
+    "make_sampler": "sampler",
+    "top_logprobs": "logprobs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"samplers.{_MODULE_OF.get(name, 'transforms')}")
+    value = globals()[name] = getattr(module, name)
+    return value

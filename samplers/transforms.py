@@ -20,12 +20,12 @@ import mlx.core as mx
 from samplers.parameters import InvalidSamplingParameterError
 
 __all__ = [
-    "apply_lean",
     "apply_logit_bias",
     "apply_mask",
     "apply_min_p",
     "apply_penalties",
     "apply_temperature",
+    "apply_token_boost",
     "apply_top_k",
     "apply_top_p",
 ]
@@ -66,7 +66,7 @@ def apply_logit_bias(logits: mx.array, bias: Iterable[tuple[int, float]]) -> mx.
     return _put(logits, indices, mx.take(logits, indices, axis=-1) + numbers)
 
 
-def apply_lean(logits: mx.array, ids: mx.array, strength: float) -> mx.array:
+def apply_token_boost(logits: mx.array, ids: mx.array, strength: float) -> mx.array:
     """Lean towards some tokens: add ``strength``, the same for all of them, to their logits.
 
     ``ids`` are an array of integers of any shape, each below the vocabulary; one that is given

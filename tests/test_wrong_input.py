@@ -34,7 +34,7 @@ from proxy_engine.answers.response_format import ResponseFormatCompiler
 from proxy_engine.conversation.content import JsonContent, TextContent, ToolCall
 from proxy_engine.conversation.messages import to_interactions, to_messages
 from proxy_engine.conversation.openai_messages import from_openai_message, read_tool_call
-from proxy_engine.options import OptionOverrides
+from proxy_engine.option_overrides import OptionOverrides
 from proxy_engine.tools import ToolChoice, resolve_tools
 from samplers import InvalidSamplingParameterError, SamplingParameters
 from state_machines import (
@@ -236,7 +236,7 @@ def test_options(data: st.DataObject) -> None:
     value = data.draw(wrong_values)
     proper(lambda: SamplingParameters(**{name: value}), InvalidSamplingParameterError)
     for kind in (ReasoningOptions, PartOptions):
-        field = data.draw(st.sampled_from(sorted(kind.__dataclass_fields__)))
+        field = data.draw(st.sampled_from(sorted(kind.model_fields)))
         proper(lambda kind=kind, field=field: kind(**{field: value}))
 
 
@@ -434,7 +434,7 @@ def test_deep_nesting(brief_engine: InferenceEngine, deep: Any) -> None:
 
 
 COMMANDS: list[Any] = [
-    {"cmd": "generate", "id": 1, "prompt": "a", **OPTIONS, **SAMPLING, "sampling": SAMPLING},
+    {"cmd": "generate", "id": 1, "prompt": "a", **OPTIONS, **SAMPLING},
     {"cmd": "generate", "id": 1, "prompt": "a", "max_tokens": 4, "response_format": FORMATS[0]},
     *(
         {"cmd": "chat", "id": "x", "messages": messages, "max_tokens": 4, "tools": [TOOL]}
@@ -445,7 +445,7 @@ COMMANDS: list[Any] = [
         "id": 1,
         "prompt": "a",
         "max_tokens": 4,
-        "parts": {"text": {"sampling": SAMPLING, "max_tokens": 2}},
+        "parts": {"text": {**SAMPLING, "max_tokens": 2}},
         "reasoning": {
             "is_required": True,
             "min_chars": 1,

@@ -140,7 +140,7 @@ class AnswerCompiler:
                 reasoning=reasoning,
                 dialect=dialect,
                 excluding=unwanted,
-                stop=options.stop,
+                stop=options.stop_strings,
             )
             return RootStateMachine(part, self._vocabulary)
 
@@ -196,7 +196,7 @@ class AnswerCompiler:
             reasoning,
             None if dialect is None else dialect.name,
             unwanted,
-            options.stop,
+            options.stop_strings,
         )
 
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
 
+from ..option_fields import with_options
+
 __all__ = [
     "COMMANDS",
     "CancelCommand",
@@ -20,10 +22,8 @@ __all__ = [
     "GenerationCommand",
     "InfoCommand",
     "LoadCommand",
-    "PartFields",
     "QuitCommand",
     "RequestId",
-    "SamplingFields",
 ]
 
 RequestId: TypeAlias = Annotated[str, pydantic.Field(max_length=256)] | int | None
@@ -41,8 +41,6 @@ EventName: TypeAlias = Literal[
 ]
 """The events of a stream that a client may ask to be told."""
 
-_TokenBiases: TypeAlias = dict[Annotated[str, pydantic.Field(pattern="^[0-9]{1,10}$")], float]
-
 
 class _Fields(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
@@ -56,57 +54,6 @@ class _Fields(pydantic.BaseModel):
             for name, value in self
             if name in self.model_fields_set and value is not None
         }
-
-
-class SamplingFields(_Fields):
-    """How tokens are chosen; what is not there is off."""
-
-    temperature: float | None = None
-    """0 takes the likeliest token each time."""
-    top_p: float | None = None
-    """Keep the fewest most likely tokens whose probability reaches it."""
-    top_k: int | None = None
-    """Keep so many most likely tokens; 0 is off."""
-    min_p: float | None = None
-    """Keep tokens at least this likely relative to the likeliest."""
-    min_tokens_to_keep: int | None = None
-    """The likeliest tokens that `min_p` never drops."""
-    repetition_penalty: float | None = None
-    """Divides positive and multiplies negative logits of tokens in the window; 1 is off."""
-    presence_penalty: float | None = None
-    """Subtracted from the logits of tokens of the answer in the window."""
-    frequency_penalty: float | None = None
-    """Subtracted from the logits of tokens of the answer in the window, once per occurrence."""
-    penalty_window: int | None = None
-    """The number of latest tokens that penalties look at."""
-    logit_bias: _TokenBiases | None = None
-    """Numbers that are added to logits, by token id (as a string of digits)."""
-    seed: int | None = None
-    """The same seed draws the same tokens."""
-
-
-class PartFields(_Fields):
-    """What is different while one kind of sub-state is written."""
-
-    sampling: SamplingFields | None = None
-    """In place of the request's."""
-    max_tokens: int | None = None
-    """How many tokens are written in a row."""
-
-
-class ReasoningFields(_Fields):
-    """What a model thinks before it answers."""
-
-    is_required: bool | None = None
-    """It must; otherwise it may."""
-    min_chars: int | None = None
-    """The minimum number of characters."""
-    max_chars: int | None = None
-    """The maximum number of characters."""
-    begin: str | None = None
-    """The marker before it; the model's own where both are missing."""
-    end: str | None = None
-    """The marker after it."""
 
 
 class _Command(_Fields):
@@ -129,7 +76,8 @@ class LoadCommand(_Command):
     """The most generations that run together."""
 
 
-class GenerationCommand(_Command, SamplingFields):
+@with_options()
+class GenerationCommand(_Command):
     """What `generate` and `chat` share: the format of the answer, tools, and options."""
 
     response_format: dict[str, Any] | bool | None = None
@@ -140,34 +88,6 @@ class GenerationCommand(_Command, SamplingFields):
     """`"auto"`, `"required"`, `"none"`, or one tool, by its name or as OpenAI's dict."""
     events: list[EventName] | None = None
     """What is told before the result: only tokens where it is missing."""
-    max_tokens: int | None = None
-    """The most tokens to generate; the answer is complete within them."""
-    min_tokens: int | None = None
-    """The least tokens to generate, where the answer allows that many."""
-    soft_max_tokens: int | None = None
-    """From so many tokens on, an end is made more and more likely."""
-    max_seconds: float | None = None
-    """The most seconds; as they run out, the answer is completed briefly."""
-    stop: str | list[str] | None = None
-    """Strings that end free text, and are no part of it. Refused where an answer has none."""
-    prefill_step_size: int | None = None
-    """Prompt tokens a forward pass."""
-    sampling: SamplingFields | None = None
-    """All about sampling in one object; fields beside it override it."""
-    parts: dict[str, PartFields] | None = None
-    """What is different in `text`, `reasoning`, `structured` or `tool_call`."""
-    reasoning: bool | ReasoningFields | None = None
-    """Whether the model thinks before it answers."""
-    parallel_tool_calls: bool | None = None
-    """Whether an answer may have several calls."""
-    max_tool_calls: int | None = None
-    """The most calls of an answer."""
-    fast_forward: bool | None = None
-    """Whether text that must come next is run without sampling it."""
-    logprobs: int | None = None
-    """Tell the probability of each token, and of so many that were likeliest in its place."""
-    trace: bool | None = None
-    """Tell what the loop did when."""
 
 
 class GenerateCommand(GenerationCommand):

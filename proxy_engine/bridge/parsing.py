@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pydantic
 
+from ..problems import problems_in, suggestion
 from .commands import COMMANDS, Command, RequestId
 from .errors import InvalidFieldError, MalformedLineError, UnknownCommandError
 
@@ -60,11 +59,11 @@ def read_command(given: dict[str, Any]) -> Command:
         raise UnknownCommandError(
             "'cmd' is missing" if cmd is None else f"'cmd' is no string: {_shown(cmd)}",
             cmd=None,
-            hint=_among(COMMANDS),
+            hint=f"Known are {', '.join(COMMANDS)}.",
         )
     if cmd not in COMMANDS:
         raise UnknownCommandError(
-            f"there is no command {_shown(cmd)}", cmd=cmd[:_SHOWN], hint=_similar(cmd, COMMANDS)
+            f"there is no command {_shown(cmd)}", cmd=cmd[:_SHOWN], hint=suggestion(cmd, COMMANDS)
         )
     model = COMMANDS[cmd]
     try:
@@ -76,53 +75,20 @@ def read_command(given: dict[str, Any]) -> Command:
 def _invalid(
     error: pydantic.ValidationError, given: dict[str, Any], model: type[pydantic.BaseModel]
 ) -> InvalidFieldError:
-    found: dict[str, list[str]] = {}
-    hint = ""
-    for fact in error.errors(include_url=False, include_input=False):
-        is_missing = fact["type"] == "missing"
-        found.setdefault(_pointer(fact["loc"], given, is_missing), []).append(
-            _what(fact["type"], fact["msg"])
-        )
-        if fact["type"] == "extra_forbidden" and len(fact["loc"]) == 1 and not hint:
-            hint = _similar(str(fact["loc"][0]), model.model_fields)
-    # The forms that a field may have each say why they are not meant.
-    problems = [
-        {"field": field, "what": ", or: ".join(dict.fromkeys(whats))}
-        for field, whats in found.items()
+    found = problems_in(error, given)
+    unknown = [
+        problem.location[0]
+        for problem in found
+        if problem.kind == "extra_forbidden" and len(problem.location) == 1
     ]
-    more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+    hint = suggestion(str(unknown[0]), model.model_fields) if unknown else ""
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     return InvalidFieldError(
-        f"{problems[0]['what']}{more}", field=problems[0]["field"], problems=problems, hint=hint
+        f"{'.'.join(map(str, found[0].location))} {found[0].what}{more}",
+        field=found[0].pointer,
+        problems=[{"field": problem.pointer, "what": problem.what} for problem in found],
+        hint=hint,
     )
-
-
-def _what(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "there is no such field"
-    return "the field is missing" if kind == "missing" else message[:1].lower() + message[1:]
-
-
-def _pointer(location: Sequence[int | str], given: Any, is_missing: bool) -> str:
-    """The JSON Pointer of a place; pydantic's also names the forms that a value may have."""
-    tokens = []
-    for index, token in enumerate(location):
-        is_there = (isinstance(given, dict) and token in given) or (
-            isinstance(given, list) and isinstance(token, int)
-        )
-        if is_there:
-            given = given[token]
-        if is_there or (is_missing and index == len(location) - 1):
-            tokens.append(str(token)[:_SHOWN].replace("~", "~0").replace("/", "~1"))
-    return "".join(f"/{token}" for token in tokens)
-
-
-def _similar(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name[:_SHOWN], list(known), n=1)
-    return f"Did you mean {close[0]!r}?" if close else _among(known)
-
-
-def _among(known: Iterable[str]) -> str:
-    return f"Known are {', '.join(map(repr, known))}."
 
 
 def _shown(value: Any) -> str:

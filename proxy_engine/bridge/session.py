@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import own_process
 from ..errors import EngineClosedError
+from ..option_fields import given_options
 from .commands import (
     CancelCommand,
     ChatCommand,
@@ -22,7 +23,6 @@ from .encoding import error_reply, event_reply, to_line
 from .errors import DuplicateIdError, NoModelError, ProtocolError, TooManyRequestsError
 from .parsing import id_of, read_command, read_object
 from .replies import CancelledReply, InfoReply, LoadedReply, ModelFacts, QuitReply, Reply
-from .request_options import options_of
 
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
@@ -226,7 +226,7 @@ class Session:
         """Tell of a request as it runs; returns its last reply."""
         told = ("token",) if command.events is None else tuple(command.events)
         prompt = command.prompt if isinstance(command, GenerateCommand) else command.messages
-        options = options_of(command)
+        options = given_options(command)
         engine = await _engine_of(loading)
         stream = await engine.astream(
             prompt,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from ..engine import InferenceEngine
-    from ..options import OptionOverrides
+    from ..option_overrides import OptionOverrides
 
 __all__ = ["add_parser"]
 

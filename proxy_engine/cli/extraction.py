@@ -14,7 +14,7 @@ from .progress import text_progress
 
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
-    from ..options import OptionOverrides
+    from ..option_overrides import OptionOverrides
     from ..results import GenerationResult, Usage
 
 __all__ = ["Extraction", "default_instruction", "extract_text", "text_of"]

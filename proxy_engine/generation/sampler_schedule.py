@@ -98,7 +98,8 @@ class SamplerSchedule:
         self._only_part = part
         self._guard = guard
         self._deadline = deadline
-        self._samplers: dict[SamplingParameters, Sampler] = {}
+        self._samplers: dict[str, Sampler] = {}
+        self._samplers_by_parameters: dict[SamplingParameters, Sampler] = {}
         self._part: Part | None = None
         self._part_start = 0
         self._name = ""
@@ -116,7 +117,7 @@ class SamplerSchedule:
         if not self._options.parts:
             if self._guard is not None and self._deadline is not None:
                 self._guard.restrict(in_time)
-            return self._sampler(self._options.sampling)
+            return self._sampler("")
         part = self._only_part
         if self._matcher is not None:
             part = next(iter(self._matcher.parts), None)
@@ -130,7 +131,7 @@ class SamplerSchedule:
         if self._guard is not None:
             bound = None if isinstance(part, Text) else limit
             self._restrict(self._guard, name, bound, in_time)
-        return self._sampler(own.sampling or self._options.sampling)
+        return self._sampler(name)
 
     def _restrict(self, guard: Guard, name: str, limit: int | None, in_time: int | None) -> None:
         """Bound the tokens of a structured part; the guard completes it within them."""
@@ -154,8 +155,11 @@ class SamplerSchedule:
         if self._guard is not None:
             self._guard.look_again()
 
-    def _sampler(self, parameters: SamplingParameters) -> Sampler:
-        sampler = self._samplers.get(parameters)
+    def _sampler(self, part: str) -> Sampler:
+        """Return the sampler of a part. Parts with equal parameters share one."""
+        sampler = self._samplers.get(part)
         if sampler is None:
-            sampler = self._samplers[parameters] = make_sampler(parameters)
+            parameters = self._options.sampling(part)
+            sampler = self._samplers_by_parameters.get(parameters) or make_sampler(parameters)
+            self._samplers[part] = self._samplers_by_parameters[parameters] = sampler
         return sampler

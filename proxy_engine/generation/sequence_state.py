@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-from samplers import Sampler, apply_lean, apply_mask
+from samplers import Sampler, apply_mask, apply_token_boost
 from state_machines import Matcher
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
@@ -150,7 +150,7 @@ class SequenceState:
             allowed = self._allowed(logits.shape[-1], exact=exact)
             boost = self._end_boost(allowed)
         with self.timings.during("sample"):
-            boosted = logits if boost is None else apply_lean(logits, *boost)
+            boosted = logits if boost is None else apply_token_boost(logits, *boost)
             wants_logprobs = self._options.logprobs is not None
             if allowed is None:
                 token = sampler(boosted, self.tokens, prompt_tokens=self.prompt_tokens)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
-from ..options import OptionOverrides
+from ..option_overrides import OptionOverrides
 from ..results import GenerationResult
 from .streams import AsyncClosing, Closing
 from .worker import ProcessGuard

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from samplers import SamplingParameters
 from state_machines import Vocabulary
 from state_machines.completion import Guard
 from state_machines.root import Text, part_names
@@ -25,7 +26,8 @@ from ..conversation.tool_format_detection import format_of, is_open, reasoning_o
 from ..conversation.tool_text import tool_text_of
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
 from ..models.loading import LoadedModel
-from ..options import GenerationOptions, OptionOverrides
+from ..option_overrides import OptionOverrides
+from ..options import GenerationOptions
 from ..prompt_cache import PromptCaches
 from ..tools import ToolChoice, resolve_tools
 from .request import Request
@@ -86,7 +88,7 @@ class Preparation:
         options = self._options.override(overrides)
         self._check_tokens(options)
         response = self._formats.compile(response_format, job)
-        _check_parts(overrides.get("parts") or {}, response)
+        _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
         if known_tools and isinstance(prompt, RawPrompt):
             raise PromptError("a raw prompt names no tools; give messages")
@@ -166,9 +168,9 @@ class Preparation:
 
     def _check_tokens(self, options: GenerationOptions) -> None:
         """Raise for a bias of tokens that there are not."""
-        samplings = [options.sampling, *(state.sampling for state in options.parts.values())]
-        for sampling in filter(None, samplings):
-            for token_id in dict(sampling.logit_bias):
+        samplings: list[SamplingParameters] = [options, *options.parts.values()]
+        for sampling in samplings:
+            for token_id, _ in sampling.bias_pairs:
                 if token_id >= self._vocabulary.size:
                     raise InvalidOptionError(
                         f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",

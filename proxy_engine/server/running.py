@@ -12,7 +12,7 @@ from typing import Any
 
 from ..conversation.prompts import Prompt
 from ..events import Finished, PromptProgress, StreamEvent, TokenGenerated
-from ..options import OptionOverrides
+from ..option_overrides import OptionOverrides
 from ..requests.streams import AsyncEventStream
 from ..results import GenerationResult
 from .errors import shutting_down

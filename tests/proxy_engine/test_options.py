@@ -1,18 +1,29 @@
-"""Options: validated when built, overridden by name."""
+"""Options: validated when built, overridden by name, declared once."""
 
 from __future__ import annotations
 
+import argparse
 import copy
-import dataclasses
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pydantic
 import pytest
+from option_overrides_source import option_overrides_source
 
+import proxy_engine.option_overrides
 from proxy_engine import GenerationOptions, InvalidOptionError, PartOptions, ReasoningOptions
-from proxy_engine.options import OptionOverrides
+from proxy_engine.option_fields import (
+    OPTION_NAMES,
+    add_option_flags,
+    given_flags,
+    given_options,
+    with_options,
+)
+from proxy_engine.option_overrides import OptionOverrides
 from samplers import SamplingParameters
 
 NESTED: list[Any] = []
@@ -20,62 +31,79 @@ for _ in range(10_000):
     NESTED = [NESTED]
 
 
-def test_overrides_are_all_options_there_are() -> None:
-    names = {field.name for field in dataclasses.fields(GenerationOptions)}
-    names |= {field.name for field in dataclasses.fields(SamplingParameters)}
-    assert OptionOverrides.__optional_keys__ == names
+def test_keyword_arguments_are_generated_from_the_model() -> None:
+    module = Path(proxy_engine.option_overrides.__file__)
+    assert module.read_text(encoding="utf-8") == option_overrides_source(), (
+        "write it anew: python tests/support/option_overrides_source.py > "
+        "proxy_engine/option_overrides.py"
+    )
+    assert OptionOverrides.__optional_keys__ == set(OPTION_NAMES)
     assert not OptionOverrides.__required_keys__
 
 
+def test_every_option_has_a_description() -> None:
+    for model in (GenerationOptions, PartOptions, ReasoningOptions, SamplingParameters):
+        assert [n for n, field in model.model_fields.items() if not field.description] == []
+
+
 def test_overrides_replace_and_leave_the_rest() -> None:
-    options = GenerationOptions(max_tokens=9, sampling=SamplingParameters(top_p=0.5))
+    options = GenerationOptions(max_tokens=9, top_p=0.5)
     changed = options.override({"temperature": 0.7, "prefill_step_size": 3})
     assert changed == GenerationOptions(
-        max_tokens=9,
-        prefill_step_size=3,
-        sampling=SamplingParameters(top_p=0.5, temperature=0.7),
+        max_tokens=9, prefill_step_size=3, top_p=0.5, temperature=0.7
     )
-    assert options.sampling.temperature == 0
+    assert options.temperature == 0
+    assert options.override({}) is options
 
 
-def test_sampling_and_its_parts_compose() -> None:
-    sampling = SamplingParameters(top_k=4)
-    changed = GenerationOptions().override({"sampling": sampling, "min_p": 0.1})
-    assert changed.sampling == SamplingParameters(top_k=4, min_p=0.1)
+def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
+    options = GenerationOptions(
+        top_k=4, temperature=0.5, seed=3, parts={"text": PartOptions(temperature=0, max_tokens=2)}
+    )
+    assert options.sampling() == SamplingParameters(top_k=4, temperature=0.5, seed=3)
+    assert options.sampling("tool_call") == options.sampling()
+    assert options.sampling("text") == SamplingParameters(top_k=4, seed=3)
+    assert hash(options.sampling()) == hash(options.sampling("tool_call"))
 
 
 @pytest.mark.parametrize(
-    ("overrides", "option", "message"),
+    ("overrides", "pointer", "message"),
     [
-        ({"temp": 1}, "temp", "Did you mean 'temperature'"),
-        ({"max_token": 1}, "max_token", "Did you mean 'max_tokens'"),
-        ({"zzz": 1}, "zzz", "Known are"),
-        ({"top_p": 1.5}, "top_p", "top_p"),
-        ({"max_tokens": 1.5}, "max_tokens", "at least 1"),
-        ({"max_tokens": None}, "max_tokens", "at least 1"),
-        ({"sampling": {"top_p": 1}}, "sampling", "SamplingParameters"),
-        ({"sampling": 5, "top_p": 0.5}, "sampling", "SamplingParameters"),
-        ({"stop": 5}, "stop", "a string or several"),
-        ({"stop": 0}, "stop", "a string or several"),
-        ({"stop": b"x"}, "stop", "a string or several"),
-        ({"stop": {"x": 1}}, "stop", "a string or several"),
-        ({"stop": ["x", None]}, "stop", "a string or several"),
-        ({"stop": "\ud800"}, "stop", "half a surrogate pair"),
-        ({"stop": ["x", "\udfff"]}, "stop", "half a surrogate pair"),
-        ({"max_tokens": 10**5000}, "max_tokens", "at least 1"),
-        ({"max_tokens": True}, "max_tokens", "at least 1"),
-        ({"min_tokens": -(10**5000)}, "min_tokens", "at least 0"),
-        ({"max_seconds": 10**400}, "max_seconds", "positive number"),
-        ({"max_seconds": math.nan}, "max_seconds", "positive number"),
-        ({"trace": np.True_}, "trace", "true or false"),
-        ({"reasoning": NESTED}, "reasoning", "true, false"),
-        ({"parts": {5: PartOptions()}}, "parts", "by the identifier"),
+        ({"temp": 1}, "/temp", "Did you mean 'temperature'"),
+        ({"max_token": 1}, "/max_token", "Did you mean 'max_tokens'"),
+        ({"zzz": 1}, "/zzz", "Known are"),
+        ({"\ud800": 1}, "/\ud800", "Known are"),
+        ({"top_p": 1.5}, "/top_p", "top_p should be less than or equal to 1, not 1.5"),
+        ({"temperature": 1e-6}, "/temperature", "0 or a number in"),
+        ({"max_tokens": 1.5}, "/max_tokens", "valid integer, not 1.5"),
+        ({"max_tokens": None}, "/max_tokens", "valid integer"),
+        ({"max_tokens": 10**5000}, "/max_tokens", "less than or equal to 9223372036854775807"),
+        ({"max_tokens": True}, "/max_tokens", "valid integer"),
+        ({"min_tokens": -(10**5000)}, "/min_tokens", "greater than or equal to 0"),
+        ({"max_tokens": 3, "min_tokens": 4}, "/min_tokens", "at most max_tokens, 3"),
+        ({"max_seconds": 10**400}, "/max_seconds", "valid number"),
+        ({"max_seconds": math.nan}, "/max_seconds", "finite number"),
+        ({"max_seconds": 0}, "/max_seconds", "greater than 0"),
+        ({"stop": 5}, "/stop", "a non-empty string or a list"),
+        ({"stop": b"x"}, "/stop", "a non-empty string or a list"),
+        ({"stop": {"x": 1}}, "/stop", "a non-empty string or a list"),
+        ({"stop": ["x", None]}, "/stop", "a non-empty string or a list"),
+        ({"stop": "\ud800"}, "/stop", "lone surrogates"),
+        ({"stop": ["x", "\udfff"]}, "/stop", "lone surrogates"),
+        ({"logit_bias": {-1: 1}}, "/logit_bias", "mapping of distinct token ids"),
+        ({"trace": np.True_}, "/trace", "valid boolean"),
+        ({"reasoning": NESTED}, "/reasoning", "valid boolean"),
+        ({"reasoning": {"max_chars": -1}}, "/reasoning/max_chars", "reasoning.max_chars should"),
+        ({"parts": {5: PartOptions()}}, "/parts/5", "valid string"),
+        ({"parts": {"text": {"top_k": -1}}}, "/parts/text/top_k", "greater than or equal to 0"),
+        ({"parts": {"text": {"max_token": 1}}}, "/parts/text/max_token", "is unknown"),
     ],
 )
-def test_errors_name_the_option(overrides: Any, option: str, message: str) -> None:
+def test_errors_locate_the_invalid_value(overrides: Any, pointer: str, message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message) as caught:
         GenerationOptions().override(overrides)
-    assert caught.value.option == option
+    assert caught.value.pointer == pointer
+    assert caught.value.option == next(name for name in overrides if name in pointer)
 
 
 @pytest.mark.parametrize(
@@ -84,17 +112,20 @@ def test_errors_name_the_option(overrides: Any, option: str, message: str) -> No
         {"is_required": 1},
         {"begin": 5, "end": 6},
         {"begin": "<"},
+        {"end": ">"},
         {"begin": "", "end": ""},
         {"begin": "\ud800", "end": "x"},
         {"max_chars": 10**5000},
+        {"min_chars": 3, "max_chars": 2},
+        {"chars": 2},
     ],
 )
-def test_reasoning_options_that_are_refused(given: dict[str, Any]) -> None:
+def test_invalid_reasoning_options_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError):
         ReasoningOptions(**given)
 
 
-def test_numbers_of_numpy_are_kept_as_numbers_of_python() -> None:
+def test_numpy_numbers_become_python_numbers() -> None:
     options = GenerationOptions(
         max_tokens=np.int64(9), max_seconds=np.float32(0.5), logprobs=np.uint8(2)
     )
@@ -105,4 +136,41 @@ def test_numbers_of_numpy_are_kept_as_numbers_of_python() -> None:
 def test_options_can_be_copied_and_pickled() -> None:
     options = GenerationOptions(parts={"text": PartOptions(max_tokens=3)}, stop="x")
     assert copy.deepcopy(options) == options
-    assert pickle.loads(pickle.dumps(options)) == options
+    again = pickle.loads(pickle.dumps(options))
+    assert again == options
+    assert again.parts["text"].model_fields_set == {"max_tokens"}
+
+
+def test_options_are_immutable() -> None:
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
+        GenerationOptions().max_tokens = 3  # type: ignore[misc]
+
+
+@with_options("max_tokens", "stop", "parts", presence_penalty={"ge": -2, "le": 2})
+class Body(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    prompt: str
+
+
+def test_derived_models_have_the_types_ranges_and_descriptions_of_options() -> None:
+    body = Body.model_validate_json('{"prompt": "x", "stop": "a", "max_tokens": 3}')
+    assert given_options(body) == {"stop": ("a",), "max_tokens": 3}
+    for wrong in ({"max_tokens": 0}, {"presence_penalty": 3}, {"temperature": 0}):
+        with pytest.raises(pydantic.ValidationError):
+            Body.model_validate({"prompt": "x", **wrong})
+    field = Body.model_json_schema()["properties"]["max_tokens"]
+    assert field["description"] == GenerationOptions.model_fields["max_tokens"].description
+    assert {"minimum": 1, "maximum": 2**63 - 1, "type": "integer"} in field["anyOf"]
+
+
+def test_command_line_flags_derive_from_options(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    names = ("max_tokens", "temperature", "seed")
+    add_option_flags(parser, *names)
+    arguments = parser.parse_args(["--max-tokens", "3", "--temperature", "0.5"])
+    assert given_flags(arguments, *names) == {"max_tokens": 3, "temperature": 0.5}
+    with pytest.raises(InvalidOptionError, match="max_tokens"):
+        given_flags(parser.parse_args(["--max-tokens", "0"]), *names)
+    parser.print_help()
+    assert "(default: 2048)" in capsys.readouterr().out

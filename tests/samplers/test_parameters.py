@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
 import numpy as np
+import pydantic
 import pytest
 
 from samplers import InvalidSamplingParameterError, SamplingParameters
@@ -26,7 +26,7 @@ from samplers import InvalidSamplingParameterError, SamplingParameters
         *(("frequency_penalty", value) for value in (math.nan, 101)),
         *(("penalty_window", value) for value in (0, -5, None)),
         *(("seed", value) for value in (-1, 2**64, 1.0, True)),
-        *(("logit_bias", value) for value in (None, 3, {-1: 1.0}, {0: math.inf}, {"0": 1.0})),
+        *(("logit_bias", value) for value in (None, 3, {-1: 1.0}, {0: math.inf}, {"x": 1.0})),
         *(("logit_bias", value) for value in (((0, 1.0), (0, 2.0)), ((0,),), {1.5: 1.0})),
     ],
 )
@@ -62,20 +62,17 @@ def test_bias_is_copied_and_hashable() -> None:
     assert hash(parameters) == hash(SamplingParameters(logit_bias=((7, 1.0), (3, -2.5))))
 
 
-def test_frozen_and_replaceable() -> None:
+def test_parameters_are_immutable() -> None:
     parameters = SamplingParameters(temperature=1, logit_bias={1: 2.0})
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
         parameters.top_p = 0.5  # type: ignore[misc]
-    changed = dataclasses.replace(parameters, top_p=0.5)
-    assert (changed.top_p, changed.logit_bias) == (0.5, ((1, 2.0),))
-    with pytest.raises(InvalidSamplingParameterError):
-        dataclasses.replace(parameters, top_p=2)
+    assert SamplingParameters(**dict(parameters)) == parameters
 
 
-def test_message_says_what_is_right() -> None:
+def test_message_describes_valid_values() -> None:
     with pytest.raises(InvalidSamplingParameterError) as caught:
         SamplingParameters(top_p=1.5)
-    assert str(caught.value) == "top_p must be a number in (0, 1], not 1.5"
+    assert str(caught.value) == "top_p must be less than or equal to 1, not 1.5"
 
 
 @pytest.mark.parametrize(
@@ -87,20 +84,21 @@ def test_message_says_what_is_right() -> None:
         ("min_p", [[]] * 3),
         ("logit_bias", 5),
         ("logit_bias", {10**5000: 10**5000}),
-        ("logit_bias", {"5": 1.0}),
+        ("logit_bias", {"5x": 1.0}),
+        ("logit_bias", {"5": 1.0, "05": 2.0}),
         ("logit_bias", {True: 1.0}),
         ("logit_bias", [(1, 2, 3)]),
         ("seed", 2.0),
     ],
 )
-def test_what_is_wrong_can_be_told(name: str, value: Any) -> None:
+def test_every_error_has_a_short_message(name: str, value: Any) -> None:
     with pytest.raises(InvalidSamplingParameterError) as caught:
         SamplingParameters(**{name: value})
     assert caught.value.parameter == name
     assert len(str(caught.value)) < 400
 
 
-def test_numbers_of_numpy_are_kept_as_numbers_of_python() -> None:
+def test_numpy_numbers_become_python_numbers() -> None:
     parameters = SamplingParameters(
         temperature=np.float32(0.5),
         top_k=np.int64(3),

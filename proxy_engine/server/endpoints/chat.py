@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from ...options import OptionOverrides, ReasoningOptions
+from ...option_overrides import OptionOverrides
+from ...options import ReasoningOptions
 from ..encoders.chat import ChatEncoder
 from ..errors import ApiError
 from ..model_host import Lease

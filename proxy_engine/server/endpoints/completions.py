@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import Request, Response
 
 from ...conversation.raw_prompt import RawPrompt
-from ...options import OptionOverrides
+from ...option_overrides import OptionOverrides
 from ..encoders.completions import CompletionEncoder
 from ..encoders.encoder import TokenTexts
 from ..errors import ApiError

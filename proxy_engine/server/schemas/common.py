@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...options import OptionOverrides
+from ...option_overrides import OptionOverrides
 
 __all__ = [
     "Extension",

@@ -34,7 +34,6 @@ from proxy_engine import (
 from proxy_engine.answers.compiler import AnswerCompiler
 from proxy_engine.answers.composition import Calls, compose_answer
 from proxy_engine.answers.response_format import ResponseFormatCompiler
-from samplers import SamplingParameters
 from state_machines import (
     ChoiceStateMachine,
     CompositionError,
@@ -293,10 +292,8 @@ def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> 
         response_format={"type": "string", "minLength": 3, "maxLength": 3},
         reasoning=ReasoningOptions(min_chars=4),
         parts={
-            "reasoning": PartOptions(
-                sampling=SamplingParameters(logit_bias={x: 1000.0}), max_tokens=6
-            ),
-            "structured": PartOptions(sampling=SamplingParameters(logit_bias={y: 1000.0})),
+            "reasoning": PartOptions(logit_bias={x: 1000.0}, max_tokens=6),
+            "structured": PartOptions(logit_bias={y: 1000.0}),
         },
     )
     assert result.reasoning == "xxxxxx"
@@ -306,7 +303,7 @@ def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> 
 def test_sub_states_of_ones_own_have_options(roomy_engine: InferenceEngine) -> None:
     answer = Loop(Choice(Sequence(Marker("sign", "-"), Price())), min_count=1, max_count=1)
     one = roomy_engine.vocabulary.token_bytes.index(b"1")
-    states = {"price": PartOptions(sampling=SamplingParameters(logit_bias={one: 1000.0}))}
+    states = {"price": PartOptions(logit_bias={one: 1000.0})}
     result = roomy_engine.generate("x", response_format=answer, parts=states)
     assert str(result.parsed).startswith("111")
     with pytest.raises(InvalidOptionError, match="price"):

@@ -16,7 +16,6 @@ from bridge_clients import validator
 
 from proxy_engine import (
     AnswerPart,
-    InvalidOptionError,
     PartOptions,
     ReasoningOptions,
     Span,
@@ -30,19 +29,16 @@ from proxy_engine.bridge import replies
 from proxy_engine.bridge.commands import (
     COMMANDS,
     EventName,
-    GenerateCommand,
     GenerationCommand,
-    PartFields,
-    ReasoningFields,
-    SamplingFields,
 )
 from proxy_engine.bridge.encoding import error_reply, event_reply, to_line
+from proxy_engine.bridge.errors import InvalidFieldError
+from proxy_engine.bridge.parsing import read_command
 from proxy_engine.bridge.protocol_schema import protocol_schema, protocol_schema_text
-from proxy_engine.bridge.request_options import options_of
 from proxy_engine.events import Finished, StreamEvent
-from proxy_engine.options import OptionOverrides
+from proxy_engine.option_fields import given_options
+from proxy_engine.option_overrides import OptionOverrides
 from proxy_engine.results import GenerationResult, Logprob
-from samplers import SamplingParameters
 from state_machines.errors import MaxTokensTooSmallError, UnsupportedSchemaError
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "bridge-protocol.json"
@@ -62,9 +58,6 @@ def test_every_option_can_be_given() -> None:
 @pytest.mark.parametrize(
     ("message", "kind"),
     [
-        (SamplingFields, SamplingParameters),
-        (PartFields, PartOptions),
-        (ReasoningFields, ReasoningOptions),
         (replies.Result, GenerationResult),
         (replies.UsageFacts, Usage),
         (replies.PartFacts, AnswerPart),
@@ -87,49 +80,43 @@ def test_every_event_can_be_told() -> None:
 
 
 def test_options_as_the_engine_takes_them() -> None:
-    command = GenerateCommand(
-        cmd="generate",
-        prompt="x",
-        max_tokens=3,
-        top_p=0.5,
-        seed=None,
-        stop=["a"],
-        logit_bias={"12": -1.0, "3": 2},
-        sampling=SamplingFields(temperature=0.5, logit_bias={"1": 1}),
-        parts={"text": PartFields(sampling=SamplingFields(top_k=2)), "tool_call": PartFields()},
-        reasoning=ReasoningFields(max_chars=9),
+    command = read_command(
+        {
+            "cmd": "generate",
+            "prompt": "x",
+            "max_tokens": 3,
+            "top_p": 0.5,
+            "seed": None,
+            "stop": ["a"],
+            "logit_bias": {"12": -1.0, "3": 2},
+            "parts": {"text": {"top_k": 2}, "tool_call": {}},
+            "reasoning": {"max_chars": 9},
+        }
     )
-    assert options_of(command) == {
+    assert given_options(command) == {
         "max_tokens": 3,
         "top_p": 0.5,
-        "stop": ["a"],
-        "logit_bias": ((12, -1.0), (3, 2.0)),
-        "sampling": SamplingParameters(temperature=0.5, logit_bias={1: 1}),
-        "parts": {
-            "text": PartOptions(sampling=SamplingParameters(top_k=2)),
-            "tool_call": PartOptions(),
-        },
+        "stop": ("a",),
+        "logit_bias": ((3, 2.0), (12, -1.0)),
+        "parts": {"text": PartOptions(top_k=2), "tool_call": PartOptions()},
         "reasoning": ReasoningOptions(max_chars=9),
-    }
-    assert options_of(GenerateCommand(cmd="generate", prompt="x", reasoning=False)) == {
-        "reasoning": False
     }
 
 
 @pytest.mark.parametrize(
-    ("fields", "option"),
+    ("fields", "pointer"),
     [
-        ({"sampling": SamplingFields(top_p=3)}, "sampling"),
-        ({"parts": {"text": PartFields(sampling=SamplingFields(top_k=-1))}}, "parts"),
-        ({"parts": {"text": PartFields(max_tokens=0)}}, "max_tokens"),
-        ({"reasoning": ReasoningFields(min_chars=-1)}, "min_chars"),
-        ({"sampling": SamplingFields(logit_bias={"1": 1, "01": 2})}, "sampling"),
+        ({"top_p": 3}, "/top_p"),
+        ({"parts": {"text": {"top_k": -1}}}, "/parts/text/top_k"),
+        ({"parts": {"text": {"max_tokens": 0}}}, "/parts/text/max_tokens"),
+        ({"reasoning": {"min_chars": -1}}, "/reasoning/min_chars"),
+        ({"logit_bias": {"1": 1, "01": 2}}, "/logit_bias"),
     ],
 )
-def test_options_out_of_range(fields: dict[str, Any], option: str) -> None:
-    with pytest.raises(InvalidOptionError) as caught:
-        options_of(GenerateCommand(cmd="generate", prompt="x", **fields))
-    assert caught.value.option == option
+def test_options_out_of_range_are_located(fields: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidFieldError) as caught:
+        read_command({"cmd": "generate", "prompt": "x", **fields})
+    assert caught.value.field == pointer
 
 
 def line_of(reply: replies.Reply) -> Any:

@@ -115,7 +115,8 @@ def test_a_model_is_loaded_and_asked(tiny: MakeEngine) -> None:
                 "id": "c",
                 "messages": [{"role": "user", "content": "x"}],
                 "response_format": {"type": "json_schema", "json_schema": {"schema": PERSON}},
-                "sampling": {"temperature": 1.0, "seed": 4},
+                "temperature": 1.0,
+                "seed": 4,
             }
         )
         assert again["result"]["token_ids"] == result["token_ids"]
@@ -255,7 +256,7 @@ class TestErrors:
                 ({"prompt": ""}, "PromptError", {}),
                 ({"prompt": "\ud800"}, "PromptError", {}),
                 ({"prompt": "x" * 9000}, "PromptTooLongError", {"context_length": 4096}),
-                ({"prompt": "x", "top_p": 7}, "InvalidOptionError", {"option": "top_p"}),
+                ({"prompt": "x", "top_p": 7}, "InvalidFieldError", {"field": "/top_p"}),
                 (
                     {"prompt": "x", "response_format": {"properties": {"a": {"type": "no"}}}},
                     "InvalidSchemaError",

@@ -1,0 +1,104 @@
+"""Derive models and command line flags from the options of a request.
+
+::
+
+    @with_options("max_tokens", "temperature", stop={"max_length": 4})
+    class ChatRequest(RequestModel):
+        messages: list[Message]
+
+    body = ChatRequest.model_validate({"messages": [], "temperature": 0.5})
+    given_options(body)  # {"temperature": 0.5}
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+import pydantic
+from pydantic.fields import FieldInfo
+
+from .option_overrides import OptionOverrides
+from .options import GenerationOptions
+
+__all__ = ["OPTION_NAMES", "add_option_flags", "given_flags", "given_options", "with_options"]
+
+M = TypeVar("M", bound=pydantic.BaseModel)
+
+OPTION_NAMES: tuple[str, ...] = tuple(GenerationOptions.model_fields)
+"""The names of all options."""
+
+
+def with_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[type[M]], type[M]]:
+    """Add options to a pydantic model as optional fields; ``None`` stands for a missing one.
+
+    The fields have the types, ranges and descriptions of ``GenerationOptions``. A field that means
+    something else than the option is declared by the model itself.
+
+    Args:
+        names: The options; all of them without ``names`` and ``changes``.
+        changes: More options, each with further arguments of ``pydantic.Field``: another
+            description, or narrower constraints.
+    """
+    chosen = dict.fromkeys((*names, *changes)) or dict.fromkeys(OPTION_NAMES)
+
+    def decorate(model: type[M]) -> type[M]:
+        fields: Any = {name: _optional_field(name, changes.get(name, {})) for name in chosen}
+        derived = pydantic.create_model(
+            model.__name__,
+            __base__=model,
+            __module__=model.__module__,
+            __doc__=model.__doc__,
+            **fields,
+        )
+        derived.__qualname__ = model.__qualname__
+        return derived
+
+    return decorate
+
+
+def given_options(model: pydantic.BaseModel) -> OptionOverrides:
+    """Return the options among the fields of ``model``, without those that are ``None``."""
+    values = {name: getattr(model, name, None) for name in OPTION_NAMES}
+    return cast(
+        OptionOverrides, {name: value for name, value in values.items() if value is not None}
+    )
+
+
+def add_option_flags(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add a flag for each of some options that are numbers, such as ``--max-tokens N``."""
+    for name in names:
+        field = GenerationOptions.model_fields[name]
+        is_integer = int in (field.annotation, *get_args(field.annotation))
+        # `argparse` formats help texts with `%`.
+        about = (field.description or "").replace("`", "").replace("%", "%%")
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=int if is_integer else float,
+            metavar="N" if is_integer else "X",
+            help=f"{about} (default: {field.default})",
+        )
+
+
+def given_flags(arguments: argparse.Namespace, *names: str) -> OptionOverrides:
+    """Return the options that flags of :func:`add_option_flags` have set.
+
+    Raises:
+        InvalidOptionError: A value is out of range.
+    """
+    given = {name: getattr(arguments, name) for name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    GenerationOptions(**given)
+    return cast(OptionOverrides, given)
+
+
+def _optional_field(name: str, changes: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
+    option = GenerationOptions.model_fields[name]
+    constraints = {key: value for key, value in changes.items() if key != "description"}
+    metadata = (*option.metadata, pydantic.Field(**constraints))
+    # As a value, since type checkers read `Annotated[…]` as a type.
+    annotated: Any = Annotated
+    kind = annotated[(option.annotation, *metadata)] | None
+    about = changes.get("description", option.description)
+    return kind, FieldInfo(default=None, description=about)

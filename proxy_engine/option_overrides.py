@@ -1,0 +1,42 @@
+"""The options of a request as keyword arguments. Generated from ``options``: do not edit.
+
+Write it anew with ``python tests/support/option_overrides_source.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from .options import PartOptions, ReasoningOptions
+
+__all__ = ["OptionOverrides"]
+
+
+class OptionOverrides(TypedDict, total=False):
+    """The fields of :class:`~proxy_engine.GenerationOptions`, which describes them."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    min_tokens_to_keep: int
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    penalty_window: int
+    logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...]
+    seed: int | None
+    max_tokens: int
+    min_tokens: int
+    soft_max_tokens: int | None
+    max_seconds: float | None
+    stop: str | Sequence[str] | None
+    prefill_step_size: int | None
+    parts: Mapping[str, PartOptions]
+    reasoning: bool | ReasoningOptions | None
+    fast_forward: bool
+    parallel_tool_calls: bool
+    max_tool_calls: int
+    logprobs: int | None
+    trace: bool

@@ -1,0 +1,54 @@
+"""Writes ``proxy_engine/option_overrides.py`` from the fields of ``GenerationOptions``.
+
+python tests/support/option_overrides_source.py > proxy_engine/option_overrides.py
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any
+
+from proxy_engine.options import GenerationOptions
+
+HEAD = '''"""The options of a request as keyword arguments. Generated from ``options``: do not edit.
+
+Write it anew with ``python tests/support/option_overrides_source.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from .options import PartOptions, ReasoningOptions
+
+__all__ = ["OptionOverrides"]
+
+
+class OptionOverrides(TypedDict, total=False):
+    """The fields of :class:`~proxy_engine.GenerationOptions`, which describes them."""
+
+'''
+
+
+def source(hint: Any) -> str:
+    """Return a type as an expression."""
+    arguments = typing.get_args(hint)
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return " | ".join(map(source, arguments))
+    if hint is types.NoneType or hint is Ellipsis:
+        return "None" if hint is types.NoneType else "..."
+    name = typing.get_origin(hint) or hint
+    return name.__name__ + (f"[{', '.join(map(source, arguments))}]" if arguments else "")
+
+
+def option_overrides_source() -> str:
+    """Return the module's source."""
+    hints = typing.get_type_hints(GenerationOptions)
+    fields = (f"    {name}: {source(hints[name])}\n" for name in GenerationOptions.model_fields)
+    return HEAD + "".join(fields)
+
+
+if __name__ == "__main__":
+    print(option_overrides_source(), end="")
