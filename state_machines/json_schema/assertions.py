@@ -23,7 +23,7 @@ from state_machines.json_schema.numbers.number_sets import (
     NumberSet,
     exact,
 )
-from state_machines.json_schema.objects.conditions import Absent, Clause, Present
+from state_machines.json_schema.objects.clauses import Absent, Clause, Present
 from state_machines.json_schema.objects.object_shape import ObjectShape, shape_of_clauses
 from state_machines.json_schema.terms import FALSE, TRUE, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, NO_VALUE, ValueSet, disjoin

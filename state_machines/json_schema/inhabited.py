@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemSteps
-from state_machines.json_schema.objects.demands import Offer, can_all_be_met
+from state_machines.json_schema.objects.clause_solver import Domain, find_assignment
 from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
@@ -38,5 +38,5 @@ def object_is_inhabited(shape: ObjectShape, table: TermTable, ask: _Ask) -> bool
         return True
     listed = {name: shape.value_of(name, table) for name in listed_names(shape)}
     cells = name_cells(shape, table)
-    offer = Offer(listed, shape.required, cells, shape.least, shape.most)
-    return can_all_be_met(shape.clauses, offer, table, ask)
+    domain = Domain(listed, shape.required, cells, shape.least, shape.most)
+    return find_assignment(shape.clauses, domain, table, ask) is not None

@@ -14,7 +14,7 @@ from state_machines.json_schema.arrays.cardinality import check_distinct
 from state_machines.json_schema.arrays.item_steps import ItemSteps
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.objects.conditions import Matching, Present
+from state_machines.json_schema.objects.clauses import Matching, Present
 from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import (

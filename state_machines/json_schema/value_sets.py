@@ -21,8 +21,7 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS, NumberSet
-from state_machines.json_schema.objects.clause_form import as_one_shape
-from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.objects.object_shape import ObjectShape, union_as_clauses
 from state_machines.json_schema.terms import TermTable
 from state_machines.limits import LIMITS
 
@@ -182,7 +181,7 @@ def _object_products(
 
 
 def _fewer(shapes: tuple[ObjectShape, ...], table: TermTable) -> tuple[ObjectShape, ...]:
-    united = as_one_shape(shapes, table, LIMITS.union_clauses)
+    united = union_as_clauses(shapes, table, LIMITS.union_clauses)
     return shapes if united is None else (united,)
 
 

@@ -26,9 +26,9 @@ from state_machines.grammar.node import (
 )
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import byte_set
-from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps, numbers
-from state_machines.json_schema.objects.name_trie import NameVertex, name_trie
-from state_machines.json_schema.objects.names import NameCell
+from state_machines.json_schema.objects.clauses import bit_indices
+from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
+from state_machines.json_schema.objects.names import NameCell, NameTrie, name_trie
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.json_schema.value_syntax import MemberSyntax
@@ -76,7 +76,7 @@ class ObjectPlan:
         self._unfolded: OrderedDict[int, ref[Members]] = OrderedDict()
         self._lock = Lock()
         allowed = self.steps.start.allowed
-        listed = enumerate(self.steps.names)
+        listed = enumerate(self.steps.listed.names)
         self.names = name_trie(
             ((name, index) for index, name in listed if allowed >> index & 1), syntax.spellings
         )
@@ -107,7 +107,9 @@ class ObjectPlan:
 
     def listed_value(self, state: MemberState, index: int) -> Node:
         """Return what follows a listed name: colon, value and the other members."""
-        return self._member_tail(self.steps.after_listed(state, index), self.steps.names[index])
+        return self._member_tail(
+            self.steps.after_listed(state, index), self.steps.listed.names[index]
+        )
 
     def unlisted_value(self, state: MemberState, cell: NameCell, name: str) -> Node:
         """Return what follows an unlisted name."""
@@ -141,11 +143,11 @@ class Members(Lazy):
         """Objects that differ in which clauses are met."""
         if not self.plan.steps.has_clauses:
             return None
-        return (Members, id(self.plan), self.state._replace(met=0))
+        return (Members, id(self.plan), self.state._replace(satisfied=0))
 
     def subsumes(self, other: Node) -> bool:
         """Whether every clause that the other has met is met."""
-        return isinstance(other, Members) and not other.state.met & ~self.state.met
+        return isinstance(other, Members) and not other.state.satisfied & ~self.state.satisfied
 
     def expand(self) -> Node:
         """Return the choice of the next member and the end."""
@@ -156,7 +158,7 @@ class Members(Lazy):
         if plan.steps.may_end(state):
             closing = EPSILON if state.is_first else syntax.closing(depth)
             ways.append(concatenation(closing, syntax.end))
-        if plan.steps.shape.most is None or state.counted < plan.steps.shape.most:
+        if plan.steps.shape.most is None or state.member_count < plan.steps.shape.most:
             gap = syntax.opening(depth) if state.is_first else syntax.comma(depth)
             ways.append(concatenation(gap, syntax.name_begin, self._names()))
         return union(ways)
@@ -174,7 +176,9 @@ class Members(Lazy):
             for cell, free, example in plan.steps.unlisted(state)
         ]
         if candidates:
-            names.append(_names_below(plan, plan.steps.seen_from(state), plan.names, candidates))
+            names.append(
+                _names_below(plan, plan.steps.canonical_state(state), plan.names, candidates)
+            )
         return union(names)
 
 
@@ -234,12 +238,12 @@ class AnyName(Unlisted):
     def after(self, text: bytes) -> Node:
         """Return the node after the name spelled by ``text``, terminator included."""
         name = self.plan.syntax.read_name(text)
-        index = self.plan.steps.index_of(name)
+        index = self.plan.steps.listed.index(name)
         if index is not None:
             is_open = self.candidates >> index & 1
             if not is_open:
                 return EMPTY
-            return _listed_value(self.plan, self.plan.steps.seen_from(self.state), index)
+            return _listed_value(self.plan, self.plan.steps.canonical_state(self.state), index)
         if name in self.state.unlisted:
             return EMPTY
         return self.plan.unlisted_value(self.state, self.cell, name)
@@ -251,11 +255,11 @@ class AnyName(Unlisted):
     @property
     def has_exceptions(self) -> bool:
         """Whether a name is listed or taken."""
-        return bool(self.plan.steps.names or self.state.unlisted)
+        return bool(self.plan.steps.listed.names or self.state.unlisted)
 
     def exceptions(self, prefix: str) -> Iterator[str]:
         """Return the names that are listed or taken."""
-        yield from self.plan.steps.names_from(prefix)
+        yield from self.plan.steps.listed.starting_with(prefix)
         for name in self.state.unlisted:
             if name.startswith(prefix):
                 yield name
@@ -264,7 +268,7 @@ class AnyName(Unlisted):
         """Return the first required name that is missing and begins with a prefix."""
         steps = self.plan.steps
         missing = self.state.missing & self.candidates
-        listed = (steps.names[index] for index in numbers(missing))
+        listed = (steps.listed.names[index] for index in bit_indices(missing))
         return next((name for name in listed if name.startswith(prefix)), None)
 
 
@@ -277,7 +281,7 @@ class NameChoice(Fan):
     __slots__ = ("candidates", "plan", "state", "vertex")
 
     def __init__(
-        self, plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int
+        self, plan: ObjectPlan, state: MemberState, vertex: NameTrie, candidates: int
     ) -> None:
         super().__init__(nullable=False, min_length=1, max_length=None)
         self.plan = plan
@@ -288,9 +292,9 @@ class NameChoice(Fan):
     def compute_first_bytes(self) -> int:
         return byte_set(byte for byte, _ in self._open_children())
 
-    def _open_children(self) -> Iterator[tuple[int, NameVertex]]:
+    def _open_children(self) -> Iterator[tuple[int, NameTrie]]:
         for byte, child in self.vertex.children.items():
-            if child.below & self.candidates:
+            if child.indices & self.candidates:
                 yield byte, child
 
     def compute_transitions(self) -> Transitions:
@@ -300,18 +304,18 @@ class NameChoice(Fan):
 
     def compute_derivative(self, byte: int) -> Node:
         child = self.vertex.children.get(byte)
-        if child is None or not child.below & self.candidates:
+        if child is None or not child.indices & self.candidates:
             return EMPTY
         return _names_below(self.plan, self.state, child, self.candidates)
 
     def ways(self) -> Iterator[tuple[bytes, Node]]:
         """Yield names with what follows them; the first that is missing, where that is enough."""
-        plan, below = self.plan, self.candidates & self.vertex.below
+        plan, below = self.plan, self.candidates & self.vertex.indices
         missing = below & self.state.missing
         if plan.steps.is_bounded:
-            listed = [*numbers(missing), *numbers(below & ~missing)][:MANY_WAYS]
+            listed = [*bit_indices(missing), *bit_indices(below & ~missing)][:MANY_WAYS]
         else:
-            listed = [*numbers(missing & -missing or below)][:FEW_WAYS]
+            listed = [*bit_indices(missing & -missing or below)][:FEW_WAYS]
         for index in listed:
             yield self._spelled(index), _listed_value(plan, self.state, index)
 
@@ -320,7 +324,7 @@ class NameChoice(Fan):
         steps, missing = self.plan.steps, self.state.missing & self.candidates
         if not missing or not steps.any_order or steps.is_bounded:
             return None
-        index = next(numbers(missing))
+        index = next(bit_indices(missing))
         return self._spelled(index), _listed_value(self.plan, self.state, index)
 
     def _spelled(self, index: int) -> bytes:
@@ -328,24 +332,24 @@ class NameChoice(Fan):
         vertex = self.vertex
         while vertex.only is None:
             children = vertex.children.values()
-            vertex = next(child for child in children if child.below >> index & 1)
+            vertex = next(child for child in children if child.indices >> index & 1)
         return vertex.only[0][self.vertex.depth :]
 
 
-def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int) -> Node:
+def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candidates: int) -> Node:
     """Return the node at a vertex; a stretch without choice is one literal."""
     written = vertex.depth
     while vertex.only is None:
-        open_children = [child for child in vertex.children.values() if child.below & candidates]
+        open_children = [child for child in vertex.children.values() if child.indices & candidates]
         if len(open_children) != 1:
-            names = _name_choice(plan, state, vertex, candidates & vertex.below)
-            return concatenation(literal(vertex.text[written:]), names)
+            names = _name_choice(plan, state, vertex, candidates & vertex.indices)
+            return concatenation(literal(vertex.prefix[written:]), names)
         vertex = open_children[0]
     text, index = vertex.only
     return concatenation(literal(text[written:]), _listed_value(plan, state, index))
 
 
-def _name_choice(plan: ObjectPlan, state: MemberState, vertex: NameVertex, candidates: int) -> Node:
+def _name_choice(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candidates: int) -> Node:
     return intern_node(
         (NameChoice, id(plan), state, id(vertex), candidates),
         lambda: NameChoice(plan, state, vertex, candidates),

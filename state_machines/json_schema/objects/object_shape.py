@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.words import contains_word, without_words
-from state_machines.json_schema.objects.conditions import (
+from state_machines.json_schema.objects.clauses import (
     Absent,
     Clause,
     Condition,
     Matching,
     Present,
+    mentions,
+    propagate_unit_clauses,
 )
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["NameRule", "ObjectShape", "shape_of_clauses"]
+__all__ = ["NameRule", "ObjectShape", "shape_of_clauses", "union_as_clauses"]
 
 
 MANY_REQUIRED = 16
@@ -106,33 +110,34 @@ class ObjectShape:
         )
         if not self.clauses and not other.clauses:
             return both
-        kept, waiting = both._apart(self, other)
-        more_kept, more_waiting = both._apart(other, self)
-        return both._settled((*kept, *more_kept), (*waiting, *more_waiting), table)
+        residual, affected = both._split_clauses(self, other)
+        more_residual, more_affected = both._split_clauses(other, self)
+        return both._with_clauses((*residual, *more_residual), (*affected, *more_affected), table)
 
-    def _apart(
+    def _split_clauses(
         self, part: ObjectShape, joined: ObjectShape
     ) -> tuple[Sequence[Clause], Sequence[Clause]]:
-        """Split a part's clauses: those that mention no changed property, and the others.
+        """Split the clauses of ``part`` by whether the conjunction with ``joined`` affects them.
 
-        ``joined`` is the other part. Clauses speak of listed names alone.
+        ``self`` is that conjunction. A clause is affected if it names a property whose term has
+        changed or that has become required. Clauses name only listed properties.
         """
         if not part.clauses:
             return (), ()
         touched = part.properties if joined.others else joined.properties
         spend(len(touched) // 16)
         listed = part.properties
-        news = {n for n in touched if n in listed and self.properties[n] is not listed[n]}
+        changed = {n for n in touched if n in listed and self.properties[n] is not listed[n]}
         if joined.required:
-            news.update(name for name in joined.required if name not in part.required_names)
-        if not news:
+            changed.update(name for name in joined.required if name not in part.required_names)
+        if not changed:
             return part.clauses, ()
         spend(len(part.clauses) // 8)
-        kept: list[Clause] = []
-        waiting: list[Clause] = []
+        residual: list[Clause] = []
+        affected: list[Clause] = []
         for clause in part.clauses:
-            (waiting if _speaks_of(clause, news) else kept).append(clause)
-        return kept, waiting
+            (affected if mentions(clause, changed) else residual).append(clause)
+        return residual, affected
 
     @property
     def required_names(self) -> Container[str]:
@@ -160,34 +165,17 @@ class ObjectShape:
                 joined[name] = table.all_of((left, right))
         return joined
 
-    def _settled(
-        self, known: Iterable[Clause], unknown: Iterable[Clause], table: TermTable
+    def _with_clauses(
+        self, residual: Iterable[Clause], pending: Iterable[Clause], table: TermTable
     ) -> ObjectShape:
-        """Return the shape with clauses, of which those that are waiting are looked at.
+        shape, clauses = propagate_unit_clauses(self, residual, pending, table)
+        return replace(shape, clauses=clauses)
 
-        Clauses that plainly hold are left out, and so are conditions that plainly cannot hold; what
-        is left alone in its clause becomes part of the shape.
+    def evaluate(self, condition: Condition, table: TermTable) -> bool | None:
+        """Return whether a condition holds for all objects of the shape, or for none.
+
+        Compares terms by identity only; ``None`` if that does not decide the condition.
         """
-        shape = self
-        kept, waiting = list(known), list(unknown)
-        while waiting:
-            clause = waiting.pop()
-            spend()
-            left = [c for c in clause if shape._decided(c, table) is not False]
-            if any(shape._decided(condition, table) for condition in left):
-                continue
-            if len(left) != 1 or isinstance(left[0], Matching):
-                kept.append(tuple(left))
-                continue
-            shape = shape._with(left[0], table)
-            news = {left[0].name}
-            spend(len(kept) // 16)
-            waiting.extend(clause for clause in kept if _speaks_of(clause, news))
-            kept = [clause for clause in kept if not _speaks_of(clause, news)]
-        return replace(shape, clauses=tuple(dict.fromkeys(kept)))
-
-    def _decided(self, condition: Condition, table: TermTable) -> bool | None:
-        """Return whether a condition holds for all objects, or for none, if that is plain."""
         match condition:
             case Absent(name):
                 if self.properties.get(name) is FALSE:
@@ -202,7 +190,8 @@ class ObjectShape:
             case Matching(names, term):
                 return False if term is FALSE or names is EMPTY else None
 
-    def _with(self, condition: Absent | Present, table: TermTable) -> ObjectShape:
+    def assign(self, condition: Absent | Present, table: TermTable) -> ObjectShape:
+        """Return the objects of the shape for which a condition holds; clauses stay as they are."""
         name = condition.name
         if isinstance(condition, Absent):
             return replace(self, properties={**self.properties, name: FALSE})
@@ -242,12 +231,45 @@ class ObjectShape:
 def shape_of_clauses(
     names: Iterable[str], clauses: Iterable[Clause], table: TermTable
 ) -> ObjectShape:
-    """Return the objects for which clauses hold; ``names`` are those that they speak of."""
-    return ObjectShape(dict.fromkeys(names, TRUE))._settled([], list(clauses), table)
+    """Return the objects for which all clauses hold; ``names`` are all names in the clauses."""
+    return ObjectShape(dict.fromkeys(names, TRUE))._with_clauses((), clauses, table)
 
 
-def _speaks_of(clause: Clause, names: Container[str]) -> bool:
-    return any(not isinstance(c, Matching) and c.name in names for c in clause)
+def union_as_clauses(
+    shapes: Sequence[ObjectShape], table: TermTable, max_clauses: int
+) -> ObjectShape | None:
+    """Return the union of shapes as one shape with clauses, so that conjunctions do not multiply.
+
+    By distribution: each clause of the result joins one clause of every shape.
+
+    Returns:
+        ``None`` if that takes more than ``max_clauses`` clauses, or a shape bounds the number of
+        properties or constrains unlisted ones, which clauses cannot express.
+    """
+    if any(shape.others or shape.least or shape.most is not None for shape in shapes):
+        return None
+    forms = [_as_clauses(shape) for shape in shapes]
+    if prod(map(len, forms)) > max_clauses:
+        return None
+    joined = (dict.fromkeys(c for clause in chosen for c in clause) for chosen in product(*forms))
+    clauses = dict.fromkeys(tuple(clause) for clause in joined if not _is_tautology(clause))
+    names = dict.fromkeys(name for shape in shapes for name in (*shape.properties, *shape.required))
+    order = tuple(dict.fromkeys(name for shape in shapes for name in shape.order))
+    return replace(shape_of_clauses(names, clauses, table), order=order)
+
+
+def _as_clauses(shape: ObjectShape) -> list[Clause]:
+    clauses: list[Clause] = []
+    for name in shape.required:
+        clauses.append((Present(name, shape.properties.get(name, TRUE)),))
+    for name, term in shape.properties.items():
+        if term is not TRUE and name not in shape.required:
+            clauses.append((Absent(name), Present(name, term)))
+    return [*clauses, *shape.clauses]
+
+
+def _is_tautology(clause: Mapping[Condition, None]) -> bool:
+    return any(isinstance(c, Absent) and Present(c.name, TRUE) in clause for c in clause)
 
 
 def _none_of(clause: Clause, table: TermTable) -> ObjectShape:

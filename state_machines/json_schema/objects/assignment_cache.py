@@ -1,0 +1,190 @@
+"""Whether an object can be completed from a state, decided by the clause solver and cached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from state_machines.budgets import spend
+from state_machines.grammar.boolean import complement, intersection
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.words import contains_word, count_words
+from state_machines.json_schema.objects.clause_solver import Assignment, Domain, find_assignment
+from state_machines.json_schema.objects.clause_tracker import ClauseTracker
+from state_machines.json_schema.objects.clauses import bit_indices
+from state_machines.json_schema.objects.names import ListedNames, NameCell
+from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.terms import Term, TermTable
+from state_machines.limits import LIMITS
+
+__all__ = ["AssignmentCache", "MemberState"]
+
+PLENTY_OF_NAMES = 64
+"""Number of names of a kind from which on taking one of them changes nothing."""
+
+_NOT_CACHED = Assignment({})
+"""Stands for a state that is not in the cache."""
+
+
+class MemberState(NamedTuple):
+    """The state of an object after some members.
+
+    Attributes:
+        allowed: Bit set of the listed names that may still come.
+        missing: Bit set of the required names that must still come.
+        unlisted: Unlisted names that were written.
+        satisfied: Bit set of the satisfied clauses.
+        member_count: Number of members, counted up to the largest bound of the shape.
+        is_first: Whether no member was written.
+    """
+
+    allowed: int
+    missing: int
+    unlisted: frozenset[str] = frozenset()
+    satisfied: int = 0
+    member_count: int = 0
+    is_first: bool = True
+
+
+class AssignmentCache:
+    """For each state of an object the members that complete it, found by the clause solver.
+
+    The search for a state starts from the assignment of the state before, without the member that
+    was written: mostly that still satisfies all clauses.
+    """
+
+    def __init__(
+        self,
+        shape: ObjectShape,
+        listed: ListedNames,
+        cells: Sequence[NameCell],
+        tracker: ClauseTracker,
+        table: TermTable,
+        is_empty_or_unenforceable: Callable[[Term], bool],
+    ) -> None:
+        self._shape = shape
+        self._listed = listed
+        self._cells = cells
+        self._tracker = tracker
+        self._table = table
+        self._is_empty_or_unenforceable = is_empty_or_unenforceable
+        self._assignments: dict[MemberState, Assignment | None] = {}
+        self._inhabited: int | None = None
+        self._relevant: dict[str, bool] = {}
+        self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
+        self.ample = shape.least + len(tracker.clauses) + 3
+        """A number of names that cannot run out, since an object needs fewer to be completed."""
+
+    def can_complete(self, state: MemberState, before: MemberState, written: str) -> bool:
+        """Return whether members exist that complete the object.
+
+        Args:
+            state: The state to complete.
+            before: The state before the last member.
+            written: The name of the last member.
+        """
+        state, before = self._essential(state), self._essential(before)
+        found = self._assignments.get(state, _NOT_CACHED)
+        if found is not _NOT_CACHED:
+            return found is not None
+        known, near = self._of(before), None
+        if known is not None:
+            allowed = self._listed.subset(state.allowed)
+            kept = {n: t for n, t in known.present.items() if n != written and n in allowed}
+            doubtful = self._tracker.mentioning(written)
+            for name in known.present:
+                if name not in kept:
+                    doubtful |= self._tracker.mentioning(name)
+            near = Assignment(kept), doubtful
+        found = self._find(state, near)
+        if not state.unlisted:
+            self._store(state, found)
+        return found is not None
+
+    def _of(self, state: MemberState) -> Assignment | None:
+        found = self._assignments.get(state, _NOT_CACHED)
+        if found is not _NOT_CACHED:
+            return found
+        if state.unlisted:
+            return None
+        found = self._find(state)
+        self._store(state, found)
+        return found
+
+    def _store(self, state: MemberState, assignment: Assignment | None) -> None:
+        if len(self._assignments) >= LIMITS.member_facts:
+            self._assignments.clear()
+        self._assignments[state] = assignment
+
+    def _find(
+        self, state: MemberState, near: tuple[Assignment, int] | None = None
+    ) -> Assignment | None:
+        shape, listed = self._shape, self._listed
+        max_members = None if shape.most is None else shape.most - state.member_count
+        if max_members is not None and state.missing.bit_count() > max_members:
+            return None
+        min_members = max(0, shape.least - state.member_count)
+        spend()
+        cells = self._cells
+        if state.unlisted:
+            cells = [cell.without(state.unlisted) for cell in cells]
+        domain = Domain(
+            listed.subset(state.allowed),
+            [listed.names[index] for index in bit_indices(state.missing)],
+            cells,
+            min_members,
+            max_members,
+            (state.allowed & self._inhabited_names()).bit_count() if min_members else None,
+        )
+        return find_assignment(
+            self._tracker.clauses,
+            domain,
+            self._table,
+            lambda term: not self._is_empty_or_unenforceable(term),
+            satisfied=state.satisfied,
+            near=near,
+            by_absence=self._tracker.by_absence,
+        )
+
+    def _inhabited_names(self) -> int:
+        """Return the bit set of the listed names whose term has a value."""
+        if self._inhabited is None:
+            inhabited = 0
+            for index, term in enumerate(self._listed.terms):
+                spend()
+                if not self._is_empty_or_unenforceable(term):
+                    inhabited |= 1 << index
+            self._inhabited = inhabited
+        return self._inhabited
+
+    def _essential(self, state: MemberState) -> MemberState:
+        """Return the state without the written names that change nothing for what may follow."""
+        if not state.unlisted or len(state.unlisted) + self.ample > PLENTY_OF_NAMES:
+            return state
+        return state._replace(unlisted=frozenset(filter(self._is_relevant, state.unlisted)))
+
+    def _is_relevant(self, name: str) -> bool:
+        """Return whether a clause names an unlisted name, or there are few names of its kind."""
+        known = self._relevant.get(name)
+        if known is None:
+            if len(self._relevant) >= LIMITS.member_facts:
+                self._relevant.clear()
+            known = self._relevant[name] = name in self._tracker.names or self._is_scarce(name)
+        return known
+
+    def _is_scarce(self, name: str) -> bool:
+        """Return whether few names of the same cell are in the same languages of the clauses."""
+        languages = self._tracker.languages
+        membership = tuple(contains_word(language, name) for language in languages)
+        for index, cell in enumerate(self._cells):
+            if not contains_word(cell.names, name):
+                continue
+            if (index, membership) not in self._scarce:
+                kind = cell.names
+                for language, is_member in zip(languages, membership, strict=True):
+                    other = language if is_member else complement(language, ANY_CODE_POINT)
+                    kind = intersection((kind, other))
+                is_scarce = count_words(kind, PLENTY_OF_NAMES) < PLENTY_OF_NAMES
+                self._scarce[index, membership] = is_scarce
+            return self._scarce[index, membership]
+        return True
