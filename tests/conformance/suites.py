@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from data_files import maskbench_schemas, suite_groups, suite_remotes
 from jsonschema.validators import Draft202012Validator, validator_for
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
@@ -19,7 +17,6 @@ from verdicts import Case, Verdict, judge, written
 from state_machines import JsonSchemaStateMachine, ProxyError, Vocabulary
 
 __all__ = [
-    "DATA",
     "explained",
     "in_fixed_tenth",
     "judge_maskbench",
@@ -27,9 +24,6 @@ __all__ = [
     "maskbench",
     "official",
 ]
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
-"""Where the tests' data lies, if it does: beside the checkout, not in it."""
 
 _DIALECTS = {
     "draft4": ("http://json-schema.org/draft-04/schema#", DRAFT4),
@@ -42,17 +36,15 @@ _DIALECTS = {
 
 def official(*, optional: bool) -> Iterator[Case]:
     """Yield the groups of JSON-Schema-Test-Suite; ``$schema`` is set where a group leaves it out."""
-    with gzip.open(DATA / "json-schema-test-suite.jsonl.gz", "rt") as lines:
-        for line in lines:
-            group = json.loads(line)
-            if group["optional"] is not optional:
-                continue
-            schema = group["schema"]
-            if isinstance(schema, dict):
-                schema = {"$schema": _DIALECTS[group["draft"]][0], **schema}
-            family = f"{group['draft']}/{group['file']}"
-            tests = tuple((test["data"], test["valid"]) for test in group["tests"])
-            yield Case(f"{family}: {group['description']}", family, schema, tests)
+    for group in suite_groups():
+        if group["optional"] is not optional:
+            continue
+        schema = group["schema"]
+        if isinstance(schema, dict):
+            schema = {"$schema": _DIALECTS[group["draft"]][0], **schema}
+        family = f"{group['draft']}/{group['file']}"
+        tests = tuple((test["data"], test["valid"]) for test in group["tests"])
+        yield Case(f"{family}: {group['description']}", family, schema, tests)
 
 
 def judge_official(case: Case, vocabulary: Vocabulary | None = None) -> Verdict:
@@ -73,10 +65,8 @@ def judge_official(case: Case, vocabulary: Vocabulary | None = None) -> Verdict:
 
 @cache
 def _remotes() -> Registry[Any]:
-    with gzip.open(DATA / "json-schema-test-suite-remotes.json.gz") as file:
-        documents: dict[str, Any] = json.load(file)
     resources = []
-    for uri, document in documents.items():
+    for uri, document in suite_remotes().items():
         draft = next((name for name in _DIALECTS if f"/{name}/" in uri), "draft2020-12")
         default = _DIALECTS[draft][1]
         resources.append((uri, Resource.from_contents(document, default_specification=default)))
@@ -85,12 +75,10 @@ def _remotes() -> Registry[Any]:
 
 def maskbench() -> Iterator[Case]:
     """Yield the schemas of MaskBench's half for development."""
-    with gzip.open(DATA / "maskbench-dev.jsonl.gz", "rt") as lines:
-        for line in lines:
-            entry = json.loads(line)
-            tests = tuple((test["data"], test["valid"]) for test in entry["tests"])
-            family = entry["name"].split("---")[0]
-            yield Case(entry["name"], family, entry["schema"], tests)
+    for entry in maskbench_schemas():
+        tests = tuple((test["data"], test["valid"]) for test in entry["tests"])
+        family = entry["name"].split("---")[0]
+        yield Case(entry["name"], family, entry["schema"], tests)
 
 
 def in_fixed_tenth(case: Case) -> bool:

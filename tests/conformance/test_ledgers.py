@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
+from data_files import NO_MASKBENCH, NO_SUITE, maskbench_file, official_suite
 from ledger import LEDGERS, Ledger
 from small_vocabulary import small_vocabulary
-from suites import DATA, in_fixed_tenth, judge_maskbench, judge_official, maskbench, official
+from suites import in_fixed_tenth, judge_maskbench, judge_official, maskbench, official
 from verdicts import Case, Verdict
 
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the suites' data is not here")
+needs_suite = pytest.mark.skipif(official_suite() is None, reason=NO_SUITE)
+needs_maskbench = pytest.mark.skipif(maskbench_file() is None, reason=NO_MASKBENCH)
 
 
 def drift(ledger: Ledger, cases: Iterable[Case], judge: Callable[[Case], Verdict]) -> list[str]:
@@ -28,7 +30,7 @@ def drift(ledger: Ledger, cases: Iterable[Case], judge: Callable[[Case], Verdict
     return found
 
 
-@needs_data
+@needs_suite
 @pytest.mark.parametrize("name", ["official-required", "official-optional"])
 def test_the_official_suite_is_as_recorded(name: str) -> None:
     cases = list(official(optional=name == "official-optional"))
@@ -37,7 +39,7 @@ def test_the_official_suite_is_as_recorded(name: str) -> None:
     assert drift(ledger, cases, judge_official) == []
 
 
-@needs_data
+@needs_suite
 def test_tokens_are_accepted_as_bytes_are() -> None:
     vocabulary = small_vocabulary()
     cases = official(optional=False)
@@ -45,7 +47,7 @@ def test_tokens_are_accepted_as_bytes_are() -> None:
     assert [verdict.name for verdict in verdicts if verdict.split] == []
 
 
-@needs_data
+@needs_maskbench
 def test_a_tenth_of_maskbench_is_as_recorded() -> None:
     cases = list(maskbench())
     ledger = Ledger.read("maskbench")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from data_files import NO_SUITE, official_suite, suite_groups, suite_remotes
 from hypothesis import given
 from hypothesis import strategies as st
 from referencing import Registry, Resource
@@ -21,9 +20,6 @@ from proxy_engine.validation import json_validator
 from proxy_engine.validation.judgement import MIN_STEPS, Judgement
 from state_machines.budgets import step_budget
 from state_machines.limits import LIMITS
-
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-SUITE = DATA / "json-schema-test-suite.jsonl.gz"
 
 DRAFTS = {
     "4": "http://json-schema.org/draft-04/schema#",
@@ -127,19 +123,14 @@ def test_an_error_names_the_place() -> None:
 
 
 def groups() -> list[dict[str, Any]]:
-    if not SUITE.exists():
-        return []
-    with gzip.open(SUITE, "rt", encoding="utf-8") as lines:
-        return [group for group in map(json.loads, lines) if not group["optional"]]
+    return [group for group in suite_groups() if not group["optional"]]
 
 
-@pytest.mark.skipif(not SUITE.exists(), reason="the data is not at hand")
+@pytest.mark.skipif(official_suite() is None, reason=NO_SUITE)
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_verdicts_are_those_of_the_test_suite(draft: str, caplog: pytest.LogCaptureFixture) -> None:
-    with gzip.open(DATA / "json-schema-test-suite-remotes.json.gz", "rt", encoding="utf-8") as file:
-        remotes = json.load(file)
     registry: Registry[Any] = Registry()
-    for uri, contents in remotes.items():
+    for uri, contents in suite_remotes().items():
         if "/draft" not in uri or f"/draft{draft}/" in uri:
             resource = Resource.from_contents(contents, specification_with(DRAFTS[draft]))
             registry = registry.with_resource(uri, resource)

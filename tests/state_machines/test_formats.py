@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import ipaddress
-import json
 import re
 import unicodedata
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import islice
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from data_files import NO_SUITE, suite_groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,8 +24,6 @@ from state_machines.grammar.words import contains_word
 from state_machines.json_schema.formats import FORMATS, format_language
 from state_machines.json_schema.formats.unicode_labels import pvalid
 from state_machines.regex.parser import parse
-
-SUITE = Path(__file__).parents[3] / "shared" / "data" / "json-schema-test-suite.jsonl.gz"
 
 
 def accepts(name: str, text: str, draft: str = "2020-12") -> bool:
@@ -40,21 +36,17 @@ def accepts(name: str, text: str, draft: str = "2020-12") -> bool:
 
 
 def _official() -> Iterator[tuple[str, str, str, bool]]:
-    if not SUITE.is_file():
-        return
     seen = set()
-    with gzip.open(SUITE, "rt") as lines:
-        for line in lines:
-            group = json.loads(line)
-            name = group["schema"].get("format") if isinstance(group["schema"], dict) else None
-            if "optional/format/" not in group["file"] or name not in FORMATS:
-                continue
-            for test in group["tests"]:
-                draft = group["draft"].removeprefix("draft")
-                key = (name, test["data"] if isinstance(test["data"], str) else None, draft)
-                if isinstance(test["data"], str) and key not in seen:
-                    seen.add(key)
-                    yield name, test["data"], draft, test["valid"]
+    for group in suite_groups():
+        name = group["schema"].get("format") if isinstance(group["schema"], dict) else None
+        if "optional/format/" not in group["file"] or name not in FORMATS:
+            continue
+        for test in group["tests"]:
+            draft = group["draft"].removeprefix("draft")
+            key = (name, test["data"] if isinstance(test["data"], str) else None, draft)
+            if isinstance(test["data"], str) and key not in seen:
+                seen.add(key)
+                yield name, test["data"], draft, test["valid"]
 
 
 OFFICIAL = list(_official())
@@ -65,7 +57,7 @@ def is_a_label(text: str) -> bool:
     return any(label.lower().startswith("xn--") for label in text.split("."))
 
 
-@pytest.mark.skipif(not OFFICIAL, reason="the suite's data is not here")
+@pytest.mark.skipif(not OFFICIAL, reason=NO_SUITE)
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_the_official_suite(name: str) -> None:
     wrong = [

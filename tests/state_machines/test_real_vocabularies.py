@@ -1,28 +1,22 @@
-"""Masks over real vocabularies against trying every token.
-
-``PROXY_ENGINE_TOKENIZERS`` names a folder with ``tokenizer.json`` files at any depth; without it
-nothing is tested here.
-"""
+"""Masks over real vocabularies equal those found by trying every token."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
+from data_files import NO_TOKENIZERS, tokenizer_files
 from real_vocabularies import SCHEMAS, AllTokens, assert_masks_on_a_walk
 from tokenizers import Tokenizer
 
 from state_machines import Vocabulary
 
-FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
-FILES = sorted(Path(FOLDER).rglob("tokenizer.json")) if FOLDER else []
+FILES = tokenizer_files(few=True)
 
-pytestmark = pytest.mark.skipif(not FILES, reason="PROXY_ENGINE_TOKENIZERS names no tokenizers")
+pytestmark = pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
 
 
-@pytest.fixture(scope="module", params=FILES, ids=lambda path: str(path.relative_to(FOLDER or ".")))
+@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.parent.name)
 def tokens(request: pytest.FixtureRequest) -> AllTokens:
     """The tokens of one tokenizer."""
     return AllTokens(Vocabulary.from_tokenizer(Tokenizer.from_file(str(request.param))))

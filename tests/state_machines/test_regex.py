@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import unicodedata
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 import regex
+from data_files import (
+    NO_MASKBENCH,
+    NO_SUITE,
+    maskbench_file,
+    maskbench_schemas,
+    official_suite,
+    suite_groups,
+)
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -24,8 +30,6 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 from state_machines.regex.unicode_classes import SPACE, property_set
-
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 
 def spells(node: Node, text: str) -> bool:
@@ -458,23 +462,16 @@ def _strings_in(value: Any, found: set[str]) -> None:
             _strings_in(child, found)
 
 
-def _lines(name: str) -> list[dict[str, Any]]:
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here")
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def _as_python(pattern: str) -> str:
     """Translate what differs between ECMA-262 and the ``regex`` package."""
     return re.sub(r"(?<!\\)((?:\\\\)*)\$(?![^\[\]]*\])", r"\1\\Z", pattern)
 
 
+@pytest.mark.skipif(maskbench_file() is None, reason=NO_MASKBENCH)
 def test_patterns_of_real_schemas() -> None:
     refused: list[PatternError] = []
     judged = 0
-    for line in _lines("maskbench-dev.jsonl.gz"):
+    for line in maskbench_schemas():
         found: dict[str, None] = {}
         _patterns_in(line["schema"], found)
         if not found:
@@ -499,9 +496,10 @@ def test_patterns_of_real_schemas() -> None:
     assert refused[0].what == "a back-reference"
 
 
+@pytest.mark.skipif(official_suite() is None, reason=NO_SUITE)
 def test_patterns_of_the_official_suite() -> None:
     judged = 0
-    for group in _lines("json-schema-test-suite.jsonl.gz"):
+    for group in suite_groups():
         schema = group["schema"]
         if not isinstance(schema, dict) or not isinstance(schema.get("pattern"), str):
             continue

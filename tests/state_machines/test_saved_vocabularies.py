@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from data_files import NO_TOKENIZERS, tokenizer_files
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
@@ -43,8 +44,7 @@ _LAYOUT_2 = {
 }
 
 
-_FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
-_REAL = sorted(Path(_FOLDER).rglob("tokenizer.json")) if _FOLDER else []
+_REAL = tokenizer_files()
 
 
 def _everything() -> dict[str, Vocabulary]:
@@ -185,15 +185,19 @@ def test_loaded_arrays_are_read_only(tmp_path: Path) -> None:
             assert not any(array.flags.writeable for array in arrays.values())
 
 
-@pytest.mark.skipif(not _REAL, reason="PROXY_ENGINE_TOKENIZERS names no folder of tokenizers")
+@pytest.mark.skipif(not _REAL, reason=NO_TOKENIZERS)
 def test_real_vocabularies_come_back(tmp_path: Path) -> None:
-    for path in _REAL:
+    for path in tokenizer_files(few=True):
         vocabulary = Vocabulary.from_tokenizer(Tokenizer.from_file(str(path)))
         MaskStore.of(vocabulary)
         loaded = saved(vocabulary, tmp_path / "v")
         MaskStore.of(loaded)
         assert_same(vocabulary, loaded)
-        anew = Vocabulary(vocabulary.token_bytes, end_token_ids=vocabulary.end_token_ids)
+        anew = Vocabulary(
+            vocabulary.token_bytes,
+            end_token_ids=vocabulary.end_token_ids,
+            special_tokens=vocabulary.special_tokens,
+        )
         MaskStore.of(anew)
         for group, arrays in anew.tables.groups().items():
             for name, array in arrays.items():

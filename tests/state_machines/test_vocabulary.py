@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from data_files import NO_TOKENIZERS, tokenizer_files
 from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -294,8 +293,7 @@ def test_immutable_identity_and_weak_references() -> None:
 
 # --- real tokenizers ------------------------------------------------------------------------
 
-_FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
-_REAL = sorted(Path(_FOLDER).rglob("tokenizer.json")) if _FOLDER else []
+_REAL = tokenizer_files()
 
 _TEXTS = [
     "Hello world",
@@ -305,7 +303,7 @@ _TEXTS = [
 ]
 
 
-@pytest.mark.skipif(not _REAL, reason="PROXY_ENGINE_TOKENIZERS names no folder of tokenizers")
+@pytest.mark.skipif(not _REAL, reason=NO_TOKENIZERS)
 def test_real_tokenizers_spell_the_text() -> None:
     for path in _REAL:
         tokenizer = Tokenizer.from_file(str(path))

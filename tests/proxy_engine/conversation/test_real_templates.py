@@ -7,11 +7,11 @@ files at any depth; without it nothing is tested here.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from data_files import NO_TOKENIZERS, tokenizer_files
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -22,14 +22,13 @@ from proxy_engine.conversation.tool_text import tool_text_of
 from proxy_engine.tools import Tool
 from state_machines.tool_calls import format_named
 
-FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
 FILES = [
     path
-    for path in sorted(Path(FOLDER).rglob("tokenizer_config.json") if FOLDER else ())
+    for path in tokenizer_files("tokenizer_config.json")
     if json.loads(path.read_text(encoding="utf-8")).get("chat_template")
 ]
 
-pytestmark = pytest.mark.skipif(not FILES, reason="PROXY_ENGINE_TOKENIZERS names no templates")
+pytestmark = pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
 
 FIRST = ToolCall("call_0123456789", "get_weather", {"city": "Köln", "days": [1, None]})
 SECOND = ToolCall("abcdefghi", "get_time", {"zone": "CET"})
@@ -47,7 +46,7 @@ CONVERSATION = [
 ]
 
 
-@pytest.fixture(scope="module", params=FILES, ids=lambda path: str(path.relative_to(FOLDER or ".")))
+@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.parent.name)
 def tokenizer(request: pytest.FixtureRequest) -> TokenizerWrapper:
     """A real tokenizer with its chat template."""
     path: Path = request.param

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from data_files import NO_TOKENIZERS, tokenizer_files
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
@@ -17,8 +17,7 @@ from proxy_engine.generation import FastForward, text_encoder
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.root import Marker, RootStateMachine, Sequence, Structured
 
-FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
-FILES = sorted(Path(FOLDER).rglob("tokenizer.json")) if FOLDER else []
+FILES = tokenizer_files()
 
 PERSON: dict[str, Any] = {
     "type": "object",
@@ -74,8 +73,8 @@ def check_forced(
     return count
 
 
-@pytest.mark.skipif(not FILES, reason="PROXY_ENGINE_TOKENIZERS names no tokenizers")
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parts[-4])
+@pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_forced_tokens_are_those_of_the_whole_text(path: Path) -> None:
     tokenizer = Tokenizer.from_file(str(path))
     vocabulary = Vocabulary.from_tokenizer(tokenizer)

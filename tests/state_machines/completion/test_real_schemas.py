@@ -1,19 +1,14 @@
-"""Texts within a number of tokens, of schemas that nobody here wrote.
-
-``PROXY_ENGINE_TOKENIZERS`` names a folder with ``tokenizer.json`` files at any depth; without it
-the small vocabulary is all.
-"""
+"""Answers to MaskBench's schemas are complete within ``max_tokens``."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from random import Random
 
 import pytest
+from data_files import NO_MASKBENCH, maskbench_file, tokenizer_files
 from guarded_walks import random_walk
 from small_vocabulary import small_vocabulary
-from suites import DATA, maskbench
+from suites import maskbench
 from tokenizers import Tokenizer
 from verdicts import Case
 
@@ -25,11 +20,9 @@ from state_machines import (
 )
 from state_machines.completion import Completion, Guard
 
-FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
-FILES = sorted(Path(FOLDER).rglob("tokenizer.json")) if FOLDER else []
 SAMPLE = 100
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the suites' data is not here")
+pytestmark = pytest.mark.skipif(maskbench_file() is None, reason=NO_MASKBENCH)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +31,9 @@ def cases() -> list[Case]:
     return Random(0).sample(list(maskbench()), SAMPLE)
 
 
-@pytest.fixture(scope="module", params=["small", *FILES], ids=str)
+@pytest.fixture(scope="module", params=["small", *tokenizer_files(few=True)], ids=str)
 def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
-    """The small vocabulary, and those that are there."""
+    """The small vocabulary and those of real tokenizers."""
     if request.param == "small":
         return small_vocabulary()
     return Vocabulary.from_tokenizer(Tokenizer.from_file(str(request.param)))

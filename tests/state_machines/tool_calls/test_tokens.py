@@ -1,18 +1,14 @@
-"""Calls written token by token under the masks, in vocabularies with each family's markers.
-
-``PROXY_ENGINE_TOKENIZERS`` names a folder with ``tokenizer.json`` and ``tekken_*.json`` files at
-any depth, whose families are tried with them; without it constructed vocabularies alone are.
-"""
+"""Calls written token by token under the masks, in vocabularies with each family's markers."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 from call_walks import Call, calls_in, ending, longest_first
+from data_files import NO_TOKENIZERS, tokenizer_files
 from family_vocabularies import family_vocabulary, read_vocabulary
 from judging import Judge
 
@@ -21,12 +17,7 @@ from state_machines.errors import MarkerError
 from state_machines.root import Optional, Piece, RootMatcher, RootStateMachine, Sequence, Text
 from state_machines.tool_calls import FORMATS, CallArguments, CallStart, ToolFormat, ToolSignature
 
-FOLDER = os.environ.get("PROXY_ENGINE_TOKENIZERS")
-FILES = [
-    path
-    for name in ("tokenizer.json", "tekken_*.json")
-    for path in Path(FOLDER or "/-").rglob(name)
-]
+FILES = [*tokenizer_files(), *tokenizer_files("tekken_*.json")]
 BY_TOKEN = {"<|eot_id|>": "llama3", "<start_of_turn>": "gemma3", "<|im_end|>": "qwen3_coder"}
 
 TOOLS = [
@@ -148,8 +139,8 @@ def test_a_marker_that_ends_every_answer_is_refused() -> None:
         entry.check(vocabulary)
 
 
-@pytest.mark.skipif(not FILES, reason="PROXY_ENGINE_TOKENIZERS names no tokenizers")
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER or ".")))
+@pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_calls_in_real_vocabularies(path: Path) -> None:
     vocabulary = read_vocabulary(path)
     names = {"hermes", *(BY_TOKEN[name] for name in BY_TOKEN if name in vocabulary.special_tokens)}
