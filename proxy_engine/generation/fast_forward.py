@@ -43,6 +43,10 @@ class FastForward:
     def __init__(self, encode: Encode, vocabulary: Vocabulary) -> None:
         self._encode = encode
         self._vocabulary = vocabulary
+        # SentencePiece tokenizers insert a space at the start of a text. Behind a newline, which
+        # is a token of its own, they tokenize a text as in the middle of a longer one.
+        self._lead = "\n" if vocabulary.strips_first_space else ""
+        self._lead_ids = list(encode(self._lead)) if self._lead else []
         self._special = sorted(vocabulary.special_tokens.items(), key=lambda item: -len(item[0]))
         self._known: LruCache[tuple[tuple[int, ...], bytes, bool], tuple[int, ...]] = LruCache(
             _MAX_CACHED
@@ -124,13 +128,14 @@ class FastForward:
         forms = self._vocabulary.token_bytes
         try:
             whole = b"".join(forms[i] or b"" for i in before) + text
-            found = [int(i) for i in self._encode(whole.decode())]
+            found = [int(i) for i in self._encode(self._lead + whole.decode())]
         except UnicodeDecodeError:
             return None
-        if found[: len(before)] != list(before):
+        context = [*self._lead_ids, *before]
+        if found[: len(context)] != context:
             return None
-        tokens = found[len(before) :]
-        # Some tokenizers insert a space in front, and some texts spell special tokens.
+        tokens = found[len(context) :]
+        # Some texts spell special tokens.
         is_same = b"".join(forms[i] or b"" for i in tokens) == text
         return tokens if is_same else None
 

@@ -74,9 +74,11 @@ def test_everything_is_in_the_prompt_in_its_order(
     assert "Be brief." in text
     assert text.count("Does things.") == 2
     rest = text[text.index("How is it?") :]
-    said = ["Looking.", "get_weather", "Köln", "get_time", "CET", "clear", "noon sharp"]
-    said += ["Clear at noon.", "And then?", "get_time", "UTC", "tea time"]
-    for word in said:
+    calls = ["get_weather", "Köln", "get_time", "CET", "clear", "noon sharp"]
+    # Templates with one call a message get each result behind its call.
+    if text.index("clear") < text.index("CET"):
+        calls = ["get_weather", "Köln", "clear", "get_time", "CET", "noon sharp"]
+    for word in ["Looking.", *calls, "Clear at noon.", "And then?", "get_time", "UTC", "tea time"]:
         assert word in rest, word
         rest = rest[rest.index(word) + len(word) :]
 
