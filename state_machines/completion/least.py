@@ -10,10 +10,8 @@ with what it has when its effort is spent, and compares words by the tokens of t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterable
 from itertools import chain
-from json.encoder import encode_basestring
 
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
@@ -248,29 +246,17 @@ class _Solver:
 
     def _captured(self, node: Captured, limit: int) -> _Steps:
         """What follows a captured text depends on it, and there may be nothing at all."""
-        shortest = yield node.rest, limit
+        shortest = yield node.lexeme, limit
         if shortest is None:
             return None
-        needed = _needed(node) if node.then.has_exceptions else None
-        first = [needed] if needed is not None else []
+        required = node.required()
+        first = [required] if required is not None else []
         if shortest.size <= LIMITS.captured_word_bytes:
             first.append(shortest.flat)
-        others = self._words.several(node.rest, LIMITS.captured_words)
+        others = self._words.several(node.lexeme, LIMITS.captured_words)
         for word in chain(first, others):
             spend(1 + len(word) // 64)
-            then = node.then.after(node.text + word)
+            then = node.dispatch.after(node.written + word)
             if then is not EMPTY and not then.is_empty:
                 return (yield from self._least_of(((word, then),), limit))
         return None
-
-
-def _needed(node: Captured) -> bytes | None:
-    """Return what is still to be written of a text that must be written."""
-    if node.text and not isinstance(node.rest, EncodedText):
-        return None
-    prefix = json.loads(b'"' + node.text + b'"')
-    needed = node.then.needed(prefix)
-    if needed is None:
-        return None
-    word = encode_basestring(needed[len(prefix) :]).encode()[1:]
-    return word if node.rest.matches(word) else None

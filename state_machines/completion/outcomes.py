@@ -7,7 +7,6 @@ that leave it by what they write beyond, and only what is left is looked at by i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -17,13 +16,13 @@ from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.capture import Captured
+from state_machines.grammar.configurations import LexemeSplit, configurations, split_lexeme
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import TokenTrie, stretches
-from state_machines.masks.ways import Split, alternatives, split
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["Outcomes"]
@@ -106,11 +105,11 @@ class Outcomes:
     def _enter(self, state: Node, near: _Near, open_ids: Mask, result: Mask) -> None:
         told = np.zeros_like(open_ids)
         if np.count_nonzero(open_ids) > FEW:
-            # A token that is not near its end by one way may be so by another.
-            for way in alternatives(state):
-                found = split(way)
-                if found is not None and found.rest is not None:
-                    self._by_lexeme(found, found.rest, near, open_ids, result, told)
+            # A token that is not near its end in one configuration may be so in another.
+            for configuration in configurations(state):
+                split = split_lexeme(configuration)
+                if split is not None and split.continuation is not None:
+                    self._by_lexeme(split, split.continuation, near, open_ids, result, told)
         ids = np.flatnonzero(open_ids & ~told)
         if len(ids) > LIMITS.narrowed_tokens:
             ids = ids[np.argsort(self._sizes[ids], kind="stable")[: LIMITS.narrowed_tokens]]
@@ -133,13 +132,13 @@ class Outcomes:
             result[token_id] = near(path[-1])
 
     def _by_lexeme(
-        self, found: Split, rest: Node, near: _Near, open_ids: Mask, result: Mask, told: Mask
+        self, split: LexemeSplit, rest: Node, near: _Near, open_ids: Mask, result: Mask, told: Mask
     ) -> None:
         """Enter the tokens that stay in a lexeme or leave it; those looked at are ``told``."""
-        if any(capture.then.is_unsure for capture in found.captures):
+        if any(capture.dispatch.context_dependent(b"") for capture in split.captures):
             return
-        walk = self._walk(concatenation(found.before, found.text))
-        captured = found.captures[-1] if found.captures else None
+        walk = self._walk(concatenation(split.prefix, split.lexeme))
+        captured = split.captures[-1] if split.captures else None
         margin = 0 if captured is None else CAPTURE_MARGIN
         ends = np.array([node.nullable for node in walk.nodes], np.bool_)
         walked = walk.after > 0
@@ -152,7 +151,7 @@ class Outcomes:
         result |= suits[walk.after] & open_ids & walked
         leaving = np.flatnonzero(open_ids & (walk.depth > 0) & ~walked)
         told |= walked
-        if captured is not None and (found.before is not EPSILON or len(found.captures) > 1):
+        if captured is not None and (split.prefix is not EPSILON or len(split.captures) > 1):
             return
         live: dict[bytes, Node] = {}
         for token_id in leaving.tolist():
@@ -177,13 +176,10 @@ class Outcomes:
 
 def _is_exceptional(captured: Captured, end: bytes, beyond: bytes) -> bool:
     """Whether what follows a text may be other than what follows any; ``end`` is its last part."""
-    then = captured.then
-    if then.may_end_another(beyond):
+    dispatch = captured.dispatch
+    if dispatch.context_dependent(beyond):
         return True
-    if not then.has_exceptions:
-        return False
-    word: str = json.loads(b'"' + captured.text + end)
-    return any(other == word for other in then.exceptions(word))
+    return dispatch.has_exceptions and "" in dispatch.exceptions(captured.written + end[:-1])
 
 
 class _Near:

@@ -15,7 +15,7 @@ from state_machines.budgets import spend
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
-from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES, EncodedText, Spelling
+from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, leading_bytes
 from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
@@ -173,7 +173,7 @@ class Words:
 
     def _spelling_of(self, letters: str, spelling: Spelling, barred: bytes) -> bytes | None:
         try:
-            spelled = _spelled(letters, spelling.escapes)
+            spelled = spelling.spell(letters)
         except UnicodeEncodeError:
             return None
         return None if barred and barred in spelled else spelled
@@ -183,7 +183,7 @@ class Words:
         if text is None:
             return None
         try:
-            word = _spelled(text, node.spelling.escapes) + node.terminator
+            word = node.spell(text)
         except UnicodeEncodeError:
             return None
         return word if node.matches(word) else None
@@ -358,20 +358,3 @@ def _is_searched(node: Node) -> bool:
             return True
         node = node.tail
     return not isinstance(node, Concatenation | Repetition | Union | SymbolNode)
-
-
-def _spelled(text: str, escapes: bool) -> bytes:
-    """Return how a text is written: as little as possible escaped."""
-    if not escapes:
-        return text.encode()
-    parts: list[bytes] = []
-    spend(len(text) // 16)
-    for character in text:
-        point = ord(character)
-        if point in SHORT_ESCAPES:
-            parts.append(b"\\" + SHORT_ESCAPES[point])
-        elif point < 0x20 and point in BY_HEXADECIMAL:
-            parts.append(b"\\u%04x" % point)
-        else:
-            parts.append(character.encode())
-    return b"".join(parts)

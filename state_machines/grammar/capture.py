@@ -1,15 +1,27 @@
-"""A node that remembers the bytes it has matched, for languages that depend on them.
+"""Captured words: what follows depends on the word that was matched.
 
-That no two members of an object have the same name, or no two items of an array the same value,
-is no regular property: what may follow depends on what has been written. A :class:`Captured` node
-matches a language and hands the text to a continuation, which gives the rest.
+That no two members of an object have the same name, or no two items of an array the same value, is
+not a regular property. A :class:`Captured` node matches a lexeme, records the bytes, and passes
+them to a :class:`Dispatch`, which returns the continuation.
+
+Masks must not evaluate the dispatch for every word of the lexeme. A dispatch therefore also
+describes itself without a word: by a default continuation, by the words that are exceptions to it,
+and by the suffixes for which the default is not exact. This is correct because of two properties:
+
+* The default admits a bounded amount of text like ``after(word)`` for every word that is no
+  exception. A recorded name or item matters only once another one is complete; a token that
+  completes another one has a context-dependent suffix, and is checked with the word known.
+* Tokens that complete an exception are found by the exception's spelling, removed from what the
+  default admits, and checked with the word known as well.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeAlias
 
+from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -22,11 +34,25 @@ from state_machines.grammar.node import (
 from state_machines.grammar.nodes import concatenation, union
 from state_machines.grammar.symbols import bytes_in
 
-__all__ = ["Captured", "Continuation", "captured"]
+__all__ = ["Captured", "Dispatch", "SuffixTest", "always", "captured", "goes_further"]
+
+SuffixTest: TypeAlias = "Callable[[bytes], bool]"
+"""Whether a suffix, the bytes that a token writes beyond a captured word, is context-dependent."""
 
 
-class Continuation(ABC):
-    """What comes after a captured text."""
+def always(suffix: bytes) -> bool:
+    """The suffix test of a default that is never exact, not even for the empty suffix."""
+    del suffix
+    return True
+
+
+def goes_further(suffix: bytes) -> bool:
+    """The suffix test of a default that is exact for one byte beyond the word."""
+    return len(suffix) > 1
+
+
+class Dispatch(ABC):
+    """Maps captured words to continuations: exceptions, and a default for all other words."""
 
     __slots__ = ("_joined",)
 
@@ -35,40 +61,66 @@ class Continuation(ABC):
     @property
     @abstractmethod
     def key(self) -> Hashable:
-        """Equal for continuations that behave equally; holds no node and no other continuation."""
+        """Equal for dispatches that behave equally; holds no node and no other dispatch."""
 
     @property
     @abstractmethod
-    def steps(self) -> TransientDerivatives:
-        """Where the steps within the captured text are kept."""
+    def transient(self) -> TransientDerivatives:
+        """Where the derivatives within the captured word are stored."""
 
     @abstractmethod
-    def after(self, text: bytes) -> Node:
-        """Return the node that follows the captured bytes."""
+    def after(self, word: bytes) -> Node:
+        """Return the continuation of a captured word, given by its bytes. Exact."""
 
     @abstractmethod
-    def after_any(self) -> Node | None:
-        """Return a node that stands for ``after(text)`` whatever the text, if there is one.
+    def default(self) -> Node | None:
+        """Return the continuation of the words that are no exceptions; ``None`` if they differ.
 
-        The two may differ after :meth:`exceptions`, and beyond the end of another captured text;
-        where the continuation ``is_unsure``, it may hold more than ``after(text)`` from the
-        beginning.
+        Exact for suffixes that are not :attr:`context_dependent`; for others it may admit more
+        than :meth:`after` does.
         """
 
-    def any_before(self, tail: Node) -> Node | None:
-        """Return :meth:`after_any` and a tail; kept, since every state of a text asks for it."""
+    @property
+    @abstractmethod
+    def context_dependent(self) -> SuffixTest:
+        """The suffixes that must be checked with the word known; one object for equal tests."""
+
+    @property
+    def has_exceptions(self) -> bool:
+        """Whether there may be exceptions.
+
+        If so, the lexeme is the text of a JSON string with its closing quote, and no exception is
+        the only word with its beginning.
+        """
+        return False
+
+    def exceptions(self, written: bytes) -> Iterable[str]:
+        """Yield the rest of every exception that begins with the characters ``written``."""
+        del written
+        return ()
+
+    def required(self, written: bytes) -> str | None:
+        """Return the rest of an exception without which the end cannot be reached.
+
+        ``None`` where there is none, or where other words may lead to the end as soon.
+        """
+        del written
+        return None
+
+    def default_before(self, tail: Node) -> Node | None:
+        """Return :meth:`default` followed by a tail. The last result is stored."""
         try:
             known, joined = self._joined
         except AttributeError:
             known = None
         if known is not tail:
-            after = self.after_any()
-            joined = None if after is None else concatenation(after, tail)
+            default = self.default()
+            joined = None if default is None else concatenation(default, tail)
             object.__setattr__(self, "_joined", (tail, joined))
         return joined
 
     def release(self) -> Node | None:
-        """Forget what :meth:`any_before` gave, and return it."""
+        """Drop the result that :meth:`default_before` stored, and return it."""
         try:
             _, joined = self._joined
             object.__delattr__(self, "_joined")
@@ -76,102 +128,96 @@ class Continuation(ABC):
             return None
         return joined
 
-    @property
-    def is_unsure(self) -> bool:
-        """Whether what follows must be looked at with the text known."""
-        return False
-
-    @abstractmethod
-    def may_end_another(self, suffix: bytes) -> bool:
-        """Whether the bytes after a captured text may hold the end of another one."""
-
-    @property
-    def has_exceptions(self) -> bool:
-        """Whether there may be :meth:`exceptions`.
-
-        If so, what is captured is the text of a JSON string with its closing quote, and an
-        exception is not the only text that goes on from where its spelling has come to.
-        """
-        return False
-
-    def exceptions(self, prefix: str) -> Iterable[str]:
-        """Return the strings beginning with ``prefix`` after which comes something else.
-
-        What comes there is what ``after`` says and ``after_any`` does not; maybe nothing at all.
-        """
-        del prefix
-        return ()
-
-    def needed(self, prefix: str) -> str | None:
-        """Return an exception beginning with ``prefix`` that must be written before the end.
-
-        ``None`` where there is none, or where other texts may bring the end as near.
-        """
-        del prefix
-        return None
-
 
 class Captured(Node):
-    """``text`` has been matched; a non-empty word of ``rest`` is still to come."""
+    """``written`` has been matched; a non-empty word of ``lexeme`` is still to come."""
 
-    __slots__ = ("rest", "text", "then")
+    __slots__ = ("dispatch", "lexeme", "written")
 
-    def __init__(self, text: bytes, rest: Node, then: Continuation) -> None:
-        super().__init__(nullable=False, min_length=max(1, rest.min_length), max_length=None)
-        self.text = text
-        self.rest = rest
-        self.then = then
-        self.transient = then.steps
+    def __init__(self, written: bytes, lexeme: Node, dispatch: Dispatch) -> None:
+        super().__init__(nullable=False, min_length=max(1, lexeme.min_length), max_length=None)
+        self.written = written
+        self.lexeme = lexeme
+        self.dispatch = dispatch
+        self.transient = dispatch.transient
+
+    def exceptions(self) -> list[str] | None:
+        """Return what is still to be written of each exception.
+
+        ``None`` where that is unknown, because ``written`` ends within a character.
+        """
+        if not self.dispatch.has_exceptions:
+            return []
+        return list(self.dispatch.exceptions(self.written)) if self._ends_a_character else None
+
+    def required(self) -> bytes | None:
+        """Return the spelling of what is still to be written of a required exception."""
+        if not (self.dispatch.has_exceptions and self._ends_a_character):
+            return None
+        rest = self.dispatch.required(self.written)
+        if rest is None or not isinstance(self.lexeme, EncodedText):
+            return None
+        word = self.lexeme.spell(rest)
+        return word if self.lexeme.matches(word) else None
+
+    @property
+    def _ends_a_character(self) -> bool:
+        # Only between characters the rest of a text is the text of another node.
+        return not self.written or isinstance(self.lexeme, EncodedText)
 
     def compute_transitions(self) -> Transitions:
         return collect_transitions(
-            (1 << byte, self._step(byte, target))
-            for symbols, target in self.rest.transitions
+            (1 << byte, self._after_byte(byte, target))
+            for symbols, target in self.lexeme.transitions
             for byte in bytes_in(symbols)
         )
 
     def compute_first_bytes(self) -> int:
-        first = self.rest.first_bytes
+        first = self.lexeme.first_bytes
         closing = 1 << ord('"')
         if (
             first & closing
-            and self.then.has_exceptions
+            and self.dispatch.has_exceptions
             and self.compute_derivative(ord('"')) is EMPTY
         ):
             first ^= closing
         return first
 
     def derivative(self, byte: int) -> Node:
-        """Return what may follow ``byte``. Not kept: what is captured seldom comes again."""
+        """Return the derivative by a byte. Not stored: captured words seldom repeat."""
         return self.compute_derivative(byte)
 
     def compute_derivative(self, byte: int) -> Node:
-        """Compute the derivative by a byte."""
-        target = self.rest.derivative(byte)
-        return EMPTY if target is EMPTY else self._step(byte, target)
+        target = self.lexeme.derivative(byte)
+        return EMPTY if target is EMPTY else self._after_byte(byte, target)
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         start = position
-        position, target = self.rest.run_derivative(text, position)
-        return position, captured(target, self.then, self.text + text[start:position])
+        position, target = self.lexeme.run_derivative(text, position)
+        return position, captured(target, self.dispatch, self.written + text[start:position])
 
     def release(self) -> Iterable[Node]:
-        joined = self.then.release()
-        found = (*super().release(), self.rest)
+        joined = self.dispatch.release()
+        found = (*super().release(), self.lexeme)
         return found if joined is None else (*found, joined)
 
-    def _step(self, byte: int, target: Node) -> Node:
-        return captured(target, self.then, self.text + bytes((byte,)))
+    def _after_byte(self, byte: int, target: Node) -> Node:
+        return captured(target, self.dispatch, self.written + bytes((byte,)))
 
 
-def captured(rest: Node, then: Continuation, text: bytes = b"") -> Node:
-    """Return the node that matches ``rest`` and goes on as ``then`` says.
+def captured(lexeme: Node, dispatch: Dispatch, written: bytes = b"") -> Node:
+    """Return the node that matches a lexeme and continues as a dispatch says.
 
-    ``text`` is what has been matched already.
+    Args:
+        lexeme: The language of what is still to be captured.
+        dispatch: Maps the whole captured word to its continuation.
+        written: What has been captured already.
     """
-    if rest is EMPTY:
+    if lexeme is EMPTY:
         return EMPTY
-    if rest is EPSILON:
-        return then.after(text)
-    node = intern_node((Captured, text, id(rest), then.key), lambda: Captured(text, rest, then))
-    return union((then.after(text), node)) if rest.nullable else node
+    if lexeme is EPSILON:
+        return dispatch.after(written)
+    node = intern_node(
+        (Captured, written, id(lexeme), dispatch.key), lambda: Captured(written, lexeme, dispatch)
+    )
+    return union((dispatch.after(written), node)) if lexeme.nullable else node

@@ -55,6 +55,26 @@ class Spelling:
     pairs: bool = False
     """Whether a character beyond the basic plane may be written as two surrogates."""
 
+    def spell(self, text: str) -> bytes:
+        """Return the spelling of a text with the fewest escapes.
+
+        Raises:
+            UnicodeEncodeError: The text has a lone surrogate.
+        """
+        if not self.escapes:
+            return text.encode()
+        parts: list[bytes] = []
+        spend(len(text) // 16)
+        for character in text:
+            point = ord(character)
+            if point in SHORT_ESCAPES:
+                parts.append(b"\\" + SHORT_ESCAPES[point])
+            elif point < 0x20 and point in BY_HEXADECIMAL:
+                parts.append(b"\\u%04x" % point)
+            else:
+                parts.append(character.encode())
+        return b"".join(parts)
+
 
 RAW = Spelling("raw", escapes=False)
 JSON_STRING = Spelling("json string", escapes=True, pairs=True)
@@ -96,6 +116,10 @@ class EncodedText(Lazy):
         self.spelling = spelling
         self.terminator = terminator
         self.transient = text.transient
+
+    def spell(self, word: str) -> bytes:
+        """Return the spelling of a word of ``text`` with the fewest escapes, and the terminator."""
+        return self.spelling.spell(word) + self.terminator
 
     def release(self) -> Iterable[Node]:
         # Many machines have the same texts.

@@ -50,7 +50,6 @@ __all__ = [
     "Union",
     "branch",
     "concatenation",
-    "leading_literal",
     "literal",
     "optional",
     "repetition",
@@ -190,13 +189,6 @@ def literal(text: bytes) -> Node:
     for start in range(last, -1, -MAX_LITERAL):
         node = _join(atoms.literal(text[start : start + MAX_LITERAL]), node)
     return node
-
-
-def leading_literal(node: Node) -> tuple[bytes, Node] | None:
-    """Return the literal that a node begins with, and the rest."""
-    if isinstance(node, Concatenation) and isinstance(node.head, Literal):
-        return node.head.text, node.tail
-    return (node.text, EPSILON) if isinstance(node, Literal) else None
 
 
 class Union(Node):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Protocol, Self
 
 from state_machines.budgets import spend
 
@@ -21,7 +20,6 @@ __all__ = [
     "ANY_CODE_POINT",
     "RANGES_PER_STEP",
     "CodePointSet",
-    "SymbolSet",
     "byte_range",
     "byte_ranges",
     "byte_set",
@@ -34,15 +32,6 @@ MAX_CODE_POINT = 0x10FFFF
 
 RANGES_PER_STEP = 4
 """Ranges of code points that take about a step."""
-
-
-class SymbolSet(Protocol):
-    """What the algebra needs of a set of symbols."""
-
-    def __and__(self, other: Self, /) -> Self: ...
-    def __or__(self, other: Self, /) -> Self: ...
-    def __invert__(self) -> Self: ...
-    def __bool__(self) -> bool: ...
 
 
 ANY_BYTE = (1 << 256) - 1

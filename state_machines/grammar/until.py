@@ -194,57 +194,57 @@ def finder(strings: frozenset[str], first: frozenset[str] = frozenset()) -> Find
 
 
 class UntilText(Node):
-    """What is left of a text; ``state`` is the finder's.
+    """The rest of a text; ``state`` is the state of the finder.
 
-    With a string that is ``wanted`` the text ends with it, and has ``least`` to ``most`` more
-    characters before (both may be below zero while that string may have begun); without one the
+    With a ``wanted`` string the text ends with it, and has ``min_chars`` to ``max_chars`` more
+    characters before it (both may be negative while the string may have begun). Without one the
     text contains none of the strings.
     """
 
-    __slots__ = ("finder", "least", "most", "state", "wanted")
+    __slots__ = ("finder", "max_chars", "min_chars", "state", "wanted")
 
     def __init__(
-        self, found: Finder, wanted: str | None, state: int, least: int, most: int | None
+        self, found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
     ) -> None:
         ending = len(wanted) if wanted is not None else 0
-        shortest = max(1, ending - found.depth[state]) if wanted is not None else max(0, least)
+        shortest = max(1, ending - found.depth[state]) if wanted is not None else max(0, min_chars)
         super().__init__(
-            nullable=wanted is None and least <= 0,
+            nullable=wanted is None and min_chars <= 0,
             min_length=shortest,
-            max_length=None if most is None else max(0, most + ending),
+            max_length=None if max_chars is None else max(0, max_chars + ending),
         )
         self.finder = found
         self.wanted = wanted
         self.state = state
-        self.least = least
-        self.most = most
-        if max(least, most or 0) > FAR:
+        self.min_chars = min_chars
+        self.max_chars = max_chars
+        if max(min_chars, max_chars or 0) > FAR:
             self.transient = _STEPS
 
     def character_derivative(self, point: int) -> Node:
         """Return what is left after a character."""
-        most = None if self.most is None else self.most - 1
+        max_chars = None if self.max_chars is None else self.max_chars - 1
         state = self.finder.step(self.state, chr(point))
-        return _until(self.finder, self.wanted, state, self.least - 1, most)
+        return _until(self.finder, self.wanted, state, self.min_chars - 1, max_chars)
 
     def compute_transitions(self) -> Transitions:
-        most = None if self.most is None else self.most - 1
+        max_chars = None if self.max_chars is None else self.max_chars - 1
         return collect_transitions(
-            (letters, _until(self.finder, self.wanted, state, self.least - 1, most))
+            (letters, _until(self.finder, self.wanted, state, self.min_chars - 1, max_chars))
             for letters, state in self.finder.row(self.state)
         )
 
     def near(self, length: int) -> UntilText:
         """Return a text that begins like this one: the same for all bounds beyond ``length``."""
-        least = min(self.least, length + self.finder.longest + 1)
-        far = self.most is not None and self.most > length + self.finder.longest
-        most = None if far else self.most
-        return _interned(self.finder, self.wanted, self.state, least, most)
+        min_chars = min(self.min_chars, length + self.finder.longest + 1)
+        far = self.max_chars is not None and self.max_chars > length + self.finder.longest
+        max_chars = None if far else self.max_chars
+        return _interned(self.finder, self.wanted, self.state, min_chars, max_chars)
 
     def at_any_length(self) -> UntilText:
         """Return the text without its lower bound."""
         lowest = 0 if self.wanted is None else -self.finder.longest
-        return _interned(self.finder, self.wanted, self.state, lowest, self.most)
+        return _interned(self.finder, self.wanted, self.state, lowest, self.max_chars)
 
     def without_end(self) -> UntilText:
         """Return the texts of any length that contain none of the strings."""
@@ -263,15 +263,15 @@ class UntilText(Node):
 
     def ended(self) -> Node:
         """Return what is left if no character is to be added that need not be."""
-        most = max(self.least, 0)
-        if self.most is not None:
-            most = min(most, self.most)
+        max_chars = max(self.min_chars, 0)
+        if self.max_chars is not None:
+            max_chars = min(max_chars, self.max_chars)
         while True:
             # A character more may be needed, so that no string is found that is not wanted.
-            node = _until(self.finder, self.wanted, self.state, self.least, most)
+            node = _until(self.finder, self.wanted, self.state, self.min_chars, max_chars)
             if node is not EMPTY:
                 return node
-            most += 1
+            max_chars += 1
 
 
 def ended(node: Node) -> Node:
@@ -286,21 +286,24 @@ def ended(node: Node) -> Node:
 
 
 def text_without(
-    strings: Iterable[str], least: int = 0, most: int | None = None, first: Iterable[str] = ()
+    strings: Iterable[str],
+    min_chars: int = 0,
+    max_chars: int | None = None,
+    first: Iterable[str] = (),
 ) -> Node:
-    """Return the texts of ``least`` to ``most`` characters that contain none of the strings.
+    """Return the texts that contain none of the strings and begin with none of ``first``.
 
-    Nor do they begin with one of ``first``.
+    They have ``min_chars`` to ``max_chars`` characters.
     """
     found = finder(frozenset(strings), frozenset(first))
-    return _until(found, None, found.start, least, most)
+    return _until(found, None, found.start, min_chars, max_chars)
 
 
 def text_until(
     wanted: str,
     strings: Iterable[str] = (),
-    least: int = 0,
-    most: int | None = None,
+    min_chars: int = 0,
+    max_chars: int | None = None,
     first: Iterable[str] = (),
 ) -> Node:
     """Return such texts, with the string ``wanted`` behind them.
@@ -313,53 +316,59 @@ def text_until(
     if not found.finds(wanted):
         return EMPTY
     # The wanted string is counted with the text; so only a bound above zero is one.
-    return _until(found, wanted, found.start, least or -found.longest, most)
+    return _until(found, wanted, found.start, min_chars or -found.longest, max_chars)
 
 
-def _until(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> Node:
+def _until(
+    found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
+) -> Node:
     string = found.found[state]
     if string is not None:
         if string != wanted:
             return EMPTY
         # It has been counted with the text, too.
-        is_within = least <= -len(string) and (most is None or most >= -len(string))
+        is_within = min_chars <= -len(string) and (max_chars is None or max_chars >= -len(string))
         return EPSILON if is_within else EMPTY
-    if not _can_end(found, wanted, state, least, most):
+    if not _can_end(found, wanted, state, min_chars, max_chars):
         return EMPTY
-    if wanted is None and most == 0:
+    if wanted is None and max_chars == 0:
         return EPSILON
     # Counting goes on no further than it matters.
     lowest = 0 if wanted is None else -found.longest
-    return _interned(found, wanted, state, max(least, lowest), most)
+    return _interned(found, wanted, state, max(min_chars, lowest), max_chars)
 
 
 def _interned(
-    found: Finder, wanted: str | None, state: int, least: int, most: int | None
+    found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
 ) -> UntilText:
-    key = ("UntilText", found.strings, found.first, wanted, state, least, most)
-    return intern_node(key, lambda: UntilText(found, wanted, state, least, most))
+    key = ("UntilText", found.strings, found.first, wanted, state, min_chars, max_chars)
+    return intern_node(key, lambda: UntilText(found, wanted, state, min_chars, max_chars))
 
 
-def _can_end(found: Finder, wanted: str | None, state: int, least: int, most: int | None) -> bool:
+def _can_end(
+    found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
+) -> bool:
     """Whether there is a way to the end.
 
     There are always characters that occur in none of the strings, so it is only where no other
     character may be written that one has to look.
     """
-    if most is None:
+    if max_chars is None:
         return True
     if wanted is None:
-        return most >= max(least, 0)
-    if most + found.depth[state] < 0:
+        return max_chars >= max(min_chars, 0)
+    if max_chars + found.depth[state] < 0:
         return False
-    if least <= most and (most > 0 or (most == 0 and state == 0)):
+    if min_chars <= max_chars and (max_chars > 0 or (max_chars == 0 and state == 0)):
         return True
     for letters, target in found.row(state):
         string = found.found[target]
         if string is None:
             # Only what may be the beginning of the wanted string is no text yet.
-            if found.depth[target] and _can_end(found, wanted, target, least - 1, most - 1):
+            if found.depth[target] and _can_end(
+                found, wanted, target, min_chars - 1, max_chars - 1
+            ):
                 return True
-        elif string == wanted and letters and least - 1 <= -len(string) <= most - 1:
+        elif string == wanted and letters and min_chars - 1 <= -len(string) <= max_chars - 1:
             return True
     return False

@@ -1,36 +1,40 @@
 """The walk of a *lexeme*, a regular stretch such as the inside of a string, over all tokens.
 
-A state is usually (rest of a lexeme L) followed by (the rest K). What L makes of the tokens does
-not depend on K: some tokens stay inside L, others leave it with a suffix beyond. So L is walked
-once for a vocabulary, whatever the schema, and K is only asked which of the distinct suffixes it
-accepts.
+A state is usually a lexeme followed by a continuation. Some tokens stay inside the lexeme, others
+leave it and write a suffix beyond. Neither depends on the continuation, so a lexeme is walked once
+for a vocabulary, whatever the schema; the continuation only accepts or refuses each of the distinct
+suffixes.
 """
 
 from __future__ import annotations
 
+import threading
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
-from state_machines.grammar.capture import Continuation
+from state_machines.caches import WeakKeyLruCache
+from state_machines.grammar.capture import Dispatch, SuffixTest
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_ranges, byte_set, bytes_in
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
-from state_machines.masks.token_trie import Ids, TokenTrie, joined
+from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 
 __all__ = [
-    "Beyond",
-    "BySuffix",
+    "LeavingTokens",
     "LexemeWalk",
     "Suffixes",
+    "TokensBySuffix",
+    "VertexWalk",
+    "WalkCache",
     "vertex_walk",
 ]
 
@@ -40,60 +44,68 @@ WALK_OVERHEAD = 2500
 """Bytes of a walk beside its tokens."""
 
 FEW_BYTES = 16
-"""Bytes up to so many are looked for one by one."""
+"""Number of bytes up to which their children are searched for separately."""
+
+_K = TypeVar("_K", bound=Hashable)
+_W = TypeVar("_W", bound="LexemeWalk")
 
 
 class Suffixes:
-    """Texts that tokens write beyond the end of a lexeme, by number; the empty one is left out."""
+    """The distinct texts that tokens write beyond the end of a lexeme, numbered; none is empty."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         self.texts = [text for text in dict.fromkeys(texts) if text]
         self.numbers = {text: number for number, text in enumerate(self.texts)}
         self._walk: TrieWalk | None = None
-        # Replaced as a whole, never changed: another thread may be reading it.
+        # Replaced as a whole, never modified: another thread may be reading it.
         self._accepted: tuple[tuple[ref[Node], frozenset[int]], ...] = ()
-        self._unsure: dict[type[Continuation], frozenset[int]] = {}
+        self._dependent: dict[SuffixTest, frozenset[int]] = {}
 
-    def accepted(self, rest: Node) -> frozenset[int]:
-        """Return the numbers of the texts that a node can begin with."""
+    def accepted(self, continuation: Node) -> frozenset[int]:
+        """Return the numbers of the suffixes that a continuation accepts as its beginning."""
         for known, numbers in self._accepted:
-            if known() is rest:
+            if known() is continuation:
                 return numbers
         walk = self._walk
         if walk is None:
             walk = self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
-        numbers = frozenset(walk.tokens(rest))
-        self._accepted = (*self._accepted[1 - LIMITS.suffix_answers :], (ref(rest), numbers))
+        numbers = frozenset(walk.tokens(continuation))
+        self._accepted = (
+            *self._accepted[1 - LIMITS.suffix_answers :],
+            (ref(continuation), numbers),
+        )
         return numbers
 
-    def unsure(self, then: Continuation) -> frozenset[int]:
-        """Return the numbers of the texts that must be looked at with what was captured known."""
-        if then.is_unsure:
-            return frozenset(range(len(self.texts)))
-        known = self._unsure.get(type(then))
+    def context_dependent(self, dispatch: Dispatch) -> frozenset[int]:
+        """Return the numbers of the suffixes that must be checked with the captured word known."""
+        test = dispatch.context_dependent
+        known = self._dependent.get(test)
         if known is None:
-            found = (n for n, text in enumerate(self.texts) if then.may_end_another(text))
-            known = self._unsure[type(then)] = frozenset(found)
+            found = (number for number, text in enumerate(self.texts) if test(text))
+            known = self._dependent[test] = frozenset(found)
         return known
 
 
-class Beyond(Protocol):
-    """Tokens that go on beyond a lexeme, by the numbers of their suffixes."""
+class LeavingTokens(Protocol):
+    """Tokens that leave a lexeme, by the numbers of their suffixes."""
 
     @property
     def suffixes(self) -> Suffixes:
-        """What the tokens write beyond the lexeme."""
+        """The texts that the tokens write beyond the lexeme."""
         ...
 
     def tokens(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens whose suffixes have the given numbers."""
+        """Return the ids of the tokens whose suffixes have the given numbers."""
         ...
 
 
-class BySuffix:
-    """Tokens in the order of their suffixes.
+class TokensBySuffix:
+    """Tokens sorted by their suffixes.
 
-    ``ids`` and ``suffix``, the number of each one's suffix: int32, shape (tokens,).
+    Args:
+        ids: Token ids: int32, shape (tokens,).
+        suffix: The number of each token's suffix: int32, shape (tokens,).
+        suffixes: The numbered suffixes.
     """
 
     __slots__ = ("_ids", "_starts", "suffixes")
@@ -107,153 +119,167 @@ class BySuffix:
         self._starts = array("i", starts.tobytes())
 
     def tokens(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens whose suffixes have the given numbers."""
+        """Return the ids of the tokens whose suffixes have the given numbers."""
         starts, ids = self._starts, self._ids
-        return joined([ids[starts[number] : starts[number + 1]] for number in numbers])
+        return concatenated([ids[starts[number] : starts[number + 1]] for number in numbers])
 
 
 class LexemeWalk:
-    """What a lexeme makes of every token of a vocabulary.
+    """The tokens of a vocabulary by their relation to a lexeme.
 
-    Some tokens stay ``inside`` the lexeme or end with it, ``count`` of them; others go on
-    :meth:`beyond`. ``number`` tells it from every other walk.
+    Attributes:
+        count: Number of tokens that stay inside the lexeme or end with it.
+        number: Identifies the walk.
     """
 
-    __slots__ = ("__weakref__", "_is_listed", "_kept", "_size", "count", "number")
+    __slots__ = ("__weakref__", "_is_listed", "_size", "_stored", "count", "number")
 
     leads: Sequence[bytes] | None = None
-    """The byte strings before the text of a JSON string, if the lexeme is such."""
+    """The byte strings of the prefix, if the lexeme is the text of a JSON string."""
 
     def __init__(self, inside: Mask) -> None:
         self.count = int(np.count_nonzero(inside))
         self._size = len(inside)
-        # Whichever is smaller: the tokens' ids, or a bit for every token.
+        # The smaller of two forms: token ids, or one bit for every token.
         self._is_listed = 32 * self.count < self._size
-        self._kept: npt.NDArray[Any]
+        self._stored: npt.NDArray[Any]
         if self._is_listed:
-            self._kept = np.flatnonzero(inside).astype(np.int32)
+            self._stored = np.flatnonzero(inside).astype(np.int32)
         else:
-            self._kept = np.packbits(inside)
+            self._stored = np.packbits(inside)
         self.number = next(_NUMBERS)
 
     @property
     def inside(self) -> Mask:
         """The tokens that stay inside or end with the lexeme: bool, shape (vocabulary size,)."""
         if not self._is_listed:
-            return np.unpackbits(self._kept, count=self._size).view(np.bool_)
+            return np.unpackbits(self._stored, count=self._size).view(np.bool_)
         found = np.zeros(self._size, np.bool_)
-        found[self._kept] = True
+        found[self._stored] = True
         return found
 
     @property
     def weight(self) -> int:
-        """The bytes that the walk takes, roughly."""
-        return self._kept.nbytes + WALK_OVERHEAD
+        """The approximate size of the walk in bytes."""
+        return self._stored.nbytes + WALK_OVERHEAD
 
-    def beyond(self, first: int) -> Beyond:
-        """Return tokens that go on beyond the lexeme, at least those with a byte of a set."""
+    def leaving(self, first: int) -> LeavingTokens:
+        """Return the tokens that leave the lexeme, at least those whose suffix begins in a set."""
         raise NotImplementedError  # pragma: no cover - abstract
 
     def leaving_ids(self) -> Ids:
-        """Return all tokens that end the lexeme and those that go on beyond it."""
+        """Return the tokens that end with the lexeme, and those that leave it."""
         raise NotImplementedError  # pragma: no cover - abstract
 
     def ending(self, word: str) -> Ids:
         """Return the tokens that write the rest of a JSON string, in any spelling, and close it."""
-        raise NotImplementedError  # pragma: no cover - strings give it
+        raise NotImplementedError  # pragma: no cover - only the walks of strings have it
 
 
 _NUMBERS = count()
 
 
 class VertexWalk(LexemeWalk):
-    """A lexeme walked over a token trie: ``exits`` are the vertices where it may end."""
+    """A lexeme walked over a token trie.
 
-    __slots__ = ("_beyond", "_exits", "_led", "_trie")
+    Args:
+        inside: The tokens that stay inside the lexeme or end with it.
+        exits: The vertices of the trie where the lexeme may end.
+        trie: The token trie.
+    """
+
+    __slots__ = ("_children_of_exits", "_exits", "_leaving", "_trie")
 
     def __init__(self, inside: Mask, exits: Ids, trie: TokenTrie) -> None:
         super().__init__(inside)
         self._exits = exits
         self._trie = trie
-        self._beyond: dict[int, BySuffix] = {}
-        self._led: dict[int, Ids] = {}
+        self._leaving: dict[int, TokensBySuffix] = {}
+        self._children_of_exits: dict[int, Ids] = {}
 
     @property
     def weight(self) -> int:
-        """The bytes that the walk takes, roughly."""
+        """The approximate size of the walk in bytes."""
         return super().weight + 8 * len(self._exits)
 
-    def beyond(self, first: int) -> Beyond:
-        """Return the tokens that go on beyond the lexeme with a byte of a set."""
-        self._look_beyond([byte for byte in bytes_in(first) if byte not in self._led])
-        leading = [byte for byte in bytes_in(first) if len(self._led[byte])]
-        known = self._beyond.get(byte_set(leading))
+    def leaving(self, first: int) -> LeavingTokens:
+        """Return the tokens that leave the lexeme with a suffix that begins in a set of bytes."""
+        children = self._children_of_exits
+        self._find_children_of_exits([byte for byte in bytes_in(first) if byte not in children])
+        leading = [byte for byte in bytes_in(first) if len(self._children_of_exits[byte])]
+        known = self._leaving.get(byte_set(leading))
         if known is None:
             found: list[tuple[bytes, Ids]] = []
             for byte in leading:
-                mark = bytes((byte,))
-                for vertex in self._led[byte].tolist():
+                head = bytes((byte,))
+                for vertex in self._children_of_exits[byte].tolist():
                     spend(1 + self._trie.count_from(vertex) // 8)
-                    found.append((mark, self._trie.tokens_at(vertex)))
+                    found.append((head, self._trie.tokens_at(vertex)))
                     below = self._trie.tokens_below(vertex)
-                    found.extend((mark + text, ids) for text, ids in below)
+                    found.extend((head + text, ids) for text, ids in below)
             suffixes = Suffixes(text for text, _ in found)
             numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
             suffix = np.repeat(numbers, [len(ids) for _, ids in found])
-            made = BySuffix(joined([ids for _, ids in found]), suffix, suffixes)
-            # One for all threads: masks are known by its identity.
-            known = self._beyond.setdefault(byte_set(leading), made)
+            made = TokensBySuffix(concatenated([ids for _, ids in found]), suffix, suffixes)
+            # All threads must use one object, since the keys of masks contain its id.
+            known = self._leaving.setdefault(byte_set(leading), made)
         return known
 
-    def _look_beyond(self, marks: Sequence[int]) -> None:
-        """Find the vertices that bytes lead to from where the lexeme may end."""
-        if not marks:
+    def _find_children_of_exits(self, labels: Sequence[int]) -> None:
+        """Find the vertices that bytes lead to from the exits."""
+        if not labels:
             return
-        # A text that may end anywhere has as many children as there are vertices.
+        # A text that may end anywhere has about as many exits as the trie has vertices.
         trie = self._trie
         is_exit = np.zeros(trie.size, np.bool_)
         is_exit[self._exits] = True
-        led = np.flatnonzero(is_exit[trie.parent[1:]]) + 1
-        own = trie.byte[led]
-        if len(marks) > FEW_BYTES:
-            order = np.argsort(own, kind="stable")
-            led, own = led[order], own[order]
-            starts = np.searchsorted(own, np.arange(257))
-            self._led = {b: led[starts[b] : starts[b + 1]].astype(np.int32) for b in range(256)}
+        children = np.flatnonzero(is_exit[trie.parent[1:]]) + 1
+        label = trie.byte[children]
+        if len(labels) > FEW_BYTES:
+            order = np.argsort(label, kind="stable")
+            children, label = children[order], label[order]
+            starts = np.searchsorted(label, np.arange(257))
+            self._children_of_exits = {
+                byte: children[starts[byte] : starts[byte + 1]].astype(np.int32)
+                for byte in range(256)
+            }
             return
-        for byte in marks:
-            self._led[byte] = led[own == byte].astype(np.int32)
+        for byte in labels:
+            self._children_of_exits[byte] = children[label == byte].astype(np.int32)
 
     def leaving_ids(self) -> Ids:
-        """Return all tokens that end the lexeme and those that go on beyond it."""
+        """Return the tokens that end with the lexeme, and those that leave it."""
         parts = [self._trie.tokens_from(vertex) for vertex in self._exits.tolist()]
-        return np.unique(joined(parts)).astype(np.int32)
+        return np.unique(concatenated(parts)).astype(np.int32)
 
-    def beyond_exits(self, byte: int) -> list[int]:
-        """Return the vertices a byte leads to where the lexeme may end, and not go on."""
+    def vertices_beyond(self, byte: int) -> list[int]:
+        """Return the vertices outside the lexeme that a byte leads to from where it may end."""
         trie = self._trie
         may_end = np.zeros(trie.size, np.bool_)
         may_end[0] = True
         may_end[self._exits] = True
-        led = np.flatnonzero(trie.byte == byte)
-        return led[may_end[trie.parent[led]] & ~may_end[led]].tolist()  # type: ignore[no-any-return]
+        children = np.flatnonzero(trie.byte == byte)
+        outside = may_end[trie.parent[children]] & ~may_end[children]
+        return children[outside].tolist()  # type: ignore[no-any-return]
 
     def ending_at(self, exits: list[int]) -> VertexWalk:
-        """Return the walk of a lexeme that may also go on to some vertices, and ends just there."""
+        """Return the walk of a lexeme that also reaches some vertices, and ends only there."""
         ends = np.array(exits, np.int32)
         inside = self.inside
         inside[self._trie.tokens_at_all(ends)] = True
         return VertexWalk(inside, ends, self._trie)
 
-    def ending_late(self, least: int, *, is_over: bool) -> VertexWalk:
-        """Return the walk where the lexeme ends after ``least`` characters or more.
+    def ending_late(self, min_chars: int, *, is_prefix_free: bool) -> VertexWalk:
+        """Return the walk where the lexeme ends after at least ``min_chars`` characters.
 
-        ``is_over``: nothing can be added where it may end, so what ends too early is no word's
-        beginning.
+        Args:
+            min_chars: Number of characters that begin before the end.
+            is_prefix_free: Whether no word of the lexeme begins another one. Then a word that ends
+                too early is no beginning of a longer word.
         """
-        late = self._trie.characters[self._exits] >= least
+        late = self._trie.characters[self._exits] >= min_chars
         inside = self.inside
-        if is_over:
+        if is_prefix_free:
             inside[self._trie.tokens_at_all(self._exits[~late])] = False
         return VertexWalk(inside, self._exits[late], self._trie)
 
@@ -267,3 +293,35 @@ def vertex_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWa
     inside[trie.tokens_at_all(live)] = True
     nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
     return VertexWalk(inside, live[nullable[states[live]]].astype(np.int32), trie)
+
+
+class WalkCache(Generic[_K, _W]):
+    """An LRU cache of walks by language and key; walks are dropped with their language.
+
+    Languages that several schemas share live longer than one schema, and so do their walks. Safe to
+    use from several threads.
+
+    Args:
+        max_bytes: Bound on the sum of the walks' weights.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._languages: WeakKeyLruCache[Node, Mapping[_K, _W]] = WeakKeyLruCache(max_bytes)
+        self._lock = threading.RLock()
+
+    def get(self, language: Node, key: _K) -> _W | None:
+        """Return a walk of a language; ``None`` if there is none."""
+        walks = self._languages.get(language)
+        return None if walks is None else walks.get(key)
+
+    def put(self, language: Node, key: _K, walk: _W) -> _W:
+        """Store a walk, and return it."""
+        with self._lock:
+            # A copy: other threads may be reading the old one.
+            walks = dict(self._languages.get(language) or ())
+            while len(walks) >= LIMITS.walks_per_language:
+                del walks[next(iter(walks))]
+            walks[key] = walk
+            weight = sum(known.weight for known in walks.values())
+            self._languages.put(language, walks, weight)
+        return walk

@@ -1,4 +1,4 @@
-"""Which kind of walk suits a lexeme; the walks of a vocabulary, each made once."""
+"""The lexeme walks of a vocabulary, and the kind of walk that suits a lexeme."""
 
 from __future__ import annotations
 
@@ -8,94 +8,115 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.caches import LruCache
+from state_machines.caches import LruCache, WeakKeyLruCache
+from state_machines.grammar.configurations import MAX_PREFIX_BYTES, LexemeSplit
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
 from state_machines.masks.lexeme_walk import (
-    Beyond,
+    LeavingTokens,
     LexemeWalk,
     Suffixes,
     VertexWalk,
+    WalkCache,
     vertex_walk,
 )
 from state_machines.masks.text_walks import StringTokens, TextWalk
-from state_machines.masks.token_trie import Ids, TokenTrie, joined
-from state_machines.masks.walks_by_text import WalksByText
+from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 
 __all__ = ["Lexemes"]
 
-_Kind: TypeAlias = "tuple[Node, Spelling, bytes]"
+MIN_LEXEME_TOKENS = 256
+"""Tokens that a lexeme may begin with, from which on its walk is cached for all schemas."""
+
+MAX_BEGINNINGS = 96
+"""Beginnings, of :data:`MAX_PREFIX_BYTES` characters, up to which a text is narrow."""
+
+_Key: TypeAlias = "tuple[Node, Spelling, bytes]"
 
 
 class Lexemes:
     """The lexemes of all schemas over one vocabulary.
 
-    A walk is forgotten with the language of characters that it is of.
+    A walk is dropped together with the language of code points that its lexeme encodes.
     """
 
     def __init__(self, trie: TokenTrie, vocabulary_size: int) -> None:
         self._trie = trie
         self._size = vocabulary_size
-        self._walks: WalksByText[_Kind, LexemeWalk] = WalksByText(LIMITS.lexeme_walk_bytes)
+        self._walks: WalkCache[_Key, LexemeWalk] = WalkCache(LIMITS.lexeme_walk_bytes)
         self._near: LruCache[Node, None] = LruCache(LIMITS.bounded_texts)
+        self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.narrow_lexemes)
         self._strings: LruCache[int, StringTokens] = LruCache(LIMITS.json_string_starts)
-        # Every schema has strings: what takes long about them is done before the first mask.
+        # Every schema has strings, so their tables are built before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
         self._strings.put(0, StringTokens(trie, vocabulary_size, self._suffixes))
 
-    def walk(self, before: Node, text: EncodedText) -> LexemeWalk:
-        """Return the walk of a text with something before it."""
-        if before is EPSILON and _is_string(text):
-            return self._text(0, text.text)
-        if isinstance(text.text, UntilText) and text.spelling is RAW:
-            return self._until(before, text.text, text.terminator)
-        kind = (before, text.spelling, text.terminator)
-        walk = self._walks.get(text.text, kind)
+    def is_narrow(self, split: LexemeSplit) -> bool:
+        """Whether few tokens stay inside a lexeme, so that it need not be walked as such."""
+        if split.is_any_text:
+            return False
+        first = split.prefix.first_bytes
+        if split.prefix.nullable:
+            first |= split.lexeme.first_bytes
+        if self._trie.count_from_root(first) < MIN_LEXEME_TOKENS:
+            return True
+        text = split.lexeme.text
+        known = self._narrow.get(text)
+        return self._narrow.put(text, _has_few_beginnings(text)) if known is None else known
+
+    def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeWalk:
+        """Return the walk of a lexeme after a prefix."""
+        if prefix is EPSILON and _is_string(lexeme):
+            return self._string_walk(0, lexeme.text)
+        if isinstance(lexeme.text, UntilText) and lexeme.spelling is RAW:
+            return self._until_walk(prefix, lexeme.text, lexeme.terminator)
+        key = (prefix, lexeme.spelling, lexeme.terminator)
+        walk = self._walks.get(lexeme.text, key)
         if walk is None:
-            walk = self._walks.put(text.text, kind, self._make(before, text))
+            walk = self._walks.put(lexeme.text, key, self._make(prefix, lexeme))
         return walk
 
-    def _until(self, before: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
-        """Return the walk of a free text, of which there is one for all bounds that are far."""
+    def _until_walk(self, prefix: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
+        """Return the walk of a free text; texts share it whose bounds no token can reach."""
         near = text.near(int(self._trie.characters.max(initial=0)))
         self._near.put(near, None)
-        kind = (before, RAW, terminator)
-        walk = self._walks.get(near, kind)
+        key = (prefix, RAW, terminator)
+        walk = self._walks.get(near, key)
         if walk is None:
-            walk = self._walks.put(near, kind, self._make_until(before, near, terminator))
+            walk = self._walks.put(near, key, self._make_until(prefix, near, terminator))
         return walk
 
-    def _make_until(self, before: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
-        if before is not EPSILON or terminator or text.most is not None:
-            return self._make(before, encoded(text, RAW, terminator))
-        whole = text.at_any_length()
-        if whole is not text:
-            # The bound only says where the text may end.
-            walk = self._until(EPSILON, whole, b"")
-            least = text.least + (0 if text.wanted is None else len(text.wanted))
+    def _make_until(self, prefix: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
+        if prefix is not EPSILON or terminator or text.max_chars is not None:
+            return self._make(prefix, encoded(text, RAW, terminator))
+        unbounded = text.at_any_length()
+        if unbounded is not text:
+            # The lower bound only restricts where the text may end.
+            walk = self._until_walk(EPSILON, unbounded, b"")
+            min_chars = text.min_chars + (0 if text.wanted is None else len(text.wanted))
             assert isinstance(walk, VertexWalk)
-            return walk.ending_late(least, is_over=text.wanted is not None)
+            return walk.ending_late(min_chars, is_prefix_free=text.wanted is not None)
         if text.wanted is not None:
-            # Texts up to any of the same strings are one text, but for how they end.
-            walk = self._until(EPSILON, text.without_end(), b"")
+            # Texts up to any of the same strings differ only in where they end.
+            walk = self._until_walk(EPSILON, text.without_end(), b"")
             assert isinstance(walk, VertexWalk)
             last = text.wanted.encode()[-1]
             return walk.ending_at(
-                [v for v in walk.beyond_exits(last) if text.ends_with(self._trie.text(v))]
+                [v for v in walk.vertices_beyond(last) if text.ends_with(self._trie.text(v))]
             )
         return self._make(EPSILON, encoded(text, RAW))
 
-    def _make(self, before: Node, text: Node) -> LexemeWalk:
-        if isinstance(text, EncodedText) and _is_string(text):
-            leads = _words(before)
+    def _make(self, prefix: Node, lexeme: Node) -> LexemeWalk:
+        if isinstance(lexeme, EncodedText) and _is_string(lexeme):
+            leads = _words(prefix)
             if leads is not None:
-                return self._led(leads, text.text)
-        return vertex_walk(concatenation(before, text), self._trie, self._size)
+                return self._led_walk(leads, lexeme.text)
+        return vertex_walk(concatenation(prefix, lexeme), self._trie, self._size)
 
-    def _led(self, leads: list[bytes], text: Node) -> LexemeWalk:
+    def _led_walk(self, leads: list[bytes], text: Node) -> LexemeWalk:
         trie = self._trie
         inside = np.zeros(self._size, np.bool_)
         walks = []
@@ -105,12 +126,12 @@ class Lexemes:
                 inside[trie.tokens_at(vertex)] = True
             end = path[-1] if path else 0
             if len(path) == len(lead) and trie.has_children(end):
-                walks.append(self._text(end, text))
+                walks.append(self._string_walk(end, text))
         for walk in walks:
             inside |= walk.inside
         return _LedWalk(inside, walks, leads, self._suffixes)
 
-    def _text(self, start: int, text: Node) -> TextWalk:
+    def _string_walk(self, start: int, text: Node) -> TextWalk:
         tokens = self._strings.get(start)
         if tokens is None:
             made = StringTokens(self._trie.below(start), self._size, self._suffixes)
@@ -119,7 +140,7 @@ class Lexemes:
 
 
 class _LedWalk(LexemeWalk):
-    """A text with one of several byte strings before it."""
+    """The text of a JSON string after one of several byte strings."""
 
     __slots__ = ("_walks", "leads", "suffixes")
 
@@ -135,30 +156,45 @@ class _LedWalk(LexemeWalk):
         self._walks = walks
         self.leads = leads
 
-    def beyond(self, first: int) -> Beyond:
-        """Return the tokens that go on beyond the string."""
+    def leaving(self, first: int) -> LeavingTokens:
+        """Return the tokens that leave the string."""
         del first
         return self
 
     def tokens(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens that go on beyond the string with suffixes of the given numbers."""
-        return joined([walk.tokens(numbers) for walk in self._walks])
+        """Return the tokens that leave the string with suffixes of the given numbers."""
+        return concatenated([walk.tokens(numbers) for walk in self._walks])
 
     def leaving_ids(self) -> Ids:
-        """Return all tokens that close the string, whatever follows."""
-        return joined([walk.leaving_ids() for walk in self._walks])
+        """Return the tokens that close the string."""
+        return concatenated([walk.leaving_ids() for walk in self._walks])
 
     def ending(self, word: str) -> Ids:
         """Return the tokens that write the whole string, in any spelling, and close it."""
-        return joined([walk.ending(word) for walk in self._walks])
+        return concatenated([walk.ending(word) for walk in self._walks])
 
 
 def _is_string(text: EncodedText) -> bool:
     return text.spelling is JSON_STRING and text.terminator == b'"'
 
 
+def _has_few_beginnings(text: Node) -> bool:
+    """Whether a language of code points has at most :data:`MAX_BEGINNINGS` beginnings."""
+    pending = [(text, 0)]
+    beginnings = 0
+    while pending:
+        node, depth = pending.pop()
+        for characters, target in node.transitions:
+            beginnings += len(characters)
+            if beginnings > MAX_BEGINNINGS:
+                return False
+            if depth < MAX_PREFIX_BYTES - 1:
+                pending.extend((target, depth + 1) for _ in range(len(characters)))
+    return True
+
+
 def _words(node: Node) -> list[bytes] | None:
-    """Return the words of a language that has few."""
+    """Return the words of a byte language; ``None`` if it has more than the limit."""
     words: list[bytes] = []
     layer = [(b"", node)]
     while layer:

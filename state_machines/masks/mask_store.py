@@ -54,7 +54,7 @@ class MaskStore:
         if dense is not None:
             return dense
         # No lock is held from here on: a checkpoint may block this thread in the midst of a mask.
-        dense = None if key is None else self._maker.again(key)
+        dense = None if key is None else self._maker.cached(key)
         if dense is None:
             with step_budget(LIMITS.mask_steps), recursion_budget():
                 state.mask, dense = self._maker.mask(state)

@@ -1,9 +1,17 @@
-"""What languages of characters make of the tokens inside a JSON string.
+"""Walks of languages of code points over the tokens inside a JSON string.
 
-A language is walked over the :class:`~state_machines.masks.character_trie.CharacterTrie`, in one
-of four ways: not at all (any text), by a token's number of characters (bounds on the length), by
-the few vertices that differ from any text (names that are taken), or as an automaton, with bounds
-on the length beside it.
+A language is walked over the :class:`~state_machines.masks.character_trie.CharacterTrie` by the
+first of these methods that applies:
+
+==============================  ====================================================
+language                        method
+==============================  ====================================================
+any text                        none: all vertices are reached
+bounds on the length            comparison with the number of characters of a token
+differs from any text in few    the vertices of these words
+words (names that are taken)
+any other                       an automaton, with bounds on the length beside it
+==============================  ====================================================
 """
 
 from __future__ import annotations
@@ -21,9 +29,14 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
 from state_machines.masks.character_trie import CharacterTrie, Flags
-from state_machines.masks.lexeme_walk import Beyond, BySuffix, LexemeWalk, Suffixes
+from state_machines.masks.lexeme_walk import (
+    LeavingTokens,
+    LexemeWalk,
+    Suffixes,
+    TokensBySuffix,
+    WalkCache,
+)
 from state_machines.masks.token_trie import Ids, TokenTrie
-from state_machines.masks.walks_by_text import WalksByText
 
 __all__ = ["StringTokens", "TextWalk"]
 
@@ -32,7 +45,7 @@ FEW_LETTERS = 16
 
 
 class StringTokens:
-    """The tokens of a byte trie as the inside of a JSON string; their walks."""
+    """The tokens of a byte trie inside a JSON string, and the walks of languages over them."""
 
     def __init__(self, trie: TokenTrie, vocabulary_size: int, suffixes: Suffixes) -> None:
         self.trie = CharacterTrie(trie)
@@ -41,75 +54,82 @@ class StringTokens:
         self._closes: Flags = closing[self.trie.suffix]
         numbers = np.array([suffixes.numbers.get(text, -1) for text in self.trie.suffixes])
         number = numbers.astype(np.int32)[self.trie.suffix]
-        going_on = np.flatnonzero(~self._closes)
-        # Where a token does not end in a whole character, the vertex beyond the last one.
+        beyond = np.flatnonzero(~self._closes)
+        # Tokens that do not end in a whole character have the number after the last vertex.
         self._vertex_of = np.full(vocabulary_size, self.trie.size, np.intp)
         self._vertex_of[self.trie.whole_ids] = self.trie.whole_at
         self.suffixes = suffixes
-        self.going_on = BySuffix(going_on.astype(np.int32), number[going_on], suffixes)
-        """The leaving tokens, by their places among these, that go on beyond the quote."""
-        self._walks: WalksByText[tuple[int, int | None], TextWalk] = WalksByText(
-            LIMITS.text_walk_bytes
-        )
-        self._kept: LruCache[Node, None] = LruCache(LIMITS.unbounded_texts)
+        self.beyond = TokensBySuffix(beyond.astype(np.int32), number[beyond], suffixes)
+        """The leaving tokens with a suffix, as indices of the trie's leaving tokens."""
+        self._walks: WalkCache[tuple[int, int | None], TextWalk] = WalkCache(LIMITS.text_walk_bytes)
+        self._unbounded: LruCache[Node, None] = LruCache(LIMITS.unbounded_texts)
         self._endless: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.text_distances)
         self._reaches: WeakKeyLruCache[Node, dict[int, int]] = WeakKeyLruCache(
             LIMITS.text_distances
         )
 
     def walk(self, text: Node) -> TextWalk:
-        """Return what a language of characters makes of the tokens."""
-        text, least, most = _without_bounds(text)
-        # What is further away than the longest token makes no difference yet. Beside a pattern, a
-        # lower bound may: it shuts out what the pattern can only end before.
-        if least > self._longest and (most is None or text is everything(ANY_CODE_POINT)):
-            least = self._longest if self._is_endless(text) else least
-        if most is not None and most >= self._reach(text, least):
-            most = None
-        walk = self._walks.get(text, (least, most))
+        """Return the walk of a language of code points."""
+        text, min_chars, max_chars = _without_bounds(text)
+        # A bound beyond the longest token has no effect yet. An exception is a lower bound beside a
+        # pattern: it refuses characters after which the pattern can only end earlier.
+        if min_chars > self._longest and (max_chars is None or text is everything(ANY_CODE_POINT)):
+            min_chars = self._longest if self._is_endless(text) else min_chars
+        if max_chars is not None and max_chars >= self._reach(text, min_chars):
+            max_chars = None
+        walk = self._walks.get(text, (min_chars, max_chars))
         if walk is None:
-            self._kept.put(text, None)
-            walk = self._walks.put(text, (least, most), self._make(text, least, most))
+            self._unbounded.put(text, None)
+            walk = self._walks.put(
+                text, (min_chars, max_chars), self._make(text, min_chars, max_chars)
+            )
         return walk
 
-    def _make(self, text: Node, least: int, most: int | None) -> TextWalk:
+    def _make(self, text: Node, min_chars: int, max_chars: int | None) -> TextWalk:
         if text is everything(ANY_CODE_POINT):
-            return self._bounded(least, most)
-        if least == 0 and most is None:
-            different = self._different(text)
-            if different is not None:
-                return different
-        return self._by_automaton(text, least, most)
+            return self._walk_by_length(min_chars, max_chars)
+        if min_chars == 0 and max_chars is None:
+            walk = self._walk_by_difference(text)
+            if walk is not None:
+                return walk
+        return self._walk_by_automaton(text, min_chars, max_chars)
 
-    def _reach(self, text: Node, least: int) -> int:
-        """Return the length from which on a bound on a language's length shuts out no token."""
+    def _reach(self, text: Node, min_chars: int) -> int:
+        """Return the length from which on an upper bound on the length refuses no token."""
         if text is everything(ANY_CODE_POINT):
             return self._longest
         known = self._reaches.get(text) or self._reaches.put(text, {})
-        reach = known.get(least)
+        reach = known.get(min_chars)
         if reach is None:
-            shortest = max(map(shortest_length, self._met(text, least)), default=0)
-            reach = known[least] = self._longest + shortest
+            shortest = max(
+                map(shortest_length, self._states_after_tokens(text, min_chars)), default=0
+            )
+            reach = known[min_chars] = self._longest + shortest
         return reach
 
     def _is_endless(self, text: Node) -> bool:
-        """Whether a language has words of any length, whatever a token makes of it."""
+        """Whether a language has words of any length after every token."""
         if text is everything(ANY_CODE_POINT):
             return True
         known = self._endless.get(text)
         if known is None:
-            known = self._endless.put(text, all(map(has_endless_words, self._met(text, 0))))
+            known = self._endless.put(
+                text, all(map(has_endless_words, self._states_after_tokens(text, 0)))
+            )
         return known
 
-    def _met(self, text: Node, least: int) -> set[Node]:
-        """Return the states that tokens lead to, and those of characters that they begin."""
-        automaton, _ = self._states(text, least, None)
+    def _states_after_tokens(self, text: Node, min_chars: int) -> set[Node]:
+        """Return the states after tokens, and those after the characters that tokens begin."""
+        automaton, _ = self._states(text, min_chars, None)
         return {target for node in automaton.nodes[1:] for _, target in node.transitions}
 
     def result(self, is_live: Flags, begun: Flags, leaves: Flags) -> TextWalk:
-        """Make a walk of what stays inside.
+        """Return the walk with the given vertices and tokens.
 
-        ``is_live`` is said of vertices, the others of the trie's tokens by group.
+        Args:
+            is_live: Whether a text is the beginning of a word: bool, shape (vertices,).
+            begun: The same of each token that begins a character: bool, shape (begun tokens,).
+            leaves: Whether the text is a word, by leaving token: bool, shape (leaving tokens,).
         """
         trie = self.trie
         inside = np.append(is_live, np.False_)[self._vertex_of]
@@ -117,22 +137,22 @@ class StringTokens:
         inside[trie.leaving_ids[leaves & self._closes]] = True
         return TextWalk(inside, self, leaves)
 
-    def _bounded(self, least: int, most: int | None) -> TextWalk:
+    def _walk_by_length(self, min_chars: int, max_chars: int | None) -> TextWalk:
         trie = self.trie
-        limit = self._longest if most is None else most
+        limit = self._longest if max_chars is None else max_chars
         leaving = trie.depth[trie.leaving_at]
         return self.result(
             trie.depth <= limit,
             trie.depth[trie.begun_at] < limit,
-            (leaving >= least) & (leaving <= limit),
+            (leaving >= min_chars) & (leaving <= limit),
         )
 
     @property
     def _longest(self) -> int:
         return len(self.trie.levels)
 
-    def _different(self, text: Node) -> TextWalk | None:
-        """Walk where a language differs from any text, if that is not far."""
+    def _walk_by_difference(self, text: Node) -> TextWalk | None:
+        """Walk the vertices where a language differs from any text; ``None`` if there are many."""
         anything = everything(ANY_CODE_POINT)
         trie, visits = self.trie, 0
         refusing: list[int] = []
@@ -163,47 +183,47 @@ class StringTokens:
             inside[trie.leaving_ids[first:last]] = False
         return TextWalk(inside, self, leaves)
 
-    def _states(self, text: Node, least: int, most: int | None) -> tuple[Automaton, Ids]:
+    def _states(self, text: Node, min_chars: int, max_chars: int | None) -> tuple[Automaton, Ids]:
         """Return a language with bounds on the length, and its state at every vertex."""
         trie = self.trie
-        if least:
-            text = intersection((text, repetition(symbols(ANY_CODE_POINT), least, None)))
+        if min_chars:
+            text = intersection((text, repetition(symbols(ANY_CODE_POINT), min_chars, None)))
         automaton = Automaton(
-            text, lambda members: trie.letters(members).ranges, is_bounded=most is not None
+            text, lambda members: trie.letters(members).ranges, is_bounded=max_chars is not None
         )
-        limit = UNBOUNDED if most is None else most
+        limit = UNBOUNDED if max_chars is None else max_chars
         return automaton, states_at_vertices(automaton, trie, limit)
 
-    def _by_automaton(self, text: Node, least: int, most: int | None) -> TextWalk:
+    def _walk_by_automaton(self, text: Node, min_chars: int, max_chars: int | None) -> TextWalk:
         trie = self.trie
-        automaton, states = self._states(text, least, most)
+        automaton, states = self._states(text, min_chars, max_chars)
         nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
-        limit = UNBOUNDED if most is None else most
+        limit = UNBOUNDED if max_chars is None else max_chars
         begun = self._begun(automaton, states[trie.begun_at], limit)
         return self.result(states > 0, begun, nullable[states[trie.leaving_at]])
 
-    def _begun(self, automaton: Automaton, states: Ids, most: int) -> Flags:
-        """Return which of the tokens that begin a character may do so, by their states."""
+    def _begun(self, automaton: Automaton, states: Ids, max_chars: int) -> Flags:
+        """Return which of the tokens that begin a character are allowed, by their states."""
         trie = self.trie
         possible = np.zeros(len(states), np.bool_)
         depths = trie.depth[trie.begun_at]
-        if most == UNBOUNDED:
+        if max_chars == UNBOUNDED:
             depths = np.zeros_like(depths)
         width = int(depths.max(initial=0)) + 1
-        places = states.astype(np.int64) * width + depths
-        for place in np.unique(places[states > 0]).tolist():
-            state, depth = divmod(place, width)
+        keys = states.astype(np.int64) * width + depths
+        for key in np.unique(keys[states > 0]).tolist():
+            state, depth = divmod(key, width)
             allowed = np.zeros(trie.begun_sets, np.bool_)
             for members, target in automaton.nodes[state].transitions:
-                if most == UNBOUNDED or depth + 1 + shortest_length(target) <= most:
+                if max_chars == UNBOUNDED or depth + 1 + shortest_length(target) <= max_chars:
                     allowed |= trie.letters(members).begun
-            here = places == place
+            here = keys == key
             possible[here] = allowed[trie.begun_set[here]]
         return possible
 
 
 class TextWalk(LexemeWalk):
-    """What a language of characters makes of the tokens inside a JSON string."""
+    """The walk of a language of code points over the tokens inside a JSON string."""
 
     __slots__ = ("_leaves", "_tokens")
 
@@ -216,27 +236,27 @@ class TextWalk(LexemeWalk):
 
     @property
     def leaves(self) -> Flags:
-        """Whether the text may end with a leaving token: bool, one for each of the trie's."""
+        """Whether the text before the quote is a word: bool, shape (leaving tokens,)."""
         count = len(self._tokens.trie.leaving_ids)
         return np.unpackbits(self._leaves, count=count).view(np.bool_)
 
-    def beyond(self, first: int) -> Beyond:
-        """Return the tokens that go on beyond the string."""
+    def leaving(self, first: int) -> LeavingTokens:
+        """Return the tokens that leave the string."""
         del first
         return self
 
     @property
     def suffixes(self) -> Suffixes:
-        """What tokens write beyond a string's closing quote."""
+        """The texts that tokens write beyond the closing quote."""
         return self._tokens.suffixes
 
     def tokens(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens that go on beyond the string with suffixes of the given numbers."""
-        found = self._tokens.going_on.tokens(numbers)
+        """Return the tokens that leave the string with suffixes of the given numbers."""
+        found = self._tokens.beyond.tokens(numbers)
         return self._tokens.trie.leaving_ids[found[self.leaves[found]]]
 
     def leaving_ids(self) -> Ids:
-        """Return all tokens that close the string, whatever follows."""
+        """Return the tokens that close the string."""
         return self._tokens.trie.leaving_ids[self.leaves]
 
     def ending(self, word: str) -> Ids:
@@ -245,7 +265,7 @@ class TextWalk(LexemeWalk):
 
 
 def _without_bounds(text: Node) -> tuple[Node, int, int | None]:
-    """Return a language of characters as another one and bounds on the length of its words."""
+    """Return a language of code points as another one and bounds on the length of its words."""
     members = text.members if isinstance(text, Intersection) else (text,)
     bounds = [node for node in members if isinstance(node, Repetition) and counts_any_symbol(node)]
     if len(bounds) != 1 or bounds[0].is_universal:

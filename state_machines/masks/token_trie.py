@@ -60,7 +60,7 @@ class TokenTrie:
         found = list(self.tokens_below(vertex))
         trie = TokenTrie.__new__(TokenTrie)
         texts = [text for text, ids in found for _ in ids]
-        trie._read(texts, Tables(), joined([ids for _, ids in found]))
+        trie._read(texts, Tables(), concatenated([ids for _, ids in found]))
         return trie
 
     def _read(self, forms: Sequence[bytes], tables: Tables, ids: Ids | None = None) -> None:
@@ -306,8 +306,8 @@ def first_children(parent: Ids) -> Ids:
     return np.concatenate(([1], 1 + np.cumsum(counts))).astype(np.int32)
 
 
-def joined(parts: list[Ids]) -> Ids:
-    """Return several arrays of ids as one; some may be in it more than once."""
+def concatenated(parts: list[Ids]) -> Ids:
+    """Return the concatenation of several arrays of ids, which may be none."""
     if not parts:
         return np.zeros(0, np.int32)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

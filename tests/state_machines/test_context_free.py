@@ -389,8 +389,8 @@ def test_what_was_compiled_goes_with_its_machine(text: str) -> None:
 
 def test_what_many_tokens_suit_is_walked_as_an_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
     # As if many tokens did.
-    monkeypatch.setattr(trie_walk, "PATIENCE", 1)
-    monkeypatch.setattr(trie_walk, "MANY_VISITS", 1)
+    monkeypatch.setattr(trie_walk, "MAX_VISITS", 1)
+    monkeypatch.setattr(trie_walk, "VISITS_PER_STEP", 1)
     for states in (3, 2048):
         patch_limits(monkeypatch, trie_walk_states=states)
         vocabulary = small_vocabulary()

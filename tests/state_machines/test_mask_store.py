@@ -14,10 +14,7 @@ from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.masks import (
-    mask_maker,
-    ways,
-)
+from state_machines.masks import lexemes
 from tests.support.limits import patch_limits
 
 SCHEMAS: dict[str, Any] = {
@@ -53,8 +50,8 @@ VOCABULARY = small_vocabulary()
 def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Vocabulary:
     """A new vocabulary: also one whose masks are made as large ones are, and one that forgets."""
     if request.param != "as it is":
-        monkeypatch.setattr(mask_maker, "WIDE", 1)
-        monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+        monkeypatch.setattr(lexemes, "MIN_LEXEME_TOKENS", 1)
+        monkeypatch.setattr(lexemes, "MAX_BEGINNINGS", 0)
     if request.param == "forgetful":
         patch_limits(
             monkeypatch,
@@ -167,8 +164,8 @@ def test_threads_with_one_machine_see_right_masks() -> None:
 def test_bounds_and_taken_values_reach_beyond_a_token(
     schema: Any, text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mask_maker, "WIDE", 1)
-    monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+    monkeypatch.setattr(lexemes, "MIN_LEXEME_TOKENS", 1)
+    monkeypatch.setattr(lexemes, "MAX_BEGINNINGS", 0)
     forms = [bytes((byte,)) for byte in range(256)]
     forms += [b'"A', b'"a', b'"1', b'"\\', b"\\u", b"12", b"Ab", b", 2,", b", 2]", b", 3]"]
     forms += [b'}, {"n": 2}', b'}, {"n": 3}']

@@ -23,7 +23,7 @@ from state_machines import (
 from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.nodes import literal
-from state_machines.masks import mask_maker, ways
+from state_machines.masks import lexemes
 from tests.support.limits import patch_limits
 
 
@@ -42,8 +42,8 @@ def some_machines() -> list[StateMachine]:
 def test_blocked_mask_does_not_block_other_threads(
     index: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mask_maker, "WIDE", 1)
-    monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+    monkeypatch.setattr(lexemes, "MIN_LEXEME_TOKENS", 1)
+    monkeypatch.setattr(lexemes, "MAX_BEGINNINGS", 0)
     patch_limits(monkeypatch, checkpoint_steps=1)
     vocabulary = small_vocabulary()
     blocked, going_on = Event(), Event()
@@ -93,8 +93,8 @@ def test_mask_within_a_small_budget_is_made_on_the_second_try() -> None:
 
 
 def test_threads_that_walk_many_machines_see_right_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mask_maker, "WIDE", 1)
-    monkeypatch.setattr(ways, "FEW_BEGINNINGS", 0)
+    monkeypatch.setattr(lexemes, "MIN_LEXEME_TOKENS", 1)
+    monkeypatch.setattr(lexemes, "MAX_BEGINNINGS", 0)
     vocabulary = small_vocabulary()
 
     def differing(seed: int) -> int:

@@ -140,8 +140,8 @@ def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: byte
     lexeme = concatenation(literal(lead), string)
     walk = Lexemes(TRIE, VOCABULARY.size).walk(literal(lead), string)
     found = set(np.flatnonzero(walk.inside).tolist())
-    beyond = walk.beyond(rest.first_bytes)
-    found.update(beyond.tokens(beyond.suffixes.accepted(rest)).tolist())
+    leaving = walk.leaving(rest.first_bytes)
+    found.update(leaving.tokens(leaving.suffixes.accepted(rest)).tolist())
     assert found == brute_force(concatenation(lexeme, rest))
 
 

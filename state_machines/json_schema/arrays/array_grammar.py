@@ -12,7 +12,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from state_machines.grammar.boolean import counts_any_symbol, difference
-from state_machines.grammar.capture import Continuation, captured
+from state_machines.grammar.capture import (
+    Dispatch,
+    SuffixTest,
+    always,
+    captured,
+    goes_further,
+)
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
@@ -164,12 +170,12 @@ def _limits(languages: Iterator[Node]) -> frozenset[int] | None:
     return frozenset(limits)
 
 
-def _unless_empty(item: Node, then: Continuation) -> Node:
-    return EMPTY if item.is_empty else captured(item, then)
+def _unless_empty(item: Node, dispatch: Dispatch) -> Node:
+    return EMPTY if item.is_empty else captured(item, dispatch)
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctItem(Continuation):
+class DistinctItem(Dispatch):
     """What follows an item that may not come again."""
 
     plan: ArrayPlan
@@ -178,36 +184,32 @@ class DistinctItem(Continuation):
 
     @property
     def key(self) -> Hashable:
-        """What tells this continuation from others."""
+        """Equal for dispatches that behave equally."""
         return (type(self), id(self.plan), self.target, self.taken.key)
 
     @property
-    def steps(self) -> TransientDerivatives:
-        """Where the steps within the item are kept."""
+    def transient(self) -> TransientDerivatives:
+        """Where the derivatives within the item are stored."""
         return self.plan.transient_derivatives
 
-    def after(self, text: bytes) -> Node:
-        """Return the node after the item written as ``text``."""
+    def after(self, word: bytes) -> Node:
+        """Return the node after the item written as ``word``."""
         plan, taken = self.plan, self.taken
-        written = plan.syntax.as_json(text)
+        written = plan.syntax.as_json(word)
         if written.startswith('"'):
             taken = plan.with_string(taken, json.loads(written))
         else:
             taken = taken.with_text(written)
         return plan.items(self.target, taken)
 
-    def after_any(self) -> Node | None:
-        """Return the node after an item that is not remembered."""
+    def default(self) -> Node | None:
+        """Return the node after an item that is not recorded."""
         return self.plan.items(self.target, self.taken)
 
     @property
-    def is_unsure(self) -> bool:
-        """Whether what was written may matter at once."""
-        return not self.plan.has_items_to_spare(self.taken)
-
-    def may_end_another(self, suffix: bytes) -> bool:
-        """Whether another item may end in these bytes."""
-        return len(suffix) > 1
+    def context_dependent(self) -> SuffixTest:
+        """Suffixes within which another item may end; all, where few values are left."""
+        return goes_further if self.plan.has_items_to_spare(self.taken) else always
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,31 +220,32 @@ class FreeString(DistinctItem):
     and only when that ends.
     """
 
-    def after(self, text: bytes) -> Node:
-        """Return the node after the string spelled by ``text``, closing quote included."""
-        word = json.loads(b'"' + text)
-        if word in self.taken.free:
+    def after(self, word: bytes) -> Node:
+        """Return the node after the string spelled by ``word``, closing quote included."""
+        string = json.loads(b'"' + word)
+        if string in self.taken.free:
             return EMPTY
-        return self.plan.items(self.target, self.plan.with_string(self.taken, word))
+        return self.plan.items(self.target, self.plan.with_string(self.taken, string))
 
     @property
-    def is_unsure(self) -> bool:
-        """Whether what was written may matter at once."""
-        return False
-
-    def may_end_another(self, suffix: bytes) -> bool:
-        """Whether another string may end in these bytes, or come to where it has to."""
-        opening = suffix.find(b'"')
-        return opening >= 0 and (suffix.count(b'"') > 1 or len(suffix) - opening > _LONG)
+    def context_dependent(self) -> SuffixTest:
+        """Suffixes within which another string may end, or reach its greatest length."""
+        return _holds_another_string
 
     @property
     def has_exceptions(self) -> bool:
         """Whether a string is taken."""
         return len(self.taken.free) > 0
 
-    def exceptions(self, prefix: str) -> Iterator[str]:
-        """Return the strings that are taken."""
-        return (word for word in self.taken.free if word.startswith(prefix))
+    def exceptions(self, written: bytes) -> Iterator[str]:
+        """Yield the rest of every taken string that begins with ``written``."""
+        prefix = json.loads(b'"' + written + b'"')
+        return (word[len(prefix) :] for word in self.taken.free if word.startswith(prefix))
+
+
+def _holds_another_string(suffix: bytes) -> bool:
+    opening = suffix.find(b'"')
+    return opening >= 0 and (suffix.count(b'"') > 1 or len(suffix) - opening > _LONG)
 
 
 class Items(Lazy):

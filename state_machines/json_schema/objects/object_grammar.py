@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from weakref import ref
 
-from state_machines.grammar.capture import Continuation, captured
+from state_machines.grammar.capture import Dispatch, SuffixTest, captured, goes_further
 from state_machines.grammar.lazy import Fan, Lazy
 from state_machines.grammar.node import (
     EMPTY,
@@ -170,9 +170,8 @@ class Members(Lazy):
         cell = None if any_name is None else plan.steps.any_name(state)
         if any_name is not None and cell is not None:
             return captured(any_name, AnyName(plan, state, cell, "", candidates))
-        unlisted = UnlistedElsewhere if any_name is None else Unlisted
         names = [
-            captured(plan.syntax.names(free), unlisted(plan, state, cell, example))
+            captured(plan.syntax.names(free), Unlisted(plan, state, cell, example))
             for cell, free, example in plan.steps.unlisted(state)
         ]
         if candidates:
@@ -183,7 +182,7 @@ class Members(Lazy):
 
 
 @dataclass(frozen=True, slots=True)
-class Unlisted(Continuation):
+class Unlisted(Dispatch):
     """What follows an unlisted name, which is then taken.
 
     ``example`` is a name after which comes the same as after all others, if there is such.
@@ -196,37 +195,33 @@ class Unlisted(Continuation):
 
     @property
     def key(self) -> Hashable:
-        """What tells this continuation from others."""
+        """Equal for dispatches that behave equally."""
         return (type(self), id(self.plan), self.state, id(self.cell), self.example)
 
     @property
-    def steps(self) -> TransientDerivatives:
-        """Where the steps within the name are kept."""
+    def transient(self) -> TransientDerivatives:
+        """Where the derivatives within the name are stored."""
         return self.plan.transient_derivatives
 
-    def after(self, text: bytes) -> Node:
-        """Return the node after the name spelled by ``text``, terminator included."""
-        name = self.plan.syntax.read_name(text)
+    def after(self, word: bytes) -> Node:
+        """Return the node after the name spelled by ``word``, terminator included."""
+        name = self.plan.syntax.read_name(word)
         return self.plan.unlisted_value(self.state, self.cell, name)
 
-    def after_any(self) -> Node | None:
-        """Return the node after a name that plays no part in what follows, if that can be."""
+    def default(self) -> Node | None:
+        """Return the node after a name like the example, if there is one."""
         if self.example is None:
             return None
         return _unlisted_value(self.plan, self.state, self.cell, self.example)
 
-    def may_end_another(self, suffix: bytes) -> bool:
-        """Whether another name of the object may end in these bytes."""
-        return suffix.partition(b",")[2].count(b'"') > 1
+    @property
+    def context_dependent(self) -> SuffixTest:
+        """Suffixes within which another name of the object may end."""
+        return goes_further if self.plan.syntax.any_name is None else _holds_another_name
 
 
-@dataclass(frozen=True, slots=True)
-class UnlistedElsewhere(Unlisted):
-    """The same, where names are no JSON strings."""
-
-    def may_end_another(self, suffix: bytes) -> bool:
-        """Whether another name of the object may end in these bytes."""
-        return len(suffix) > 1
+def _holds_another_name(suffix: bytes) -> bool:
+    return suffix.partition(b",")[2].count(b'"') > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +230,9 @@ class AnyName(Unlisted):
 
     candidates: int
 
-    def after(self, text: bytes) -> Node:
-        """Return the node after the name spelled by ``text``, terminator included."""
-        name = self.plan.syntax.read_name(text)
+    def after(self, word: bytes) -> Node:
+        """Return the node after the name spelled by ``word``, terminator included."""
+        name = self.plan.syntax.read_name(word)
         index = self.plan.steps.listed.index(name)
         if index is not None:
             is_open = self.candidates >> index & 1
@@ -248,7 +243,7 @@ class AnyName(Unlisted):
             return EMPTY
         return self.plan.unlisted_value(self.state, self.cell, name)
 
-    def after_any(self) -> Node:
+    def default(self) -> Node:
         """Return the node after a name that is neither listed nor taken."""
         return _unlisted_value(self.plan, self.state, self.cell, "")
 
@@ -257,19 +252,22 @@ class AnyName(Unlisted):
         """Whether a name is listed or taken."""
         return bool(self.plan.steps.listed.names or self.state.unlisted)
 
-    def exceptions(self, prefix: str) -> Iterator[str]:
-        """Return the names that are listed or taken."""
-        yield from self.plan.steps.listed.starting_with(prefix)
+    def exceptions(self, written: bytes) -> Iterator[str]:
+        """Yield the rest of every name that is listed or taken and begins with ``written``."""
+        prefix = self.plan.syntax.read_name(written + b'"')
+        for name in self.plan.steps.listed.starting_with(prefix):
+            yield name[len(prefix) :]
         for name in self.state.unlisted:
             if name.startswith(prefix):
-                yield name
+                yield name[len(prefix) :]
 
-    def needed(self, prefix: str) -> str | None:
-        """Return the first required name that is missing and begins with a prefix."""
+    def required(self, written: bytes) -> str | None:
+        """Return the rest of the first missing required name that begins with ``written``."""
+        prefix = self.plan.syntax.read_name(written + b'"')
         steps = self.plan.steps
         missing = self.state.missing & self.candidates
         listed = (steps.listed.names[index] for index in bit_indices(missing))
-        return next((name for name in listed if name.startswith(prefix)), None)
+        return next((name[len(prefix) :] for name in listed if name.startswith(prefix)), None)
 
 
 class NameChoice(Fan):

@@ -1,0 +1,208 @@
+"""Decompose a grammar state into ``prefix · lexeme · continuation``.
+
+Which tokens stay inside a string does not depend on what follows the string. Masks are therefore
+assembled per lexeme: one walk over the vocabulary serves every state that has the same next lexeme.
+
+A state is first written as a union of configurations, then each of these is split after its first
+lexeme. Both steps preserve the language: the union distributes over the concatenation with what
+follows, and a lazy node is equal to its expansion. Only a split with captures is approximate, as
+:class:`LexemeSplit` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from state_machines.budgets import spend
+from state_machines.grammar.capture import Captured, captured
+from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.exclusion import Exclusion
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, union
+from state_machines.limits import LIMITS
+
+__all__ = [
+    "MAX_PREFIX_BYTES",
+    "Configuration",
+    "LexemeSplit",
+    "Stack",
+    "all_configurations",
+    "configurations",
+    "joined",
+    "split_lexeme",
+    "without_exclusion",
+]
+
+MAX_PREFIX_BYTES = 4
+"""Greatest length of a prefix that is walked together with the lexeme after it."""
+
+Stack: TypeAlias = "Configuration | None"
+Configuration: TypeAlias = "tuple[Node, Stack]"
+"""A node and the stack of nodes that follow it.
+
+The nodes are not concatenated: most are taken apart at once, and need not be made.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LexemeSplit:
+    """A state written as ``prefix · lexeme · continuation``.
+
+    Attributes:
+        prefix: What precedes the lexeme; at most :data:`MAX_PREFIX_BYTES` bytes.
+        lexeme: The encoded text over which the vocabulary is walked.
+        continuation: What follows the lexeme; ``None`` if it depends on the captured word.
+        captures: Enclosing captures, outermost first. With captures, ``continuation`` is the
+            default of the innermost one: exact except after its exceptions, and for suffixes that
+            are context-dependent in one of the captures.
+    """
+
+    prefix: Node
+    lexeme: EncodedText
+    continuation: Node | None
+    captures: tuple[Captured, ...] = ()
+
+    @property
+    def is_any_text(self) -> bool:
+        """Whether the lexeme is any text, without a prefix."""
+        text = self.lexeme.text
+        return self.prefix is EPSILON and isinstance(text, Repetition) and text.is_universal
+
+
+def configurations(
+    node: Node, stack: Stack = None, lookahead: int = MAX_PREFIX_BYTES
+) -> Iterator[Configuration]:
+    """Split ``node`` followed by ``stack`` into configurations without a union near the front.
+
+    The union of the yielded configurations is the language of ``node`` followed by ``stack``. An
+    optional single byte does not count as a union: both branches reach the same configuration.
+
+    Args:
+        node: The first node.
+        stack: The nodes that follow it.
+        lookahead: Number of leading bytes within which unions are expanded.
+    """
+    # Not recursive: unions may be nested in the tails of others to any depth.
+    pending: list[tuple[Node, Stack, int]] = [(node, stack, lookahead)]
+    while pending:
+        node, stack, lookahead = pending.pop()
+        while isinstance(node, Concatenation):
+            stack, node = (node.tail, stack), node.head
+        if isinstance(node, EncodedText) or (
+            isinstance(node, Captured) and isinstance(node.lexeme, EncodedText)
+        ):
+            yield node, stack
+        elif isinstance(node, Union) and not (node.nullable and node.max_length == 1 and lookahead):
+            for member in reversed(node.members):
+                if member is not EPSILON:
+                    pending.append((member, stack, lookahead))
+                elif stack is not None:
+                    pending.append((*stack, lookahead))
+        elif isinstance(node, Captured):
+            for inner in configurations(node.lexeme, None, lookahead):
+                yield captured(joined(inner), node.dispatch, node.written), stack
+        elif isinstance(node, Lazy) and lookahead == MAX_PREFIX_BYTES:
+            pending.append((node.expansion, stack, lookahead - 1))
+        elif node.max_length is not None and node.max_length <= lookahead and stack is not None:
+            for following in configurations(*stack, lookahead - node.max_length):
+                yield node, following
+        else:
+            yield node, stack
+
+
+def all_configurations(state: Node) -> list[Configuration] | None:
+    """Return the configurations of a state; those with the same first node are merged if many.
+
+    Returns:
+        ``None`` if merging them visits more than ``LIMITS.factored_parts`` parts.
+    """
+    found: list[Configuration] = []
+    for configuration in configurations(state):
+        found.append(configuration)
+        if len(found) > LIMITS.walked_configurations:
+            return _merged_configurations(state)
+    return found
+
+
+def _merged_configurations(state: Node) -> list[Configuration] | None:
+    """Return the nodes that a state can begin with, each with the union of what follows it.
+
+    In a state of an ambiguous grammar, optional parts are repeated and nested once for every
+    derivation of the text. Each is visited once.
+    """
+    continuations: dict[Node, dict[Node, None]] = {}
+    seen: set[tuple[Node, Node, bool]] = set()
+    pending: list[tuple[Node, Node, bool]] = [(state, EPSILON, False)]
+    while pending:
+        node, rest, is_expanded = pending.pop()
+        while isinstance(node, Concatenation):
+            rest = concatenation(node.tail, rest)
+            node = node.head
+        if (node, rest, is_expanded) in seen:
+            continue
+        if len(seen) >= LIMITS.factored_parts:
+            return None
+        spend()
+        seen.add((node, rest, is_expanded))
+        if isinstance(node, Union):
+            pending.extend((member, rest, is_expanded) for member in reversed(node.members))
+        elif isinstance(node, Lazy) and not isinstance(node, EncodedText) and not is_expanded:
+            pending.append((node.expansion, rest, True))
+        elif node is not EPSILON:
+            continuations.setdefault(node, {})[rest] = None
+        elif rest is not EPSILON:
+            pending.append((rest, EPSILON, is_expanded))
+    return [(node, (union(rests), None)) for node, rests in continuations.items()]
+
+
+def joined(stack: Stack) -> Node:
+    """Return the concatenation of a configuration or stack."""
+    parts: list[Node] = []
+    while stack is not None:
+        part, stack = stack
+        parts.append(part)
+    return concatenation(*parts)
+
+
+def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
+    """Split a configuration after its first lexeme; ``None`` if it does not begin with one."""
+    prefix: list[Node] = []
+    captures: list[Captured] = []
+    has_default = True
+    node, stack = configuration
+    while True:
+        while isinstance(node, Concatenation):
+            stack, node = (node.tail, stack), node.head
+        if isinstance(node, EncodedText):
+            continuation = joined(stack) if has_default else None
+            return LexemeSplit(concatenation(*prefix), node, continuation, tuple(captures))
+        if isinstance(node, Captured):
+            captures.append(node)
+            default = node.dispatch.default_before(joined(stack))
+            if default is EMPTY and not isinstance(node.lexeme, EncodedText):
+                return None
+            if default is None:
+                has_default = False
+            node, stack = node.lexeme, None if default is None else (default, None)
+        elif stack is None or isinstance(node, Lazy):
+            return None
+        else:
+            prefix.append(node)
+            node, stack = stack
+
+
+def without_exclusion(configuration: Configuration) -> tuple[Node, Exclusion] | None:
+    """Return a configuration without the words excluded from its capture, and the exclusion.
+
+    ``None`` if no word is excluded.
+    """
+    head, stack = configuration
+    if isinstance(head, Concatenation):
+        stack, head = (head.tail, stack), head.head
+    if not isinstance(head, Captured) or not isinstance(head.lexeme, Exclusion):
+        return None
+    wider = captured(head.lexeme.body, head.dispatch, head.written)
+    return joined((wider, stack)), head.lexeme
