@@ -1,4 +1,4 @@
-"""What an encoder is, and what all of them write."""
+"""The interface of encoders, and the parts of responses that all of them write."""
 
 from __future__ import annotations
 
@@ -8,109 +8,100 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from state_machines import Vocabulary
+from state_machines.tool_calls.call import CALL
 
+from ...answers.composition import REASONING
 from ...events import StreamEvent, TokenGenerated
-from ...results import Logprob, Usage
+from ...results import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
-from ..schemas.common import Timings, TokenInfo
+from ..schemas.common import Timings, TokenInfo, TokenLogprob, TopLogprob
 
-__all__ = [
-    "Encoder",
-    "TokenTexts",
-    "least_logprob",
-    "new_id",
-    "seconds_now",
-    "timings",
-    "token_info",
-]
+__all__ = ["Encoder", "TokenTexts", "new_id", "seconds_now", "timings", "token_info"]
+
+# JSON has no infinity; OpenAI writes this number.
+_MIN_LOGPROB = -9999.0
 
 
 class Encoder(Protocol):
-    """Turns the events of one request's answers into what an endpoint sends.
+    """Encodes the events of one request's answers as the response of an endpoint.
 
-    A stream is ``begin``, what ``encode`` makes of each event, and ``end``; where something goes
-    wrong ``fail`` comes in place of the rest. ``response`` is all of it at once, after the events.
+    A stream is the frames of ``begin``, of ``encode`` for each event, and of ``end``; an error
+    replaces the rest by the frames of ``fail``. A response that is not streamed is ``response``,
+    after all events were encoded.
     """
 
     def begin(self) -> Iterable[bytes]:
-        """Return what is sent before anything is known."""
+        """Return the frames before the first event."""
 
     def encode(self, index: int, event: StreamEvent[Any]) -> Iterable[bytes]:
-        """Return what is sent for an event of the answer number ``index``."""
+        """Return the frames for an event of the answer number ``index``."""
 
     def end(self) -> Iterable[bytes]:
-        """Return what is sent when all answers are finished."""
+        """Return the frames after the last event."""
 
     def fail(self, error: ApiError) -> Iterable[bytes]:
-        """Return what is sent when something went wrong."""
+        """Return the frames for an error."""
 
     def response(self) -> Any:
         """Return the whole response, a pydantic model."""
 
 
 class TokenTexts:
-    """Tokens as clients are shown them."""
+    """Texts, bytes and log-probabilities of tokens for clients."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._forms = vocabulary.token_bytes
-        self._ends = vocabulary.end_token_ids
+        self._token_bytes = vocabulary.token_bytes
+        self._end_token_ids = vocabulary.end_token_ids
 
-    def is_end(self, token_id: int) -> bool:
-        """Whether it ends the output, and is no part of it."""
-        return token_id in self._ends
-
-    def of(self, token_id: int) -> tuple[str, list[int] | None]:
-        """Return a token's text and its bytes; for a special one its name, and ``None``."""
-        form = self._forms[token_id]
-        if form is None:
-            return "", None
-        # What a special token's bytes begin with.
-        if form.startswith(b"\xff"):
-            return form[1:].decode("utf-8", "replace"), None
-        return form.decode("utf-8", "replace"), list(form)
-
-    def joined(self, prompt: str | Sequence[int]) -> str:
-        """Return the text of a prompt. Tokens that there are not have none."""
+    def text(self, prompt: str | Sequence[int]) -> str:
+        """Return the text of a prompt. Token ids outside of the vocabulary are skipped."""
         if isinstance(prompt, str):
             return prompt
-        forms = [self._forms[token_id] for token_id in prompt if token_id < len(self._forms)]
-        return b"".join(form.removeprefix(b"\xff") for form in forms if form).decode(
+        known = (self._token_bytes[id] for id in prompt if id < len(self._token_bytes))
+        return b"".join(form.removeprefix(b"\xff") for form in known if form).decode(
             "utf-8", "replace"
         )
 
+    def content_logprob(self, event: TokenGenerated) -> TokenLogprob | None:
+        """Return the log-probabilities of a token of the content; ``None`` for other tokens."""
+        is_content = event.part not in (REASONING, CALL)
+        if event.logprobs is None or not is_content or event.token_id in self._end_token_ids:
+            return None
+        return self._token_logprob(event.logprobs)
 
-def least_logprob(logprob: Logprob) -> float:
-    """Return a probability as the model had it; JSON has no infinity, OpenAI writes -9999."""
-    return max(logprob.before_mask, -9999.0)
+    def _token_logprob(self, logprobs: TokenLogprobs) -> TokenLogprob:
+        top = [TopLogprob(**self._fields(one)) for one in logprobs.top_before_mask]
+        return TokenLogprob(**self._fields(logprobs.chosen), top_logprobs=top)
+
+    def _fields(self, logprob: Logprob) -> dict[str, Any]:
+        form = self._token_bytes[logprob.token_id] or b""
+        # Special tokens are stored with a prefix that no UTF-8 text has; they have no bytes.
+        is_text = bool(form) and not form.startswith(b"\xff")
+        return {
+            "token": form.removeprefix(b"\xff").decode("utf-8", "replace"),
+            "logprob": max(logprob.before_mask, _MIN_LOGPROB),
+            "bytes": list(form) if is_text else None,
+        }
 
 
 def new_id(prefix: str) -> str:
-    """Return an identifier that no other thing has."""
+    """Return a random identifier."""
     return f"{prefix}{secrets.token_hex(12)}"
 
 
 def seconds_now() -> int:
-    """Return the time, in seconds since 1970."""
+    """Return the time in seconds since 1970."""
     return int(time.time())
 
 
 def token_info(event: TokenGenerated) -> TokenInfo:
     """Return a token for the extension ``include_tokens``."""
     return TokenInfo(
-        token_id=event.token_id,
-        text=event.text,
-        part=event.part,
-        is_forced=event.is_forced,
+        token_id=event.token_id, text=event.text, part=event.part, is_forced=event.is_forced
     )
 
 
 def timings(usage: Usage) -> Timings:
-    """Return where the time went for the extension ``include_tokens``."""
-    return Timings(
-        **{
-            name: round(getattr(usage, name), 6)
-            if name.endswith("seconds")
-            else getattr(usage, name)
-            for name in Timings.model_fields
-        }
-    )
+    """Return the timings for the extension ``include_tokens``, rounded to microseconds."""
+    values = {name: getattr(usage, name) for name in Timings.model_fields}
+    return Timings(**{name: round(value, 6) for name, value in values.items()})

@@ -1,4 +1,4 @@
-"""Responses: the items of an answer, whole, and event by event."""
+"""Responses: the items of an answer, and the events of a stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from state_machines import Vocabulary
-from state_machines.tool_calls.call import CALL
 
 from ...answers.composition import REASONING
 from ...events import (
@@ -19,7 +18,7 @@ from ...events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from ...results import GenerationResult, Logprob
+from ...results import GenerationResult
 from ..errors import ApiError
 from ..schemas.common import Extension
 from ..schemas.responses import (
@@ -36,16 +35,19 @@ from ..schemas.responses import (
     ResponsesUsage,
 )
 from ..streaming import frame
-from .encoder import TokenTexts, least_logprob, new_id, timings, token_info
+from .encoder import TokenTexts, new_id, timings, token_info
 
 __all__ = ["ResponsesEncoder"]
 
 
 class ResponsesEncoder:
-    """Encodes the answer to one request: items, one after the other, of which one is written.
+    """Encodes one answer as items. One item is in progress at a time.
 
-    ``response`` is the response as it is before anything is answered; it is filled in. ``done`` is
-    told of it when it is whole. ``tokens``: tell of every token (the extension).
+    Args:
+        response: The response without output; the encoder adds to it.
+        vocabulary: The model's vocabulary.
+        on_finished: Called with the response when it is complete.
+        tokens: Whether to send an event for every token (the extension ``include_tokens``).
     """
 
     def __init__(
@@ -53,32 +55,32 @@ class ResponsesEncoder:
         response: ResponseObject,
         vocabulary: Vocabulary,
         *,
-        done: Callable[[ResponseObject], None],
+        on_finished: Callable[[ResponseObject], None],
         tokens: bool = False,
     ) -> None:
         self._response = response
         self._texts = TokenTexts(vocabulary)
-        self._done = done
+        self._on_finished = on_finished
         self._tokens = tokens
-        self._sequence = 0
+        self._sequence_number = 0
         self._item: OutputItem | None = None
         self._reasoning_tokens = 0
-        self._untold: list[dict[str, Any]] = []
+        self._unsent_logprobs: list[dict[str, Any]] = []
 
     def begin(self) -> Iterator[bytes]:
-        """Return the events that say that the response is on its way."""
+        """Return the events before the first item."""
         yield self._event("response.created", response=self._response)
         yield self._event("response.in_progress", response=self._response)
 
     def encode(self, index: int, event: StreamEvent[Any]) -> Iterator[bytes]:
-        """Return the events of an event."""
+        """Return the stream's events for an event of the engine."""
         match event:
             case TokenGenerated():
-                yield from self._token(event)
+                yield from self._add_token(event)
             case ReasoningDelta(text=text):
-                yield from self._think(text)
+                yield from self._add_reasoning(text)
             case TextDelta(text=text):
-                yield from self._say(text)
+                yield from self._add_text(text)
             case ToolCallStarted(id=id, name=name):
                 yield from self._begin_item(
                     FunctionCallItem(
@@ -91,20 +93,20 @@ class ResponsesEncoder:
                     )
                 )
             case ToolCallDelta(arguments=arguments):
-                call = self._call()
-                call.arguments += arguments
-                yield self._of_item("response.function_call_arguments.delta", delta=arguments)
+                assert isinstance(self._item, FunctionCallItem), "deltas follow the call's start"
+                self._item.arguments += arguments
+                yield self._item_event("response.function_call_arguments.delta", delta=arguments)
             case ToolCallFinished():
                 yield from self._end_item("completed")
             case Finished(result=result):
                 yield from self._finish(result)
 
     def end(self) -> Iterator[bytes]:
-        """Return the last event: the response as a whole."""
+        """Return the last event, which has the whole response."""
         yield self._event(f"response.{self._response.status}", response=self._response)
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
-        """Return the last events: what went wrong, and the response as far as it came."""
+        """Return the last events: the error, and the response so far."""
         self._response.status = "failed"
         self._response.error = {"code": error.code or "server_error", "message": error.message}
         yield self._event("error", code=error.code, message=error.message, param=error.param)
@@ -114,70 +116,60 @@ class ResponsesEncoder:
         """Return the response."""
         return self._response
 
-    def _token(self, event: TokenGenerated) -> Iterator[bytes]:
+    def _add_token(self, event: TokenGenerated) -> Iterator[bytes]:
         self._reasoning_tokens += event.part == REASONING
-        is_content = event.part not in (REASONING, CALL)
-        if event.logprobs is not None and is_content and not self._texts.is_end(event.token_id):
-            top = [self._logprob(one) for one in event.logprobs.top_before_mask]
-            self._untold.append({**self._logprob(event.logprobs.chosen), "top_logprobs": top})
+        logprob = self._texts.content_logprob(event)
+        if logprob is not None:
+            fields = logprob.model_dump()
+            # In this interface `bytes` is never null.
+            for one in (fields, *fields["top_logprobs"]):
+                one["bytes"] = one["bytes"] or []
+            self._unsent_logprobs.append(fields)
         if self._tokens:
-            # Its name is no one's: clients pass over events that they do not know.
+            # Not one of OpenAI's types; clients skip unknown ones.
             yield self._event("proxy_engine.token", token=token_info(event))
 
-    def _logprob(self, logprob: Logprob) -> dict[str, Any]:
-        text, form = self._texts.of(logprob.token_id)
-        return {"token": text, "logprob": least_logprob(logprob), "bytes": form or []}
-
-    def _think(self, text: str) -> Iterator[bytes]:
-        if not isinstance(self._item, ReasoningItem):
+    def _add_reasoning(self, text: str) -> Iterator[bytes]:
+        item = self._item
+        if not isinstance(item, ReasoningItem):
+            item = ReasoningItem(
+                id=new_id("rs_"), type="reasoning", status="in_progress", summary=[], content=[]
+            )
+            yield from self._begin_item(item)
             part = ReasoningText(type="reasoning_text", text="")
-            yield from self._begin_item(
-                ReasoningItem(
-                    id=new_id("rs_"), type="reasoning", status="in_progress", summary=[], content=[]
-                )
-            )
-            yield self._of_item("response.content_part.added", content_index=0, part=part)
-            if isinstance(self._item, ReasoningItem):
-                self._item.content.append(part)
-        if isinstance(self._item, ReasoningItem):
-            self._item.content[0].text += text
-            yield self._of_item("response.reasoning_text.delta", content_index=0, delta=text)
+            yield self._item_event("response.content_part.added", content_index=0, part=part)
+            item.content.append(part)
+        item.content[0].text += text
+        yield self._item_event("response.reasoning_text.delta", content_index=0, delta=text)
 
-    def _say(self, text: str) -> Iterator[bytes]:
-        if not isinstance(self._item, MessageItem):
+    def _add_text(self, text: str) -> Iterator[bytes]:
+        item = self._item
+        if not isinstance(item, MessageItem):
+            item = MessageItem(
+                id=new_id("msg_"),
+                type="message",
+                role="assistant",
+                status="in_progress",
+                content=[],
+            )
+            yield from self._begin_item(item)
             part = OutputText(type="output_text", text="", annotations=[], logprobs=[])
-            yield from self._begin_item(
-                MessageItem(
-                    id=new_id("msg_"),
-                    type="message",
-                    role="assistant",
-                    status="in_progress",
-                    content=[],
-                )
+            yield self._item_event("response.content_part.added", content_index=0, part=part)
+            item.content.append(part)
+        if text:
+            logprobs, self._unsent_logprobs = self._unsent_logprobs, []
+            item.content[0].text += text
+            item.content[0].logprobs += logprobs
+            yield self._item_event(
+                "response.output_text.delta", content_index=0, delta=text, logprobs=logprobs
             )
-            yield self._of_item("response.content_part.added", content_index=0, part=part)
-            if isinstance(self._item, MessageItem):
-                self._item.content.append(part)
-        if isinstance(self._item, MessageItem) and text:
-            told, self._untold = self._untold, []
-            self._item.content[0].text += text
-            self._item.content[0].logprobs += told
-            yield self._of_item(
-                "response.output_text.delta", content_index=0, delta=text, logprobs=told
-            )
-
-    def _call(self) -> FunctionCallItem:
-        if not isinstance(self._item, FunctionCallItem):
-            raise AssertionError("a call's arguments come after its start")
-        return self._item
 
     def _begin_item(self, item: OutputItem) -> Iterator[bytes]:
         yield from self._end_item("completed")
         self._item = item
         self._response.output.append(item)
-        yield self._event(
-            "response.output_item.added", output_index=len(self._response.output) - 1, item=item
-        )
+        index = len(self._response.output) - 1
+        yield self._event("response.output_item.added", output_index=index, item=item)
 
     def _end_item(self, status: Any) -> Iterator[bytes]:
         item = self._item
@@ -185,32 +177,33 @@ class ResponsesEncoder:
             return
         item.status = status
         if isinstance(item, FunctionCallItem):
-            done = {"name": item.name, "arguments": item.arguments}
-            yield self._of_item("response.function_call_arguments.done", **done)
+            yield self._item_event(
+                "response.function_call_arguments.done", name=item.name, arguments=item.arguments
+            )
         else:
             part = item.content[0]
             if isinstance(part, OutputText):
-                part.logprobs += self._untold
-                self._untold = []
-                facts = {"text": part.text, "logprobs": part.logprobs}
-                yield self._of_item("response.output_text.done", content_index=0, **facts)
+                part.logprobs += self._unsent_logprobs
+                self._unsent_logprobs = []
+                fields = {"text": part.text, "logprobs": part.logprobs}
+                yield self._item_event("response.output_text.done", content_index=0, **fields)
             else:
-                yield self._of_item("response.reasoning_text.done", content_index=0, text=part.text)
-            yield self._of_item("response.content_part.done", content_index=0, part=part)
-        yield self._event(
-            "response.output_item.done", output_index=len(self._response.output) - 1, item=item
-        )
+                yield self._item_event(
+                    "response.reasoning_text.done", content_index=0, text=part.text
+                )
+            yield self._item_event("response.content_part.done", content_index=0, part=part)
+        index = len(self._response.output) - 1
+        yield self._event("response.output_item.done", output_index=index, item=item)
         self._item = None
 
     def _finish(self, result: GenerationResult[Any]) -> Iterator[bytes]:
-        is_whole = result.finish_reason != "length"
-        status = "completed" if is_whole else "incomplete"
-        if not any(not isinstance(item, ReasoningItem) for item in self._response.output):
-            # An answer of nothing is an answer.
-            yield from self._say("")
-        yield from self._end_item(status)
-        self._response.status = "completed" if is_whole else "incomplete"
-        if not is_whole:
+        is_complete = result.finish_reason != "length"
+        if all(isinstance(item, ReasoningItem) for item in self._response.output):
+            # An empty text is an answer.
+            yield from self._add_text("")
+        yield from self._end_item("completed" if is_complete else "incomplete")
+        self._response.status = "completed" if is_complete else "incomplete"
+        if not is_complete:
             self._response.incomplete_details = {"reason": "max_output_tokens"}
         usage = result.usage
         self._response.usage = ResponsesUsage(
@@ -222,19 +215,14 @@ class ResponsesEncoder:
         )
         if self._tokens:
             self._response.proxy_engine = Extension(timings=timings(usage))
-        self._done(self._response)
+        self._on_finished(self._response)
 
-    def _of_item(self, type: str, **facts: Any) -> bytes:
-        if self._item is None:
-            raise AssertionError("there is an item")
-        return self._event(
-            type,
-            item_id=self._item.id,
-            output_index=len(self._response.output) - 1,
-            **facts,
-        )
+    def _item_event(self, type: str, **fields: Any) -> bytes:
+        assert self._item is not None, "an item is in progress"
+        index = len(self._response.output) - 1
+        return self._event(type, item_id=self._item.id, output_index=index, **fields)
 
-    def _event(self, type: str, **facts: Any) -> bytes:
-        event = ResponseEvent(type=type, sequence_number=self._sequence, **facts)
-        self._sequence += 1
+    def _event(self, type: str, **fields: Any) -> bytes:
+        event = ResponseEvent(type=type, sequence_number=self._sequence_number, **fields)
+        self._sequence_number += 1
         return frame(event, type)

@@ -7,6 +7,7 @@ from fastapi import Request, Response
 from ...option_overrides import OptionOverrides
 from ...options import ReasoningOptions
 from ..encoders.chat import ChatEncoder
+from ..encoders.choices import EncoderOptions
 from ..errors import ApiError
 from ..model_host import Lease
 from ..running import Generation
@@ -70,9 +71,11 @@ def _asked(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
             lease.model.name,
             lease.engine.vocabulary,
             choices=choices,
-            logprobs=bool(body.logprobs),
-            usage=bool(stream_options and stream_options.include_usage),
-            tokens=bool(body.include_tokens),
+            options=EncoderOptions(
+                logprobs=bool(body.logprobs),
+                usage=bool(stream_options and stream_options.include_usage),
+                tokens=bool(body.include_tokens),
+            ),
         )
 
     newer = body.max_completion_tokens is not None

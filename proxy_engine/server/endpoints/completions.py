@@ -8,8 +8,8 @@ from fastapi import Request, Response
 
 from ...conversation.raw_prompt import RawPrompt
 from ...option_overrides import OptionOverrides
+from ..encoders.choices import EncoderOptions
 from ..encoders.completions import CompletionEncoder
-from ..encoders.encoder import TokenTexts
 from ..errors import ApiError
 from ..model_host import Lease
 from ..running import Generation
@@ -68,15 +68,17 @@ def _asked(body: CompletionRequest, settings: ServerSettings) -> GenerationReque
     stream_options = body.stream_options
 
     def encoder(lease: Lease) -> CompletionEncoder:
-        texts = TokenTexts(lease.engine.vocabulary)
         return CompletionEncoder(
             lease.model.name,
             lease.engine.vocabulary,
-            [texts.joined(prompt) if body.echo else "" for prompt in prompts],
+            prompts=prompts,
+            is_echoed=bool(body.echo),
             choices=choices,
-            logprobs=body.logprobs is not None,
-            usage=bool(stream_options and stream_options.include_usage),
-            tokens=bool(body.include_tokens),
+            options=EncoderOptions(
+                logprobs=body.logprobs is not None,
+                usage=bool(stream_options and stream_options.include_usage),
+                tokens=bool(body.include_tokens),
+            ),
         )
 
     return GenerationRequest(

@@ -119,7 +119,7 @@ def _asked(
         return ResponsesEncoder(
             _begun(body, lease.model.name, is_stored=is_stored),
             lease.engine.vocabulary,
-            done=keep,
+            on_finished=keep,
             tokens=bool(body.include_tokens),
         )
 

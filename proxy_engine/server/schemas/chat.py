@@ -7,13 +7,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .common import (
+    ChoicesUsage,
     Extension,
-    Ignored,
+    IgnoredFields,
     RequestModel,
     ResponseModel,
-    Sampling,
+    SamplingFields,
     StopField,
     StreamOptions,
+    TokenLogprob,
 )
 from .constraints import Constraints
 
@@ -27,13 +29,7 @@ __all__ = [
     "ChatLogprobs",
     "ChatMessage",
     "ChatRequest",
-    "ChatTokenLogprob",
     "ChatToolCall",
-    "ChatTopLogprob",
-    "ChatUsage",
-    "CompletionDetails",
-    "Message",
-    "PromptDetails",
 ]
 
 
@@ -73,7 +69,7 @@ class ChatTemplateOptions(RequestModel):
     thinking: bool | None = None
 
 
-class ChatRequest(Sampling, Constraints, Ignored):
+class ChatRequest(SamplingFields, Constraints, IgnoredFields):
     """A conversation to be answered. OpenAI's fields; what is an extension says so."""
 
     messages: list[Message] = Field(min_length=1)
@@ -130,24 +126,10 @@ class ChatMessage(ResponseModel):
     tool_calls: list[ChatToolCall] | None = None
 
 
-class ChatTopLogprob(ResponseModel):
-    """A token and the logarithm of its probability."""
-
-    token: str
-    logprob: float
-    bytes: list[int] | None
-
-
-class ChatTokenLogprob(ChatTopLogprob):
-    """The same of a token that was chosen, with the likeliest in its place."""
-
-    top_logprobs: list[ChatTopLogprob]
-
-
 class ChatLogprobs(ResponseModel):
     """Probabilities of the content's tokens, as the model had them before any mask."""
 
-    content: list[ChatTokenLogprob]
+    content: list[TokenLogprob]
     refusal: None
 
 
@@ -160,28 +142,6 @@ class ChatChoice(ResponseModel):
     finish_reason: Literal["stop", "length", "tool_calls"]
 
 
-class PromptDetails(ResponseModel):
-    """What was read already."""
-
-    cached_tokens: int
-
-
-class CompletionDetails(ResponseModel):
-    """What was thought."""
-
-    reasoning_tokens: int
-
-
-class ChatUsage(ResponseModel):
-    """How many tokens it took."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptDetails
-    completion_tokens_details: CompletionDetails
-
-
 class ChatCompletion(ResponseModel):
     """The response."""
 
@@ -190,9 +150,8 @@ class ChatCompletion(ResponseModel):
     created: int
     model: str
     choices: list[ChatChoice]
-    usage: ChatUsage
+    usage: ChoicesUsage
     system_fingerprint: None
-    service_tier: None
     proxy_engine: Extension | None = None
 
 
@@ -222,6 +181,6 @@ class ChatChunk(ResponseModel):
     created: int
     model: str
     choices: list[ChatChunkChoice]
-    usage: ChatUsage | None = None
+    usage: ChoicesUsage | None = None
     system_fingerprint: None
     proxy_engine: Extension | None = None

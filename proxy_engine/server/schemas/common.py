@@ -1,4 +1,4 @@
-"""What requests of several endpoints have in common."""
+"""The models that requests and responses of several endpoints share."""
 
 from __future__ import annotations
 
@@ -10,32 +10,37 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...option_overrides import OptionOverrides
 
 __all__ = [
+    "ChoicesUsage",
+    "CompletionDetails",
     "Extension",
-    "Ignored",
+    "IgnoredFields",
+    "PromptDetails",
     "RequestModel",
     "ResponseModel",
-    "Sampling",
+    "SamplingFields",
     "StopField",
     "StreamOptions",
     "Timings",
     "TokenInfo",
+    "TokenLogprob",
+    "TopLogprob",
     "json_reply",
 ]
 
 TokenIdText = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
-# OpenAI's are four at most. Looking for them is work for every token.
+# OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(min_length=1, max_length=1000)]
 StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None
 
 
 class RequestModel(BaseModel):
-    """What clients send. Unknown fields are refused rather than ignored."""
+    """The base of requests: unknown fields are errors, and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class ResponseModel(BaseModel):
-    """What clients are sent: the fields that were set."""
+    """The base of responses, which contain only the fields that were set."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -47,27 +52,27 @@ def json_reply(body: ResponseModel, status: int = 200) -> Response:
 
 
 class StreamOptions(RequestModel):
-    """How to stream. ``include_obfuscation`` is of no consequence here."""
+    """Options of a stream. ``include_obfuscation`` has no effect."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
 
 
-class Ignored(RequestModel):
-    """Fields that say nothing about what is to be generated; taken, and not looked at."""
+class IgnoredFields(RequestModel):
+    """OpenAI's fields that do not influence what is generated."""
 
-    user: str | None = Field(default=None, description="Taken, and not looked at.")
+    user: str | None = Field(default=None, description="Ignored.")
     metadata: dict[str, str] | None = None
-    service_tier: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
+    service_tier: str | None = Field(default=None, description="Ignored.")
+    safety_identifier: str | None = Field(default=None, description="Ignored.")
+    prompt_cache_key: str | None = Field(default=None, description="Ignored.")
+    prompt_cache_retention: str | None = Field(default=None, description="Ignored.")
 
 
-class Sampling(RequestModel):
-    """How tokens are chosen."""
+class SamplingFields(RequestModel):
+    """Sampling parameters."""
 
-    temperature: float | None = Field(default=None, ge=0, le=100, description="1 unless given.")
+    temperature: float | None = Field(default=None, ge=0, le=100, description="Default 1.")
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
@@ -80,9 +85,9 @@ class Sampling(RequestModel):
     )
 
     def sampling_options(self, choice: int = 0) -> OptionOverrides:
-        """Return what the engine is told, for one of several choices: the seeds must differ."""
+        """Return the engine's options for the choice of that number, whose seed is its own."""
         options: OptionOverrides = {
-            # As OpenAI's documentation has it.
+            # OpenAI's default.
             "temperature": 1.0 if self.temperature is None else self.temperature,
         }
         if self.top_p is not None:
@@ -104,8 +109,44 @@ class Sampling(RequestModel):
         return options
 
 
+class TopLogprob(ResponseModel):
+    """A token and the logarithm of its probability, before any mask."""
+
+    token: str
+    logprob: float
+    bytes: list[int] | None
+
+
+class TokenLogprob(TopLogprob):
+    """The same of a generated token, with the most probable tokens at its position."""
+
+    top_logprobs: list[TopLogprob]
+
+
+class PromptDetails(ResponseModel):
+    """``cached_tokens``: prompt tokens found in the prompt cache."""
+
+    cached_tokens: int
+
+
+class CompletionDetails(ResponseModel):
+    """``reasoning_tokens``: tokens of the reasoning."""
+
+    reasoning_tokens: int
+
+
+class ChoicesUsage(ResponseModel):
+    """Token counts of chat completions and completions."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: CompletionDetails
+
+
 class TokenInfo(ResponseModel):
-    """A token: where it belongs, and whether it was the only way to go on."""
+    """A token: the part of the answer it belongs to, and whether it was the only possible one."""
 
     token_id: int
     text: str
@@ -114,7 +155,7 @@ class TokenInfo(ResponseModel):
 
 
 class Timings(ResponseModel):
-    """Where the time of an answer went, in seconds, and what was saved."""
+    """Seconds and token counts of an answer."""
 
     queue_seconds: float
     prompt_seconds: float
@@ -129,7 +170,7 @@ class Timings(ResponseModel):
 
 
 class Extension(ResponseModel):
-    """What ``include_tokens`` adds: tokens where they come, timings at the end of an answer."""
+    """What ``include_tokens`` adds: tokens to chunks, timings to the end of an answer."""
 
     tokens: list[TokenInfo] | None = None
     timings: Timings | None = None

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .chat import ChatUsage
 from .common import (
+    ChoicesUsage,
     Extension,
-    Ignored,
+    IgnoredFields,
     ResponseModel,
-    Sampling,
+    SamplingFields,
     StopField,
     StreamOptions,
 )
@@ -29,7 +29,7 @@ __all__ = [
 Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
 
 
-class CompletionRequest(Sampling, Constraints, Ignored):
+class CompletionRequest(SamplingFields, Constraints, IgnoredFields):
     """Texts, or texts as tokens, to be gone on with as they are."""
 
     prompt: str | list[str] | Tokens | list[Tokens]
@@ -77,7 +77,7 @@ class Completion(ResponseModel):
     created: int
     model: str
     choices: list[CompletionChoice]
-    usage: ChatUsage
+    usage: ChoicesUsage
     system_fingerprint: None
     proxy_engine: Extension | None = None
 
@@ -99,6 +99,6 @@ class CompletionChunk(ResponseModel):
     created: int
     model: str
     choices: list[CompletionChunkChoice]
-    usage: ChatUsage | None = None
+    usage: ChoicesUsage | None = None
     system_fingerprint: None
     proxy_engine: Extension | None = None

@@ -8,10 +8,10 @@ from pydantic import ConfigDict, Field
 
 from .common import (
     Extension,
-    Ignored,
+    IgnoredFields,
     RequestModel,
     ResponseModel,
-    Sampling,
+    SamplingFields,
     StreamOptions,
 )
 from .constraints import Constraints
@@ -49,7 +49,7 @@ class TextSettings(RequestModel):
     verbosity: str | None = Field(default=None, description="Taken, and not looked at.")
 
 
-class ResponsesRequest(Sampling, Constraints, Ignored):
+class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     """Something to answer: a text, or items of a conversation."""
 
     input: str | list[dict[str, Any]]
