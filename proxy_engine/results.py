@@ -77,7 +77,7 @@ class AnswerPart:
     ``is_marker``: text that delimits, and no content. Special tokens stand by their names.
     """
 
-    identifier: str
+    name: str
     text: str
     is_marker: bool = False
 

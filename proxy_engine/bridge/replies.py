@@ -174,7 +174,7 @@ class CallFacts(_Message):
 class PartFacts(_Message):
     """A stretch of the output."""
 
-    identifier: str
+    name: str
     """The sub-state that wrote it."""
     text: str
     is_marker: bool

@@ -109,7 +109,7 @@ def test_required_calls_are_well_formed(roomy_engine: InferenceEngine, seed: int
     assert result.parsed is None
     whole = "".join(part.text for part in result.parts)
     assert whole.count("<tool_call>") == len(result.tool_calls) == whole.count("</tool_call>")
-    assert {part.identifier for part in result.parts} == {"tool_call"}
+    assert {part.name for part in result.parts} == {"tool_call"}
 
 
 def test_a_named_tool_is_called(roomy_engine: InferenceEngine) -> None:
@@ -152,7 +152,7 @@ def test_auto_lets_the_model_talk(roomy_engine: InferenceEngine) -> None:
     assert result.finish_reason == "length"
     assert result.text
     assert result.tool_calls == ()
-    assert [part.identifier for part in result.parts] == ["text"]
+    assert [part.name for part in result.parts] == ["text"]
 
 
 def test_answer_in_a_schema_or_call(roomy_engine: InferenceEngine) -> None:
@@ -190,7 +190,7 @@ def test_reasoning_comes_before_the_answer(roomy_engine: InferenceEngine, seed: 
     jsonschema.validate(result.parsed, ANSWER)
     assert 3 <= len(result.reasoning) <= 20
     assert json.loads(result.text) == result.parsed
-    marked = [(s.identifier, s.text) for s in result.parts if s.is_marker]
+    marked = [(s.name, s.text) for s in result.parts if s.is_marker]
     assert marked[0] == ("reasoning", "<think>")
     assert ("reasoning", "</think>") in marked
 
@@ -441,7 +441,7 @@ def test_users_write_sub_states(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate("x", response_format=Price(), temperature=1.0, seed=0)
     assert isinstance(result.parsed, Decimal)
     assert result.text == f"{result.parsed} EUR"
-    assert result.parts[0].identifier == "price"
+    assert result.parts[0].name == "price"
 
 
 def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> None:
@@ -458,7 +458,7 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
     result = roomy_engine.generate("x", response_format=answer, temperature=1.0, seed=2)
     assert set(result.parsed) == {"price", "flag"}
     assert isinstance(result.parsed["flag"], bool)
-    assert [s.identifier for s in result.parts if not s.is_marker] == ["why", "price", "flag"]
+    assert [s.name for s in result.parts if not s.is_marker] == ["why", "price", "flag"]
     assert 2 <= len(result.parts[0].text) <= 6
 
 
@@ -472,7 +472,7 @@ def test_sub_states_that_repeat_are_lists(roomy_engine: InferenceEngine) -> None
 def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
     answer = Choice(Price(), Structured("word", grammar=ChoiceStateMachine(["yes", "no"])))
     seen = {
-        tuple(s.identifier for s in result.parts)
+        tuple(s.name for s in result.parts)
         for seed in range(10)
         for result in [
             roomy_engine.generate("x", response_format=answer, temperature=2.0, seed=seed)

@@ -264,4 +264,4 @@ def test_pieces_of_one_part_are_one_segment() -> None:
     reader = AnswerReader(new_id=entry.new_id)
     (part,) = {piece.part for piece in machine.pieces("[true]")}
     reader.read([Piece(part, b"[tr"), Piece(part, b"ue]")], is_last=True)
-    assert [(s.identifier, s.text) for s in reader.parts] == [("structured", "[true]")]
+    assert [(s.name, s.text) for s in reader.parts] == [("structured", "[true]")]
