@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         ToolCallFinished,
         ToolCallStarted,
     )
+    from .generation.generate_step import generate_step
     from .options import GenerationOptions, PartOptions, ReasoningOptions
     from .prompt_cache import CacheOptions
     from .requests.batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "requests.batches": ("AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream"),
     "engine": ("InferenceEngine",),
+    "generation.generate_step": ("generate_step",),
     "errors": (
         "BatchError",
         "CompileLimitError",
@@ -192,6 +194,7 @@ __all__ = [
     "Usage",
     "VideoContent",
     "from_openai_message",
+    "generate_step",
     "to_openai_message",
 ]
 

@@ -50,6 +50,7 @@ def test_examples_run(
     # The form of an answer is guaranteed whatever the model; only its sense takes the real one.
     loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
     monkeypatch.setattr("proxy_engine.core.load_model", lambda *_: loaded)
+    monkeypatch.setattr("mlx_lm.load", lambda _: (roomy_model, tiny_tokenizer))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.ExitStack() as stack:
         for block in blocks(path):

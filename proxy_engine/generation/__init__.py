@@ -3,13 +3,14 @@
 Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forced text),
 ``sampler_schedule`` (samplers and limits by part), ``sequence_state``, ``cache_layers`` (caches of
 a batch), ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a
-model computes batches correctly), ``batch`` (the loop), ``wired_memory``.
+model computes batches correctly), ``batch`` (the loop), ``wired_memory``, ``generate_step``
+(the loop as a plain generator).
 """
 
 from .batch import Batch, Step
 from .batch_probe import BatchProbe
 from .cache_layers import extract_kv_row
-from .device_masks import DeviceMasks
+from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .joint_prefill import (
     can_join_prefill,
@@ -17,9 +18,9 @@ from .joint_prefill import (
     joint_prefill_tokens,
     prefill_together,
 )
-from .prefill import Prefill, prefill_step_size
+from .prefill import Prefill, default_prefill_step_size
 from .sampler_schedule import Deadline, SamplerSchedule
-from .sequence_state import SequenceOptions, SequenceState
+from .sequence_state import SequenceOptions, SequenceState, end_token_ids
 from .timings import Timings
 from .tokens import SampledToken, Token
 from .wired_memory import model_bytes, wired_memory
@@ -39,12 +40,14 @@ __all__ = [
     "Timings",
     "Token",
     "can_join_prefill",
+    "default_prefill_step_size",
+    "end_token_ids",
     "extract_kv_row",
     "is_joint_prefill_worthwhile",
     "joint_prefill_tokens",
     "model_bytes",
-    "prefill_step_size",
     "prefill_together",
     "text_encoder",
+    "text_token_mask",
     "wired_memory",
 ]

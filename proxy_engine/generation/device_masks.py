@@ -1,4 +1,4 @@
-"""Masks on the device."""
+"""Masks of unconstrained text, and the masks on the device."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
+from state_machines import Vocabulary
 from state_machines.caches import LruCache
 
-__all__ = ["MAX_MASKS", "SMALL_MASK_TOKENS", "DeviceMask", "DeviceMasks"]
+__all__ = ["MAX_MASKS", "SMALL_MASK_TOKENS", "DeviceMask", "DeviceMasks", "text_token_mask"]
+
+# First byte of a special token's form.
+_SPECIAL_MARK = b"\xff"
 
 MAX_MASKS = 256
 """Masks that are cached; one over 150,000 tokens takes 150 KB."""
@@ -61,3 +65,16 @@ class DeviceMasks:
         is_small = 0 < count <= SMALL_MASK_TOKENS
         ids = mx.array(np.flatnonzero(mask).astype(np.int32)) if is_small else None
         return self._masks.put(id(mask), DeviceMask(mask, count, ids, []))
+
+
+def text_token_mask(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
+    """Return the mask of unconstrained text: text and end tokens.
+
+    Returns:
+        Bool, shape (vocabulary,); ``None`` if all tokens are allowed.
+    """
+    usable = np.array(
+        [form is not None and not form.startswith(_SPECIAL_MARK) for form in vocabulary.token_bytes]
+    )
+    usable[list(vocabulary.end_token_ids)] = True
+    return None if usable.all() else usable

@@ -13,7 +13,7 @@ from mlx.nn.layers.base import Module
 from ..models.blas import has_fast_blas
 from .sequence_state import SequenceState
 
-__all__ = ["MAX_TOKENS_WITH_LOGITS", "Prefill", "prefill_step_size"]
+__all__ = ["MAX_TOKENS_WITH_LOGITS", "Prefill", "default_prefill_step_size"]
 
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
 # effect.
@@ -96,7 +96,7 @@ class Prefill:
         return logits
 
 
-def prefill_step_size() -> int:
+def default_prefill_step_size() -> int:
     """Return the default number of prompt tokens per forward pass on this device."""
     if mx.default_device().type == mx.DeviceType.gpu:
         return _STEP_ON_GPU

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from samplers import Sampler, apply_mask, apply_token_boost
-from state_machines import Matcher
+from samplers import apply_mask, apply_token_boost
+from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError
@@ -23,7 +25,7 @@ from .sampler_schedule import Deadline, end_boost
 from .timings import Timings
 from .tokens import SampledToken, Token
 
-__all__ = ["SequenceOptions", "SequenceState", "SlowMaskError"]
+__all__ = ["SequenceOptions", "SequenceState", "SlowMaskError", "TokenSampler", "end_token_ids"]
 
 MASK_STEPS = 5_000
 """Step budget of one mask on the model thread, about 25 ms."""
@@ -33,6 +35,21 @@ SLOW_MASK_STEPS = 500
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
+
+
+class TokenSampler(Protocol):
+    """Samples a token; see :class:`samplers.Sampler`."""
+
+    def __call__(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        among: mx.array | None = None,
+        /,
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        """Return a token id, from ``among`` if given, without waiting for it."""
 
 
 class SlowMaskError(Exception):
@@ -91,7 +108,7 @@ class SequenceState:
         options: SequenceOptions,
         *,
         matcher: Matcher | None,
-        next_sampler: Callable[[int], Sampler],
+        next_sampler: Callable[[int], TokenSampler],
         masks: DeviceMasks,
         guard: Guard | None = None,
         fast_forward: FastForward | None = None,
@@ -322,6 +339,12 @@ class SequenceState:
             if _must_end(state) or (not state.nullable and not first & (first - 1)):
                 return True
         return False
+
+
+def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> list[int]:
+    """Return the end tokens, the tokenizer's own first."""
+    own = tokenizer.eos_token_id
+    return sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))
 
 
 def _must_end(state: Node) -> bool:

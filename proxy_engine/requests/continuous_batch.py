@@ -19,10 +19,10 @@ from ..generation import (
     SequenceState,
     Step,
     can_join_prefill,
+    default_prefill_step_size,
     extract_kv_row,
     is_joint_prefill_worthwhile,
     joint_prefill_tokens,
-    prefill_step_size,
     prefill_together,
 )
 from ..prompt_cache import PromptCaches, common_prefix, token_array
@@ -346,4 +346,4 @@ class ContinuousBatch:
 
 def _step_size(request: Request) -> int:
     """Return how many tokens of a request's prompt are processed per pass."""
-    return request.options.prefill_step_size or prefill_step_size()
+    return request.options.prefill_step_size or default_prefill_step_size()

@@ -30,7 +30,9 @@ from ..generation import (
     SequenceState,
     Timings,
     Token,
+    end_token_ids,
     text_encoder,
+    text_token_mask,
 )
 from ..models.loading import LoadedModel
 from ..results import FinishReason, GenerationResult, TokenLogprobs, Usage
@@ -56,7 +58,7 @@ class SequenceFactory:
         vocabulary: Its vocabulary.
         fast_forward: Tokenizes forced text.
         masks: Masks on the device.
-        text_tokens: Mask of unconstrained text, see :func:`_text_tokens`.
+        text_tokens: Mask of unconstrained text, see ``text_token_mask``.
     """
 
     loaded: LoadedModel
@@ -71,7 +73,7 @@ class SequenceFactory:
     ) -> SequenceFactory:
         """Return the factory of a model. ``tokenizer_lock`` is held while the tokenizer is used."""
         fast_forward = FastForward(text_encoder(loaded.tokenizer, tokenizer_lock), vocabulary)
-        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), _text_tokens(vocabulary))
+        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_token_mask(vocabulary))
 
     def sequence(self, request: Request) -> SequenceState:
         """Return the sequence that answers a request."""
@@ -85,7 +87,7 @@ class SequenceFactory:
         return SequenceState(
             request.prompt_ids,
             SequenceOptions(
-                end_token_ids=_end_token_ids(self.loaded, self.vocabulary),
+                end_token_ids=end_token_ids(self.vocabulary, self.loaded.tokenizer),
                 max_tokens=request.max_tokens,
                 min_tokens=options.min_tokens,
                 soft_max_tokens=options.soft_max_tokens,
@@ -312,18 +314,3 @@ def _check_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> None:
                 f"the call of {call.name!r} does not match its schema: {error.message}",
                 text=call.raw,
             ) from error
-
-
-def _text_tokens(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
-    """Return the mask of unconstrained text: text and end tokens. ``None``: every token is one."""
-    usable = np.array(
-        [form is not None and not form.startswith(_SPECIAL_MARK) for form in vocabulary.token_bytes]
-    )
-    usable[list(vocabulary.end_token_ids)] = True
-    return None if usable.all() else usable
-
-
-def _end_token_ids(loaded: LoadedModel, vocabulary: Vocabulary) -> list[int]:
-    """Return the end tokens, the tokenizer's own first."""
-    own = loaded.tokenizer.eos_token_id
-    return sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))

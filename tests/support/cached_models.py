@@ -32,7 +32,12 @@ def randomized(model: Module, seed: int = 0) -> Module:
     return model
 
 
-def _llama() -> Module:
+def random_llama(vocabulary: int = VOCABULARY) -> Module:
+    """Return a llama model whose heads are wide enough for quantized caches."""
+    return randomized(_llama(vocabulary))
+
+
+def _llama(vocabulary: int = VOCABULARY) -> Module:
     config = {
         "model_type": "llama",
         "hidden_size": 64,
@@ -41,7 +46,7 @@ def _llama() -> Module:
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
         "rms_norm_eps": 1e-5,
-        "vocab_size": VOCABULARY,
+        "vocab_size": vocabulary,
     }
     return llama.Model(llama.ModelArgs.from_dict(config))
 

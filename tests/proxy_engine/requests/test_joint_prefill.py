@@ -62,7 +62,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(readings))
         return prefill_together(readings)
 
-    monkeypatch.setattr(continuous_batch, "prefill_step_size", lambda: 512)
+    monkeypatch.setattr(continuous_batch, "default_prefill_step_size", lambda: 512)
     monkeypatch.setattr(continuous_batch, "joint_prefill_tokens", lambda step, others_wait: 2048)
     monkeypatch.setattr(continuous_batch, "prefill_together", counting)
     return sizes

@@ -1,0 +1,224 @@
+"""``generate_step``: the generation loop as a plain generator, without an engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx_lm.generate import maybe_quantize_kv_cache
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from samplers import Sampler, SamplingParameters, make_sampler
+from state_machines import StateMachine, Vocabulary
+from state_machines.completion import Guard
+
+from ..errors import InvalidOptionError
+from ..models.loading import logits_width
+from .batch import Batch
+from .device_masks import DeviceMasks, text_token_mask
+from .fast_forward import FastForward, text_encoder
+from .prefill import Prefill, default_prefill_step_size
+from .sequence_state import SequenceOptions, SequenceState, end_token_ids
+
+__all__ = ["generate_step"]
+
+_LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
+_LogitsProcessor: TypeAlias = Callable[[mx.array, mx.array], mx.array]
+
+
+def generate_step(
+    prompt: mx.array | Sequence[int],
+    model: Module,
+    *,
+    tokenizer: Any,
+    machine: StateMachine | None = None,
+    vocabulary: Vocabulary | None = None,
+    max_tokens: int = 256,
+    sampler: SamplingParameters | _LogprobsSampler | None = None,
+    logits_processors: Sequence[_LogitsProcessor] = (),
+    fast_forward: bool = True,
+    max_kv_size: int | None = None,
+    prompt_cache: list[Any] | None = None,
+    prefill_step_size: int | None = None,
+    kv_bits: int | None = None,
+    kv_group_size: int = 64,
+    quantized_kv_start: int = 5000,
+    prompt_progress_callback: Callable[[int, int], None] | None = None,
+) -> Generator[tuple[int, mx.array], None, None]:
+    """Generate tokens whose text matches a machine: mlx-lm's ``generate_step`` with a grammar.
+
+    The arguments that mlx-lm's function has as well mean the same. Unlike there, the generator ends
+    after an end token, and text that the grammar forces is not sampled: its tokens are processed in
+    one pass. To be used on one thread, on MLX's default
+    stream.
+
+    Args:
+        prompt: Token ids, shape (tokens,), at least one. Without the tokens that ``prompt_cache``
+            holds.
+        model: The model.
+        tokenizer: The model's tokenizer, from ``mlx_lm.load`` or ``transformers``.
+        machine: The grammar; ``None``: unconstrained text.
+        vocabulary: ``Vocabulary.from_tokenizer(tokenizer, size=...)`` with the width of the logits.
+            ``None``: created here, which takes about 0.4 s for 150,000 tokens.
+        max_tokens: Most tokens to generate; the text is complete within them.
+        sampler: Sampling parameters, or a function from log-probabilities, shape (1, vocabulary),
+            to a token id, as from ``mlx_lm.sample_utils.make_sampler``. ``None``: greedy.
+        logits_processors: Functions of the tokens so far and the logits, applied before the mask.
+        fast_forward: Do not sample forced text. ``False``: sample every token.
+        max_kv_size: Most tokens in the cache; later ones overwrite all but the first four.
+        prompt_cache: From ``mlx_lm.models.cache.make_prompt_cache``, updated in place. In the end
+            it holds the prompt and the generated tokens, with or without the last one.
+        prefill_step_size: Prompt tokens per forward pass; ``None``: by device.
+        kv_bits: Bits of a quantized cache; ``None``: no quantization.
+        kv_group_size: Values that share a scale in a quantized cache.
+        quantized_kv_start: Tokens from which on the cache is quantized.
+        prompt_progress_callback: Called with the processed and the total prompt tokens.
+
+    Yields:
+        Each token id with the log-probabilities that it was sampled from: float32, shape
+        (vocabulary,), normalized over the allowed tokens, ``-inf`` elsewhere. A token of forced
+        text has the log-probability 0.
+
+    Raises:
+        InvalidOptionError: An argument is out of range, or ``vocabulary`` does not fit the model.
+        MaxTokensTooSmallError: No text of the grammar fits into ``max_tokens``.
+        GrammarBudgetError: No completion is found within the step budget.
+        VocabularyError: The tokenizer is not supported.
+    """
+    prompt_ids = [int(token_id) for token_id in prompt]
+    if not prompt_ids:
+        raise InvalidOptionError("the prompt has no tokens", option="prompt")
+    if max_tokens < 1:
+        raise InvalidOptionError(
+            f"max_tokens must be at least 1, not {max_tokens}", option="max_tokens"
+        )
+    if not isinstance(tokenizer, TokenizerWrapper):
+        tokenizer = TokenizerWrapper(tokenizer)
+    width = logits_width(model)
+    if vocabulary is None:
+        vocabulary = Vocabulary.from_tokenizer(tokenizer, size=width)
+    elif vocabulary.size != width:
+        raise InvalidOptionError(
+            f"the vocabulary has {vocabulary.size} tokens, and the model's logits {width}",
+            option="vocabulary",
+            hint=f"Create it with Vocabulary.from_tokenizer(tokenizer, size={width}).",
+        )
+    guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
+    recorded = _RecordedSampler(sampler, logits_processors)
+    sequence = SequenceState(
+        prompt_ids,
+        SequenceOptions(
+            end_token_ids(vocabulary, tokenizer),
+            max_tokens,
+            usable_tokens=text_token_mask(vocabulary) if guard is None else None,
+        ),
+        matcher=None if guard is None else guard.matcher,
+        next_sampler=lambda _: recorded,
+        masks=DeviceMasks(),
+        guard=guard,
+        fast_forward=FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
+        if fast_forward
+        else None,
+    )
+    prefill = Prefill(
+        sequence,
+        model,
+        make_prompt_cache(model, max_kv_size) if prompt_cache is None else prompt_cache,
+        prefill_step_size or default_prefill_step_size(),
+        quantize=None
+        if kv_bits is None
+        else partial(
+            maybe_quantize_kv_cache,
+            quantized_kv_start=quantized_kv_start,
+            kv_group_size=kv_group_size,
+            kv_bits=kv_bits,
+        ),
+    )
+    return _generate(prefill, recorded, width, prompt_progress_callback or (lambda *_: None))
+
+
+def _generate(
+    prefill: Prefill,
+    sampler: _RecordedSampler,
+    width: int,
+    on_progress: Callable[[int, int], None],
+) -> Generator[tuple[int, mx.array], None, None]:
+    sequence = prefill.sequence
+    total = sequence.prompt_tokens
+    on_progress(0, total)
+    forced = sequence.advance_forced()
+    while not prefill.next_pass():
+        on_progress(prefill.processed, total)
+    on_progress(total, total)
+    batch = Batch(prefill.model, quantize=prefill.quantize)
+    batch.add(sequence, prefill.cache)
+    for token in forced:
+        yield token.token_id, _certain(token.token_id, width)
+    while not sequence.finished:
+        (step,) = batch.generate_step()
+        if step.error is not None:
+            raise step.error
+        if step.is_slow:
+            sequence.compute_mask()
+            continue
+        # The device works on the next token while the caller handles this one.
+        logprobs = sampler.logprobs
+        if not sequence.finished:
+            batch.feed()
+        for token in step.tokens:
+            given = _certain(token.token_id, width) if token.is_forced else logprobs
+            yield token.token_id, given
+
+
+def _certain(token_id: int, width: int) -> mx.array:
+    """Return the log-probabilities of a forced token, shape (width,)."""
+    return mx.where(mx.arange(width) == token_id, 0.0, -mx.inf)
+
+
+class _RecordedSampler:
+    """Applies logits processors and a sampler, and keeps the log-probabilities of its last call."""
+
+    def __init__(
+        self,
+        sampler: SamplingParameters | _LogprobsSampler | None,
+        processors: Sequence[_LogitsProcessor],
+    ) -> None:
+        self._processors = processors
+        self._sample: Sampler | None = None
+        self._sample_logprobs: _LogprobsSampler = partial(mx.argmax, axis=-1)
+        if isinstance(sampler, SamplingParameters):
+            self._sample = make_sampler(sampler)
+        elif sampler is not None:
+            self._sample_logprobs = sampler
+        self.logprobs = mx.array([])
+
+    def __call__(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        among: mx.array | None = None,
+        /,
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        masked = logits
+        if among is not None:
+            is_allowed = mx.zeros(logits.shape[-1], mx.bool_)
+            is_allowed[among] = True
+            masked = mx.where(is_allowed, logits, -mx.inf)
+        for processor in self._processors:
+            logits = processor(mx.array(list(tokens)), logits)
+        if self._processors:
+            # A processor must not allow a masked token.
+            logits = masked = mx.where(masked == -mx.inf, -mx.inf, logits)
+        masked = masked.astype(mx.float32)
+        logprobs = masked - mx.logsumexp(masked, axis=-1, keepdims=True)
+        self.logprobs = logprobs.reshape(-1)
+        if self._sample is not None:
+            return self._sample(logits, tokens, among, prompt_tokens=prompt_tokens)
+        return self._sample_logprobs(logprobs)
