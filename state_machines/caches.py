@@ -1,44 +1,56 @@
-"""Caches of bounded size."""
+"""Thread-safe caches of bounded size.
+
+================================  ==========================================================
+:class:`LruCache`                 holds keys and values
+:class:`WeakKeyLruCache`          drops an entry when nothing else holds its key
+:class:`WeakValueLruCache`        finds every value that is alive, and holds the last few
+================================  ==========================================================
+
+No lock is held while a value is made or freed. The locks are reentrant, because the garbage
+collector may run a finalizer that uses the same cache in the middle of a dictionary operation.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
-__all__ = ["LruCache", "WeakKeyLruCache"]
+__all__ = ["LruCache", "WeakKeyLruCache", "WeakValueLruCache"]
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
 class LruCache(Generic[_K, _V]):
-    """An LRU cache. Safe to use from several threads.
+    """A cache that drops the least recently used entries.
 
-    ``most`` bounds the sum of the entries' weights; an entry weighs 1 if nothing else is said.
-    The lock is held for a few dictionary operations only, never while a value is made or freed. It
-    is reentrant, since the garbage collector may run a finalizer in the midst of these.
+    Args:
+        max_weight: Upper bound on the sum of the entries' weights. One entry is kept even if it is
+            heavier.
+        on_evict: Called with each value that is dropped to stay within ``max_weight``.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_weight: int, on_evict: Callable[[_V], None] | None = None) -> None:
+        self._max_weight = max_weight
+        self._on_evict = on_evict
         self._weight = 0
         self._entries: OrderedDict[Hashable, _V] = OrderedDict()
-        # Apart, since numbers are none of the garbage collector's business.
+        # Separate from the values, because the garbage collector skips a dictionary of numbers.
         self._weights: dict[Hashable, int] = {}
         self._lock = threading.RLock()
 
     def peek(self, key: object) -> _V | None:
-        """Return the value of a key without noting its use; ``None`` where there is none."""
+        """Return the value of a key, or ``None``; leave the order of use alone. Lock-free."""
         return self._entries.get(key)
 
     def get(self, key: _K) -> _V | None:
-        """Return the value of a key and note its use; ``None`` where there is none."""
-        return self._used(key)
+        """Return the value of a key, or ``None``; mark the entry as the last one used."""
+        return self._use(key)
 
-    def _used(self, key: Hashable) -> _V | None:
+    def _use(self, key: Hashable) -> _V | None:
         with self._lock:
             value = self._entries.get(key)
             if key in self._entries:
@@ -46,47 +58,62 @@ class LruCache(Generic[_K, _V]):
         return value
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
-        """Keep the value of a key, and return it."""
-        self._keep(key, value, weight)
+        """Store the value of a key, and return it."""
+        self._store(key, value, weight)
         return value
 
-    def _keep(self, key: Hashable, value: _V, weight: int) -> None:
-        # Values are freed after the lock is released: a destructor may come back to this cache.
+    def _store(self, key: Hashable, value: _V, weight: int) -> None:
+        # Values are freed after the lock is released: a finalizer may use this cache.
         freed: list[_V | None] = []
+        evicted: list[_V] = []
         with self._lock:
-            freed.append(self._without(key))
+            freed.append(self._remove(key))
             self._entries[key] = value
             self._weights[key] = weight
             self._weight += weight
-            while self._weight > self._most and len(self._entries) > 1:
+            while self._weight > self._max_weight and len(self._entries) > 1:
                 oldest, old = self._entries.popitem(last=False)
                 self._weight -= self._weights.pop(oldest, 0)
-                freed.append(old)
+                evicted.append(old)
+        if self._on_evict is not None:
+            for old in evicted:
+                self._on_evict(old)
 
-    def _without(self, key: Hashable) -> _V | None:
+    def _remove(self, key: Hashable) -> _V | None:
         """Remove a key and return its value; the caller holds the lock."""
         value = self._entries.pop(key, None)
         self._weight -= self._weights.pop(key, 0)
         return value
+
+    def clear(self) -> list[_V]:
+        """Remove all entries, and return their values."""
+        with self._lock:
+            entries, self._entries = self._entries, OrderedDict()
+            self._weights, self._weight = {}, 0
+        return list(entries.values())
 
     def __len__(self) -> int:
         return len(self._entries)
 
 
 class WeakKeyLruCache(LruCache[_K, _V]):
-    """The same, and an entry goes when nobody else holds its key."""
+    """An LRU cache that drops an entry when nothing else holds its key.
 
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
+    Args:
+        max_weight: Upper bound on the sum of the entries' weights.
+    """
+
+    def __init__(self, max_weight: int) -> None:
+        super().__init__(max_weight)
         self._dead: deque[Hashable] = deque()
 
     def get(self, key: _K) -> _V | None:
-        """Return the value of a key and note its use; ``None`` where there is none."""
-        return self._used(ref(key))
+        """Return the value of a key, or ``None``; mark the entry as the last one used."""
+        return self._use(ref(key))
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
-        """Keep the value of a key, and return it."""
-        self._keep(ref(key, self._forget), value, weight)
+        """Store the value of a key, and return it."""
+        self._store(ref(key, self._forget), value, weight)
         # A key may have died while the lock was held.
         self._remove_dead()
         return value
@@ -94,8 +121,8 @@ class WeakKeyLruCache(LruCache[_K, _V]):
     def _forget(self, key: Hashable) -> None:
         """Remove the entry of a key that has died.
 
-        A weak reference calls this in any thread, at any allocation. To wait for the lock there
-        could be a deadlock: where another thread has it, the entry is left to the next call.
+        A weak reference calls this in any thread, at any allocation. Waiting for the lock could
+        deadlock: if another thread holds it, the next call removes the entry.
         """
         self._dead.append(key)
         self._remove_dead()
@@ -105,6 +132,33 @@ class WeakKeyLruCache(LruCache[_K, _V]):
         while self._dead and self._lock.acquire(blocking=False):
             try:
                 while self._dead:
-                    freed.append(self._without(self._dead.popleft()))
+                    freed.append(self._remove(self._dead.popleft()))
             finally:
                 self._lock.release()
+
+
+class WeakValueLruCache(Generic[_K, _V]):
+    """Finds a value by its key as long as anything holds the value; holds the last few itself.
+
+    For values that grow with use, such as nodes, which store their derivatives: a plain LRU cache
+    would keep alive everything that was computed from its values.
+
+    Args:
+        max_held: Number of values that the cache itself keeps alive.
+    """
+
+    def __init__(self, max_held: int) -> None:
+        self._alive: WeakValueDictionary[_K, _V] = WeakValueDictionary()
+        self._held: LruCache[_K, _V] = LruCache(max_held)
+
+    def get(self, key: _K, make: Callable[[], _V]) -> _V:
+        """Return the value of a key, from ``make()`` if there is none.
+
+        Two threads that ask at the same time may both make the value.
+        """
+        value = self._alive.get(key)
+        if value is None:
+            value = self._alive[key] = make()
+        if self._held.get(key) is not value:
+            self._held.put(key, value)
+        return value

@@ -114,6 +114,15 @@ class Limits:
     word_derivatives: int = 4096
     """Derivatives by byte strings that one node stores."""
 
+    held_languages: int = 32
+    """Languages of one kind (formats, word sets, numbers) that are held although no state is."""
+
+    held_patterns: int = 64
+    """Compiled patterns that are held although no machine is."""
+
+    cached_ranges: int = 1 << 17
+    """Ranges of code points in each cache of operations on character sets: some 16 MB."""
+
     transient_derivatives: int = 1024
     """Derivatives stored by each kind of node whose states do not hold on to one another."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
+from weakref import finalize
 
 from state_machines.budgets import spend, step_budget
 from state_machines.errors import (
@@ -27,13 +28,21 @@ __all__ = ["ChoiceStateMachine", "RegexStateMachine", "StateMachine"]
 class StateMachine:
     """A language of texts, given by the node of its first state.
 
-    A machine is immutable and may be shared by any number of matchers and threads.
+    A machine is immutable and may be shared by any number of matchers and threads. Its states refer
+    to one another in cycles; the machine owns them, and breaks the cycles when it is freed.
+
+    Args:
+        start: The state before the first byte.
+        forget: Gives up what the machine's compiler has stored, and returns its nodes, to be
+            released with the machine. Must not refer to the machine.
     """
 
-    def __init__(self, start: Node) -> None:
+    def __init__(self, start: Node, forget: Callable[[], Iterable[Node]] | None = None) -> None:
         self.start = start
         self.steps_taken = 0
-        """Steps of matchers that were computed, and are kept, since :meth:`trim` let go of such."""
+        """Derivatives that matchers have stored in the machine's states since :meth:`trim`."""
+        if forget is not None:
+            finalize(self, _release, start, forget).atexit = False
 
     def matcher(self, vocabulary: Vocabulary) -> Matcher:
         """Return a matcher at the beginning of the text; cheap."""
@@ -69,6 +78,10 @@ class StateMachine:
             compute_word_derivative(self.start, text.encode() if isinstance(text, str) else text)
             is not EMPTY
         )
+
+
+def _release(start: Node, forget: Callable[[], Iterable[Node]]) -> None:
+    release((start, *forget()))
 
 
 class RegexStateMachine(StateMachine):

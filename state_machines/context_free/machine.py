@@ -7,7 +7,7 @@ from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.parser import parse
 from state_machines.context_free.rules import RuleBook
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
-from state_machines.grammar.node import Node, release
+from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 
@@ -51,15 +51,8 @@ class GrammarStateMachine(StateMachine):
             raise UnsupportedGrammarError(
                 "the grammar is nested too deeply", line=1, column=1
             ) from error
-        super().__init__(first)
-        self._book = book
+        super().__init__(first, book.forget)
         self._text = text
-
-    def __del__(self) -> None:
-        # Not every machine has one: a grammar may have been refused.
-        book = getattr(self, "_book", None)
-        if book is not None:
-            release((self.start, *book.forget()))
 
     @property
     def text(self) -> str:

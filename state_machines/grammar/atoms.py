@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from state_machines.caches import LruCache
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -24,7 +25,7 @@ MAX_LITERAL = 1024
 SHORT_LITERAL = 256
 """Bytes up to which a literal keeps its steps."""
 
-_STEPS = TransientDerivatives(LIMITS.transient_derivatives)
+_TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
 
 
 class SymbolNode(Node):
@@ -99,7 +100,7 @@ class Literal(Node):
         super().__init__(nullable=False, min_length=len(text), max_length=len(text))
         self.text = text
         if len(text) > SHORT_LITERAL:
-            self.transient = _STEPS
+            self.transient = _TRANSIENT
 
     @property
     def leading_text(self) -> bytes:

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import Repetition, branch, concatenation, literal, union
@@ -32,6 +32,7 @@ from state_machines.grammar.symbols import (
     byte_set,
     code_points,
 )
+from state_machines.limits import LIMITS
 
 __all__ = [
     "BY_HEXADECIMAL",
@@ -191,21 +192,37 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
     )
 
 
-@lru_cache(maxsize=4096)
+_FIRST_BYTES: LruCache[tuple[CodePointSet, bool, bool], int] = LruCache(LIMITS.cached_ranges)
+_ENCODED_SETS: LruCache[tuple[CodePointSet, Spelling], Node] = LruCache(LIMITS.cached_ranges)
+
+
 def _first_bytes(characters: CodePointSet, escapes: bool, pairs: bool) -> int:
     """Return the bytes that the spelling of a character out of a set may begin with."""
+    key = (characters, escapes, pairs)
+    known = _FIRST_BYTES.peek(key)
+    if known is not None:
+        return known
     raw = characters & ~_NEEDS_ESCAPE if escapes else characters
     first = byte_set(raw & code_points(0, 0x7F))
     for low, high in (raw & code_points(0x80, 0x10FFFF)).ranges:
         first |= byte_range(chr(low).encode()[0], chr(high).encode()[0])
     if escapes and (characters & (_HAS_ESCAPE if pairs else _HAS_SINGLE_ESCAPE)):
         first |= 1 << ord("\\")
-    return first
+    return _FIRST_BYTES.put(key, first, 1 + len(characters.ranges))
 
 
-@lru_cache(maxsize=2048)
 def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
     """Return the byte language of one character out of a set."""
+    key = (characters, spelling)
+    known = _ENCODED_SETS.peek(key)
+    if known is None:
+        made = _encode_set(characters, spelling)
+        # A range takes some ten nodes of a kilobyte.
+        known = _ENCODED_SETS.put(key, made, 1 + 16 * len(characters.ranges))
+    return known
+
+
+def _encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
     if not spelling.escapes:
         return union(_utf8(characters))
     members = _utf8(characters & ~_NEEDS_ESCAPE)

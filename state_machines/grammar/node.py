@@ -14,12 +14,13 @@ for a state is computed once.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache
 from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 
@@ -42,50 +43,8 @@ Symbols: TypeAlias = Any
 Transitions: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
 
 
-# A plain dict of weak references: several times as quick as a WeakValueDictionary.
-_TABLE: dict[Hashable, ref[Node]] = {}
-_TABLE_LOCK = threading.RLock()
-"""Held to change an entry, so that no thread removes an entry that another has just added."""
-
-_DEAD_KEYS: deque[Hashable] = deque()
-"""Keys of nodes that died while another thread had the lock; the next to have it removes them."""
-
-
-class TransientDerivatives:
-    """The last steps that were taken from states that depend on what has been written.
-
-    Of such states there is no end, and each leads to others; so that they do not hold on to one
-    another, their steps are kept here, ``keep`` of them. Safe to use from several threads.
-    """
-
-    __slots__ = ("_keep", "_lock", "_steps")
-
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
-        self._steps: OrderedDict[tuple[Node, bytes], Node] = OrderedDict()
-        # Reentrant: a finalizer that runs while it is held may release the steps.
-        self._lock = threading.RLock()
-
-    def release(self) -> list[Node]:
-        """Forget all steps, and return the nodes that they led to."""
-        with self._lock:
-            steps, self._steps = self._steps, OrderedDict()
-        return list(steps.values())
-
-    def word_derivative(self, node: Node, text: bytes) -> Node:
-        """Return the derivative of a node by a byte string."""
-        key = (node, text)
-        step = self._steps.get(key)
-        if step is None:
-            step = node.compute_word_derivative(text)
-        freed = None
-        with self._lock:
-            self._steps[key] = step
-            self._steps.move_to_end(key)
-            if len(self._steps) > self._keep:
-                freed = self._steps.popitem(last=False)
-        del freed  # Only now, for it may have a finalizer.
-        return step
+TransientDerivatives: TypeAlias = "LruCache[tuple[Node, bytes], Node]"
+"""The last derivatives by byte strings of states that must not hold on to one another."""
 
 
 class Node:
@@ -102,7 +61,6 @@ class Node:
         "__weakref__",
         "_derivatives",
         "_first",
-        "_key",
         "_transitions",
         "boolean",
         "mask",
@@ -123,29 +81,15 @@ class Node:
         self.max_length = max_length
         self.boolean = boolean
         self.transient: TransientDerivatives | None = None
-        """Where steps by texts are kept instead, of a state that depends on what was written."""
+        """The cache of derivatives by byte strings, for a state that depends on what was written.
+
+        There is no end of such states, and each leads to others, so none stores them itself.
+        """
         self._transitions: Transitions | None = None
         self._first: int | None = None
         self._derivatives: dict[int | bytes, Node] | None = None
-        self._key: Hashable = None
         self.mask: bytes | None = None
         """The key of the mask that the state was given last."""
-
-    def __del__(self) -> None:
-        # Not every node has one: it may not have been interned, or not even been made.
-        key = getattr(self, "_key", None)
-        if key is None:
-            return
-        # To wait here could be a deadlock: this runs in any thread, at any allocation.
-        if not _TABLE_LOCK.acquire(blocking=False):
-            _DEAD_KEYS.append(key)
-            return
-        try:
-            known = _TABLE.get(key)
-            if known is not None and known() in (None, self):
-                del _TABLE[key]
-        finally:
-            _TABLE_LOCK.release()
 
     @property
     def subsumption_key(self) -> Hashable | None:
@@ -230,9 +174,11 @@ class Node:
             steps = self._derivatives = {}
         step = steps.get(text)
         if step is None:
-            fleeting = self.transient
-            if fleeting is not None:
-                return fleeting.word_derivative(self, text)
+            transient = self.transient
+            if transient is not None:
+                key = (self, text)
+                step = transient.get(key)
+                return step or transient.put(key, self.compute_word_derivative(text))
             if len(steps) >= LIMITS.word_derivatives:
                 steps = self._derivatives = {}
             step = steps[text] = self.compute_word_derivative(text)
@@ -309,8 +255,25 @@ EPSILON: Node = _Epsilon()
 _N = TypeVar("_N", bound=Node)
 
 
+class _Entry(ref[Node]):
+    """The table's weak reference to a node, with the node's key."""
+
+    __slots__ = ("key",)
+
+    key: Hashable
+
+
+_TABLE: dict[Hashable, _Entry] = {}
+"""The living nodes by key. A plain dict is several times as fast as a WeakValueDictionary."""
+
+_TABLE_LOCK = threading.RLock()
+"""Held to change an entry, so that no thread removes an entry that another has just added."""
+
+_DEAD: deque[_Entry] = deque()
+
+
 def known_node(key: Hashable) -> Node | None:
-    """Return the living node of a key, if there is one: quicker than to say how it is made."""
+    """Return the living node of a key, if there is one, before its parts are made."""
     known = _TABLE.get(key)
     if known is None:
         return None
@@ -319,38 +282,59 @@ def known_node(key: Hashable) -> Node | None:
 
 
 def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
-    """Return the living node of that key, or make it. Nodes nobody holds are forgotten.
+    """Return the living node of a key, or make it. The table does not keep nodes alive.
 
-    A key must not keep nodes alive, or the table would: where it names an object that the node
-    itself holds on to, it does so by ``id``. One of strings and numbers alone, as those of the most
-    frequent nodes are, is none of the garbage collector's business.
+    A key must not hold a node, or the table would: a key names an object that the node holds by
+    the object's ``id``. The most frequent keys consist of strings and numbers, which the garbage
+    collector skips.
     """
     spend()
     known = _TABLE.get(key)
     node = known and known()
     if node is None:
         made = make()
+        entry = _Entry(made, _forget)
+        entry.key = key
         with _TABLE_LOCK:
             # Another thread may have made it meanwhile.
             known = _TABLE.get(key)
             node = known and known()
             if node is None:
                 node = made
-                node._key = key
-                _TABLE[key] = ref(node)
-            while _DEAD_KEYS:
-                dead = _DEAD_KEYS.popleft()
-                known = _TABLE.get(dead)
-                if known is not None and known() is None:
-                    del _TABLE[dead]
+                _TABLE[key] = entry
+        if _DEAD:
+            _remove_dead()
     return node  # type: ignore[return-value]
 
 
-def release(nodes: Iterable[Node]) -> None:
-    """Let go of what nodes, and those under them, remember of one another.
+def _forget(entry: _Entry) -> None:
+    """Remove the entry of a node that has died.
 
-    Where a grammar is recursive they hold on to one another in circles. These wait for a full run
-    of Python's garbage collector, which stops everything, if nobody breaks them.
+    A weak reference calls this in any thread, at any allocation. Waiting for the lock could
+    deadlock: if another thread holds it, that thread or the next one removes the entry.
+    """
+    _DEAD.append(entry)
+    _remove_dead()
+
+
+def _remove_dead() -> None:
+    while _DEAD and _TABLE_LOCK.acquire(blocking=False):
+        try:
+            while _DEAD:
+                entry = _DEAD.popleft()
+                if _TABLE.get(entry.key) is entry:
+                    del _TABLE[entry.key]
+        finally:
+            _TABLE_LOCK.release()
+
+
+def release(nodes: Iterable[Node]) -> None:
+    """Make nodes, and all that they lead to, drop their stored derivatives and transitions.
+
+    A node holds the derivatives that it has computed, so the states of a recursive grammar hold one
+    another in cycles. Releasing them frees the states at once; otherwise they wait for a full run
+    of the cyclic garbage collector, which stops all threads. Nodes stay valid: they compute again
+    what they need.
     """
     seen = set(nodes)
     stack = list(seen)

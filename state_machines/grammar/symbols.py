@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache
+from state_machines.limits import LIMITS
 
 __all__ = [
     "ANY_BYTE",
@@ -155,8 +157,16 @@ def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int
             yield 0xE000, last
 
 
-@lru_cache(maxsize=1024)
+_INTERSECTIONS: LruCache[tuple[CodePointSet, CodePointSet], CodePointSet] = LruCache(
+    LIMITS.cached_ranges
+)
+_COMPLEMENTS: LruCache[CodePointSet, CodePointSet] = LruCache(LIMITS.cached_ranges)
+
+
 def _intersection(left: CodePointSet, right: CodePointSet) -> CodePointSet:
+    known = _INTERSECTIONS.peek((left, right))
+    if known is not None:
+        return known
     result = []
     a, b = left.ranges, right.ranges
     spend((len(a) + len(b)) // RANGES_PER_STEP)
@@ -169,11 +179,13 @@ def _intersection(left: CodePointSet, right: CodePointSet) -> CodePointSet:
             i += 1
         else:
             j += 1
-    return CodePointSet(result)
+    return _INTERSECTIONS.put((left, right), CodePointSet(result), 1 + len(a) + len(b))
 
 
-@lru_cache(maxsize=1024)
 def _complement(symbols: CodePointSet) -> CodePointSet:
+    known = _COMPLEMENTS.peek(symbols)
+    if known is not None:
+        return known
     result = []
     start = 0
     for first, last in symbols.ranges:
@@ -182,7 +194,7 @@ def _complement(symbols: CodePointSet) -> CodePointSet:
         start = last + 1
     if start <= MAX_CODE_POINT:
         result.append((start, MAX_CODE_POINT))
-    return CodePointSet(result)
+    return _COMPLEMENTS.put(symbols, CodePointSet(result), 1 + len(result))
 
 
 ANY_CODE_POINT = CodePointSet([(0, MAX_CODE_POINT)])

@@ -10,9 +10,9 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache, WeakValueLruCache
 from state_machines.grammar.encoding import EncodedText, encoded
 from state_machines.grammar.node import (
     EMPTY,
@@ -32,7 +32,7 @@ __all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without
 FAR = 256
 """Bounds that are further away are counted in states that do not hold on to one another."""
 
-_STEPS = TransientDerivatives(LIMITS.transient_derivatives)
+_TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
 
 STATES_A_STEP = 16
 """States of a finder that are built or passed in a step of work."""
@@ -187,10 +187,16 @@ class Finder:
         return self.found[self.step(state, string[-1])] == string
 
 
-@lru_cache(maxsize=64)
+_FINDERS: WeakValueLruCache[tuple[frozenset[str], frozenset[str]], Finder] = WeakValueLruCache(
+    LIMITS.held_languages
+)
+
+
 def finder(strings: frozenset[str], first: frozenset[str] = frozenset()) -> Finder:
     """Return the automaton of sets of strings, none of them empty."""
-    return Finder(tuple(sorted(strings)), tuple(sorted(first)))
+    return _FINDERS.get(
+        (strings, first), lambda: Finder(tuple(sorted(strings)), tuple(sorted(first)))
+    )
 
 
 class UntilText(Node):
@@ -219,7 +225,7 @@ class UntilText(Node):
         self.min_chars = min_chars
         self.max_chars = max_chars
         if max(min_chars, max_chars or 0) > FAR:
-            self.transient = _STEPS
+            self.transient = _TRANSIENT
 
     def character_derivative(self, point: int) -> Node:
         """Return what is left after a character."""

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -38,7 +39,7 @@ SHORT = 256
 CHUNK = 2048
 """Texts that are sorted by one call."""
 
-_STEPS = TransientDerivatives(LIMITS.transient_derivatives)
+_TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
 
 
 class _WordList:
@@ -187,7 +188,7 @@ class Stretch(Node):
         self.last = last
         self.depth = depth
         if words.common(first, last) - depth > SHORT:
-            self.transient = _STEPS
+            self.transient = _TRANSIENT
 
     @property
     def leading_text(self) -> bytes:
@@ -256,7 +257,7 @@ class Word(Node):
         self.end = end
         self.singleton = singleton
         if length > SHORT:
-            self.transient = _STEPS
+            self.transient = _TRANSIENT
 
     @property
     def is_empty(self) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
+from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference
-from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
@@ -21,7 +21,7 @@ __all__ = [
     "word_language",
 ]
 
-_LANGUAGES = NodeMemo(32)
+_LANGUAGES: WeakValueLruCache[frozenset[str], Node] = WeakValueLruCache(LIMITS.held_languages)
 _ANSWERS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from referencing import Registry
 
 from state_machines.budgets import step_budget
+from state_machines.caches import LruCache, WeakValueLruCache
 from state_machines.errors import (
     GrammarBudgetError,
     InvalidArgumentError,
@@ -25,8 +26,7 @@ from state_machines.errors import (
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.memo import NodeMemo
-from state_machines.grammar.node import EMPTY, Node, TransientDerivatives, intern_node, release
+from state_machines.grammar.node import EMPTY, Node, TransientDerivatives, intern_node
 from state_machines.grammar.nodes import union
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
@@ -146,8 +146,12 @@ class Translator:
         self._any_order = any_order
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
-        self._constants = NodeMemo(LIMITS.constant_nodes)
-        self._transient_derivatives = TransientDerivatives(LIMITS.machine_transient_derivatives)
+        self._constants: WeakValueLruCache[tuple[str, int], Node] = WeakValueLruCache(
+            LIMITS.constant_nodes
+        )
+        self._transient_derivatives: TransientDerivatives = LruCache(
+            LIMITS.machine_transient_derivatives
+        )
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values at nesting level ``depth``."""
@@ -168,13 +172,10 @@ class Translator:
             if self._evaluator.shape_is_inhabited(shape)
         )
 
-    def release(self, start: Node) -> None:
-        """Free the nodes of a machine, given its start node.
-
-        Matchers that are still in use recompute them.
-        """
+    def forget(self) -> list[Node]:
+        """Give up the stored nodes, and return them. They are made again when they are needed."""
         nodes, self._nodes = self._nodes, {}
-        release((start, *nodes.values(), *self._transient_derivatives.release()))
+        return [*nodes.values(), *self._transient_derivatives.clear()]
 
     def _scalars(self, values: ValueSet) -> Node:
         syntax = self._syntax

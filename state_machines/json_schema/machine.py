@@ -64,16 +64,9 @@ class JsonSchemaStateMachine(StateMachine):
         with compilation.bounded(term):
             compilation.check(term, "no JSON value satisfies the schema")
             start = translator.value(term)
-        super().__init__(start)
-        self._translator = translator
+        super().__init__(start, translator.forget)
         self._schema = compilation.root.schema
         self._registry = registry
-
-    def __del__(self) -> None:
-        # Not every machine has one: a schema may have been refused.
-        translator = getattr(self, "_translator", None)
-        if translator is not None:
-            translator.release(self.start)
 
     @property
     def schema(self) -> Any:

@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from state_machines.budgets import step_budget
+from state_machines.caches import WeakValueLruCache
 from state_machines.errors import GrammarBudgetError, UnsupportedPatternError
 from state_machines.grammar.boolean import complement, everything, intersection
-from state_machines.grammar.memo import NodeMemo
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import (
     Concatenation,
@@ -73,7 +73,7 @@ _ANYTHING = everything(ANY_CODE_POINT)
 Continuation: TypeAlias = tuple[Node, ...]
 """What may follow, by context; see the module's docstring."""
 
-_PATTERNS = NodeMemo(keep=64)
+_PATTERNS: WeakValueLruCache[tuple[str, bool], Node] = WeakValueLruCache(LIMITS.held_patterns)
 
 
 def compile_pattern(pattern: str, *, search: bool) -> Node:

@@ -15,7 +15,9 @@ import numpy as np
 import regex
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
+from state_machines.limits import LIMITS
 
 __all__ = [
     "DIGIT",
@@ -165,9 +167,19 @@ def _code_point(index: int) -> int:
     return index if index < 0xD800 else index + _SURROGATES
 
 
-@lru_cache(maxsize=256)
+_CASE_CLOSURES: LruCache[CodePointSet, CodePointSet] = LruCache(LIMITS.cached_ranges)
+
+
 def case_closure(members: CodePointSet) -> CodePointSet:
     """Return all characters that equal a member under simple case folding (flags ``iu``)."""
+    known = _CASE_CLOSURES.peek(members)
+    if known is None:
+        made = _case_closure(members)
+        known = _CASE_CLOSURES.put(members, made, 1 + len(members.ranges) + len(made.ranges))
+    return known
+
+
+def _case_closure(members: CodePointSet) -> CodePointSet:
     groups = _case_groups()
     spend(1 + min(len(members), len(groups)) // 16)
     if len(members) < len(groups):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from state_machines.grammar.memo import NodeMemo
+from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.node import Node
 from state_machines.json_schema.formats import (
     addresses,
@@ -23,6 +23,7 @@ from state_machines.json_schema.formats import (
     resources,
 )
 from state_machines.json_schema.formats.pydantic_types import PYDANTIC_FORMATS
+from state_machines.limits import LIMITS
 
 __all__ = ["FORMATS", "LEGACY_FORMATS", "format_language"]
 
@@ -62,4 +63,4 @@ def format_language(name: str, draft: str) -> Node | None:
     return None if make is None else _LANGUAGES.get(make, make)
 
 
-_LANGUAGES = NodeMemo(keep=8)
+_LANGUAGES: WeakValueLruCache[Callable[[], Node], Node] = WeakValueLruCache(LIMITS.held_languages)

@@ -17,11 +17,11 @@ These spellings are generated, and no others (all are JSON, RFC 8259 section 6):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from fractions import Fraction
 
 from state_machines.budgets import spend
-from state_machines.grammar.memo import NodeMemo
+from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
@@ -29,6 +29,7 @@ from state_machines.grammar.tries import trie
 from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
 from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
 from state_machines.json_schema.numbers.number_sets import NumberSet
+from state_machines.limits import LIMITS
 
 __all__ = [
     "MAX_EXPONENT",
@@ -50,7 +51,7 @@ _POINT_ZERO = optional(concatenation(symbols(code_points(".")), symbols(code_poi
 
 _Holes = tuple[Fraction, ...]
 
-_LANGUAGES = NodeMemo(keep=16)
+_LANGUAGES: WeakValueLruCache[Hashable, Node] = WeakValueLruCache(LIMITS.held_languages)
 
 
 def number_language(numbers: NumberSet) -> Node:

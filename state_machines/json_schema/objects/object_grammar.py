@@ -7,12 +7,11 @@ captured so that it is not written twice (:class:`Unlisted`), or the end.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from threading import Lock
 from weakref import ref
 
+from state_machines.caches import LruCache
 from state_machines.grammar.capture import Dispatch, SuffixTest, captured, goes_further
 from state_machines.grammar.lazy import Fan, Lazy
 from state_machines.grammar.node import (
@@ -73,8 +72,9 @@ class ObjectPlan:
             is_empty_or_unenforceable=is_empty_or_unenforceable,
         )
         self._value_node = value_node
-        self._unfolded: OrderedDict[int, ref[Members]] = OrderedDict()
-        self._lock = Lock()
+        self._unfolded: LruCache[int, ref[Members]] = LruCache(
+            LIMITS.unfolded_objects, on_evict=_fold
+        )
         allowed = self.steps.start.allowed
         listed = enumerate(self.steps.listed.names)
         self.names = name_trie(
@@ -94,16 +94,8 @@ class ObjectPlan:
 
         There are as many states as sets of names, and each holds on to those after it.
         """
-        if not self.steps.any_order:
-            return
-        with self._lock:
-            self._unfolded[id(node)] = ref(node)
-            if len(self._unfolded) <= LIMITS.unfolded_objects:
-                return
-            _, oldest = self._unfolded.popitem(last=False)
-        left = oldest()
-        if left is not None and left is not node:
-            left.release()
+        if self.steps.any_order:
+            self._unfolded.put(id(node), ref(node))
 
     def listed_value(self, state: MemberState, index: int) -> Node:
         """Return what follows a listed name: colon, value and the other members."""
@@ -125,6 +117,12 @@ class ObjectPlan:
             concatenation(colon, self._value_node(term, name), end, self.members(target))
             for term, target in ways
         )
+
+
+def _fold(state: ref[Members]) -> None:
+    node = state()
+    if node is not None:
+        node.release()
 
 
 class Members(Lazy):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import product
 
+from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference, everything, intersection
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.grammar.until import text_without
 from state_machines.grammar.words import word_language
+from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
 __all__ = ["NOT_NULL", "NO_LITERAL", "SPACES", "TRIMMED", "raw_texts", "without"]
@@ -53,9 +54,19 @@ def without(avoid: Iterable[str]) -> Node:
     return text_without(strings) if strings else _ANY
 
 
-@lru_cache(maxsize=64)
+_RAW_TEXTS: WeakValueLruCache[tuple[frozenset[str], bool, bool], Node] = WeakValueLruCache(
+    LIMITS.held_languages
+)
+
+
 def raw_texts(avoid: frozenset[str], trimmed: bool, not_null: bool) -> Node:
     """Return the texts that may stand as they are."""
+    return _RAW_TEXTS.get(
+        (avoid, trimmed, not_null), lambda: _make_raw_texts(avoid, trimmed, not_null)
+    )
+
+
+def _make_raw_texts(avoid: frozenset[str], trimmed: bool, not_null: bool) -> Node:
     parts = [without(avoid)]
     if trimmed:
         parts.append(TRIMMED)

@@ -3,13 +3,14 @@
 import gc
 from weakref import ref
 
-from state_machines.grammar.memo import NodeMemo
+from state_machines.caches import WeakValueLruCache
+from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import literal
 from state_machines.regex import compile_pattern
 
 
 def test_what_nobody_holds_is_forgotten_but_for_the_last() -> None:
-    memo = NodeMemo(keep=2)
+    memo: WeakValueLruCache[int, Node] = WeakValueLruCache(2)
     nodes = [
         memo.get(number, lambda number=number: literal(b"x%d" % number)) for number in range(5)
     ]
