@@ -139,7 +139,7 @@ def pattern_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluat
         for name, child in _named_subschemas(place, "patternProperties", value)
     }
     rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
-    return restrict_one_type(shape=ObjectShape(others=tuple(rules)))
+    return restrict_one_type(shape=ObjectShape(name_rules=tuple(rules)))
 
 
 def additional_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -150,7 +150,9 @@ def additional_properties(place: SchemaLocation, value: Any, evaluator: TermEval
     listed = {name: TRUE for name in place.member("properties", dict) or {} if is_encodable(name)}
     matched = union(_name_patterns(place).values())
     names = complement(matched, ANY_CODE_POINT)
-    return restrict_one_type(shape=ObjectShape(properties=listed, others=(NameRule(names, term),)))
+    return restrict_one_type(
+        shape=ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
+    )
 
 
 def property_names(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -163,7 +165,7 @@ def property_names(place: SchemaLocation, value: Any, evaluator: TermEvaluator) 
     if allowed is ANY_TEXT:
         return restrict_one_type()
     refused = complement(allowed, ANY_CODE_POINT)
-    return restrict_one_type(shape=ObjectShape(others=(NameRule(refused, FALSE),)))
+    return restrict_one_type(shape=ObjectShape(name_rules=(NameRule(refused, FALSE),)))
 
 
 def dependent_schemas(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
@@ -235,5 +237,5 @@ def contains(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Val
 
 def _beyond(width: int, rest: Term, prefix: tuple[Term, ...] = ()) -> ArrayShape:
     return ArrayShape(
-        prefix=prefix or (TRUE,) * width, rest=rest, most=width if rest is FALSE else None
+        prefix=prefix or (TRUE,) * width, rest=rest, max_items=width if rest is FALSE else None
     )

@@ -199,10 +199,14 @@ min_length = _bound(
     "minLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, n, None))
 )
 max_length = _bound("maxLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, 0, n)))
-min_items = _bound("minItems", lambda n: restrict_one_type(array=ArrayShape(least=n)))
-max_items = _bound("maxItems", lambda n: restrict_one_type(array=ArrayShape(most=n)))
-min_properties = _bound("minProperties", lambda n: restrict_one_type(shape=ObjectShape(least=n)))
-max_properties = _bound("maxProperties", lambda n: restrict_one_type(shape=ObjectShape(most=n)))
+min_items = _bound("minItems", lambda n: restrict_one_type(array=ArrayShape(min_items=n)))
+max_items = _bound("maxItems", lambda n: restrict_one_type(array=ArrayShape(max_items=n)))
+min_properties = _bound(
+    "minProperties", lambda n: restrict_one_type(shape=ObjectShape(min_members=n))
+)
+max_properties = _bound(
+    "maxProperties", lambda n: restrict_one_type(shape=ObjectShape(max_members=n))
+)
 
 
 def unique_items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:

@@ -67,7 +67,7 @@ def constant(value: Any, table: TermTable) -> ValueSet:
         case list():
             items = tuple(_term(item, table) for item in value)
             length = len(items)
-            return ValueSet(arrays=(ArrayShape(items, FALSE, least=length, most=length),))
+            return ValueSet(arrays=(ArrayShape(items, FALSE, min_items=length, max_items=length),))
         case dict() if not all(map(is_encodable, value)):
             return NO_VALUE
         case dict():

@@ -23,9 +23,9 @@ def array_is_inhabited(shape: ArrayShape, table: TermTable, ask: _Ask) -> bool:
     if shape.counted:
         steps = ItemSteps(shape, table)
         return steps.can_finish(steps.start, ask)
-    if any(not ask(shape.item(index)) for index in range(min(shape.least, len(shape.prefix)))):
+    if any(not ask(shape.item(index)) for index in range(min(shape.min_items, len(shape.prefix)))):
         return False
-    return shape.least <= len(shape.prefix) or ask(shape.rest)
+    return shape.min_items <= len(shape.prefix) or ask(shape.rest)
 
 
 def object_is_inhabited(shape: ObjectShape, table: TermTable, ask: _Ask) -> bool:
@@ -34,9 +34,9 @@ def object_is_inhabited(shape: ObjectShape, table: TermTable, ask: _Ask) -> bool
         return False
     if any(not ask(shape.value_of(name, table)) for name in shape.required):
         return False
-    if not shape.clauses and shape.least <= len(shape.required):
+    if not shape.clauses and shape.min_members <= len(shape.required):
         return True
     listed = {name: shape.value_of(name, table) for name in listed_names(shape)}
     cells = name_cells(shape, table)
-    domain = Domain(listed, shape.required, cells, shape.least, shape.most)
+    domain = Domain(listed, shape.required, cells, shape.min_members, shape.max_members)
     return find_assignment(shape.clauses, domain, table, ask) is not None

@@ -72,7 +72,7 @@ def unevaluated_properties(place: SchemaLocation, value: Any, evaluator: TermEva
             return case.condition
         names = complement(union(case.patterns), ANY_CODE_POINT)
         listed = dict.fromkeys(sorted(case.names), TRUE)
-        shape = ObjectShape(properties=listed, others=(NameRule(names, term),))
+        shape = ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
         return table.all_of((case.condition, table.evaluated(restrict_one_type(shape=shape))))
 
     cases = _Cases(evaluator).of(place, without="unevaluatedProperties")

@@ -13,17 +13,17 @@ __all__ = ["ArrayShape", "Counted"]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """From index ``start`` on, between ``least`` and ``most`` items are in ``term``."""
+    """From index ``start`` on, between ``min_count`` and ``max_count`` items are in ``term``."""
 
     term: Term
     start: int = 0
-    least: int = 1
-    most: int | None = None
+    min_count: int = 1
+    max_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayShape:
-    """Arrays of ``least`` to ``most`` items.
+    """Arrays of ``min_items`` to ``max_items`` items.
 
     Item *i* is in ``prefix[i]``, items beyond the prefix are in ``rest``; every ``counted``
     requirement holds.
@@ -31,8 +31,8 @@ class ArrayShape:
 
     prefix: tuple[Term, ...] = ()
     rest: Term = TRUE
-    least: int = 0
-    most: int | None = None
+    min_items: int = 0
+    max_items: int | None = None
     counted: tuple[Counted, ...] = ()
     unique: bool = False
 
@@ -44,7 +44,7 @@ class ArrayShape:
     @property
     def is_contradictory(self) -> bool:
         """Whether no array has this shape, as far as can be told without looking at terms."""
-        return self.most is not None and self.most < self.least
+        return self.max_items is not None and self.max_items < self.min_items
 
     def item(self, index: int) -> Term:
         """Return the term of the item at an index."""
@@ -53,13 +53,13 @@ class ArrayShape:
     def conjoin(self, other: ArrayShape, table: TermTable) -> ArrayShape:
         """Return the arrays of both shapes."""
         width = max(len(self.prefix), len(other.prefix))
-        bounds = [most for most in (self.most, other.most) if most is not None]
+        bounds = [most for most in (self.max_items, other.max_items) if most is not None]
         return _trimmed(
             ArrayShape(
                 prefix=tuple(table.all_of((self.item(i), other.item(i))) for i in range(width)),
                 rest=table.all_of((self.rest, other.rest)),
-                least=max(self.least, other.least),
-                most=min(bounds) if bounds else None,
+                min_items=max(self.min_items, other.min_items),
+                max_items=min(bounds) if bounds else None,
                 counted=tuple(dict.fromkeys(self.counted + other.counted)),
                 unique=self.unique or other.unique,
             )
@@ -74,30 +74,34 @@ class ArrayShape:
             raise UnsupportedSchemaError(
                 "that items repeat cannot be enforced", keyword="uniqueItems"
             )
-        if self.least > 0:
-            yield ArrayShape(most=self.least - 1)
-        if self.most is not None:
-            yield ArrayShape(least=self.most + 1)
+        if self.min_items > 0:
+            yield ArrayShape(max_items=self.min_items - 1)
+        if self.max_items is not None:
+            yield ArrayShape(min_items=self.max_items + 1)
         for index, term in enumerate(self.prefix):
             if term is not TRUE:
                 before = (TRUE,) * index
-                yield ArrayShape(prefix=(*before, table.negation(term)), least=index + 1)
+                yield ArrayShape(prefix=(*before, table.negation(term)), min_items=index + 1)
         if self.rest is FALSE:
-            yield ArrayShape(least=len(self.prefix) + 1)
+            yield ArrayShape(min_items=len(self.prefix) + 1)
         elif self.rest is not TRUE:
             yield ArrayShape(counted=(Counted(table.negation(self.rest), len(self.prefix)),))
         for part in self.counted:
-            if part.least > 0:
-                yield ArrayShape(counted=(replace(part, least=0, most=part.least - 1),))
-            if part.most is not None:
-                yield ArrayShape(counted=(replace(part, least=part.most + 1, most=None),))
+            if part.min_count > 0:
+                yield ArrayShape(
+                    counted=(replace(part, min_count=0, max_count=part.min_count - 1),)
+                )
+            if part.max_count is not None:
+                yield ArrayShape(
+                    counted=(replace(part, min_count=part.max_count + 1, max_count=None),)
+                )
 
 
 def _trimmed(shape: ArrayShape) -> ArrayShape:
     """Turn items that admit nothing into a length bound."""
-    most = shape.most
+    most = shape.max_items
     for index, term in enumerate((*shape.prefix, shape.rest)):
         if term is FALSE and (most is None or index < most):
             most = index
             break
-    return shape if most == shape.most else replace(shape, most=most)
+    return shape if most == shape.max_items else replace(shape, max_items=most)

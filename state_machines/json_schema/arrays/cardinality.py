@@ -58,9 +58,9 @@ class Cardinality:
         if shape.counted or shape.unique or not self._evaluator.shape_is_inhabited(shape):
             return int(self._evaluator.shape_is_inhabited(shape))
         total = 0
-        longest = shape.least + self._most if shape.most is None else shape.most
-        ways = prod(self.count(shape.item(index)) for index in range(shape.least))
-        for length in range(shape.least, longest + 1):
+        longest = shape.min_items + self._most if shape.max_items is None else shape.max_items
+        ways = prod(self.count(shape.item(index)) for index in range(shape.min_items))
+        for length in range(shape.min_items, longest + 1):
             total += ways
             if total >= self._most or not ways:
                 break
@@ -71,7 +71,11 @@ class Cardinality:
         evaluator = self._evaluator
         if not evaluator.shape_is_inhabited(shape):
             return 0
-        if shape.clauses or shape.least > len(shape.required) or shape.most is not None:
+        if (
+            shape.clauses
+            or shape.min_members > len(shape.required)
+            or shape.max_members is not None
+        ):
             return 1
         open_ended = any(
             not evaluator.is_empty(cell.term) and cell.names.max_length is None
@@ -97,14 +101,14 @@ def check_distinct(shape: ArrayShape, evaluator: TermEvaluator) -> None:
             "uniqueItems together with items that must (or must not) match a schema",
             keyword="uniqueItems",
         )
-    if shape.least < 2 or not evaluator.shape_is_inhabited(shape):
+    if shape.min_items < 2 or not evaluator.shape_is_inhabited(shape):
         return
-    cardinality = Cardinality(evaluator, shape.least)
-    beyond = min(shape.least, len(shape.prefix))
+    cardinality = Cardinality(evaluator, shape.min_items)
+    beyond = min(shape.min_items, len(shape.prefix))
     enough = all(cardinality.count(shape.item(index)) > index for index in range(beyond))
-    if not enough or (shape.least > beyond and cardinality.count(shape.rest) < shape.least):
+    if not enough or (shape.min_items > beyond and cardinality.count(shape.rest) < shape.min_items):
         raise UnsupportedSchemaError(
-            f"there may not be {shape.least} different items",
+            f"there may not be {shape.min_items} different items",
             keyword="uniqueItems",
             hint="Lower minItems, or allow more values",
         )

@@ -38,22 +38,22 @@ class ItemSteps:
         self._table = table
         self.start = ItemState(0, (0,) * len(shape.counted))
         starts = [part.start for part in shape.counted]
-        self._last_index = max([len(shape.prefix), shape.least, *starts])
+        self._last_index = max([len(shape.prefix), shape.min_items, *starts])
 
     def is_final(self, state: ItemState) -> bool:
         """Whether the array may end here."""
-        return state.index >= self.shape.least and all(
-            count >= part.least
+        return state.index >= self.shape.min_items and all(
+            count >= part.min_count
             for count, part in zip(state.counts, self.shape.counted, strict=True)
         )
 
     def steps(self, state: ItemState) -> Iterator[tuple[Term, ItemState]]:
         """Yield the terms that the next item may be in, with the state each leads to."""
         shape = self.shape
-        if shape.most is not None and state.index >= shape.most:
+        if shape.max_items is not None and state.index >= shape.max_items:
             return
         index = state.index + 1
-        if shape.most is None:
+        if shape.max_items is None:
             index = min(index, self._last_index)
         item = shape.item(state.index)
         ways: list[tuple[Term, tuple[int, ...]]] = [(item, ())]
@@ -72,14 +72,14 @@ class ItemSteps:
         if index < part.start:
             yield TRUE, count
             return
-        if part.most is None:
+        if part.max_count is None:
             # Only a minimum: an item that is not claimed may be anything.
             yield TRUE, count
-            if count < part.least:
+            if count < part.min_count:
                 yield part.term, count + 1
             return
         yield self._table.negation(part.term), count
-        if count < part.most:
+        if count < part.max_count:
             yield part.term, count + 1
 
     def terms(self) -> Iterator[Term]:
@@ -91,7 +91,7 @@ class ItemSteps:
             counted = [part for part in shape.counted if index >= part.start]
             for part in counted:
                 yield table.all_of((item, part.term))
-                if part.most is not None:
+                if part.max_count is not None:
                     yield table.all_of((item, table.negation(part.term)))
             if len(counted) > 1:
                 yield table.all_of((item, *(part.term for part in counted)))

@@ -72,7 +72,7 @@ class AssignmentCache:
         self._inhabited: int | None = None
         self._relevant: dict[str, bool] = {}
         self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
-        self.ample = shape.least + len(tracker.clauses) + 3
+        self.ample = shape.min_members + len(tracker.clauses) + 3
         """A number of names that cannot run out, since an object needs fewer to be completed."""
 
     def can_complete(self, state: MemberState, before: MemberState, written: str) -> bool:
@@ -120,10 +120,10 @@ class AssignmentCache:
         self, state: MemberState, near: tuple[Assignment, int] | None = None
     ) -> Assignment | None:
         shape, listed = self._shape, self._listed
-        max_members = None if shape.most is None else shape.most - state.member_count
+        max_members = None if shape.max_members is None else shape.max_members - state.member_count
         if max_members is not None and state.missing.bit_count() > max_members:
             return None
-        min_members = max(0, shape.least - state.member_count)
+        min_members = max(0, shape.min_members - state.member_count)
         spend()
         cells = self._cells
         if state.unlisted:

@@ -64,7 +64,7 @@ class MemberSteps:
         if self._tracker.clauses:
             self._effects = list(map(self._tracker.effect_of, names, terms))
         self._by_absence = [self._tracker.by_absence.get(name, 0) for name in names]
-        self._max_counted = max(shape.least, shape.most or 0)
+        self._max_counted = max(shape.min_members, shape.max_members or 0)
         self.is_bounded = bool(self._max_counted or self._tracker.clauses)
         self._completions = AssignmentCache(
             shape, self.listed, self.cells, self._tracker, table, is_empty_or_unenforceable
@@ -84,7 +84,7 @@ class MemberSteps:
         """Return whether the object may be closed."""
         return (
             not state.missing
-            and state.member_count >= self.shape.least
+            and state.member_count >= self.shape.min_members
             and self._satisfied_without(state, state.allowed) == self._tracker.all_clauses
         )
 
@@ -180,7 +180,7 @@ class MemberSteps:
         """Return whether taking one more name of a cell cannot change what may follow."""
         if cell.names.max_length is None:
             return True
-        spare = len(state.unlisted) + self.shape.least + 3
+        spare = len(state.unlisted) + self.shape.min_members + 3
         return count_words(cell.names, spare) >= spare
 
     def after_listed(self, state: MemberState, index: int) -> Iterator[tuple[Term, MemberState]]:

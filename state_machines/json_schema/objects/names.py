@@ -118,7 +118,7 @@ def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
     """Partition the unlisted names of a shape by the term of their values."""
     every = everything(ANY_CODE_POINT)
     cells: list[tuple[Node, Term]] = [(every, TRUE)]
-    for rule in shape.others:
+    for rule in shape.name_rules:
         if rule.names is every:  # Fast path: additionalProperties without patternProperties.
             cells = [(names, table.all_of((term, rule.term))) for names, term in cells]
             continue

@@ -156,7 +156,10 @@ class Members(Lazy):
         if plan.steps.may_end(state):
             closing = EPSILON if state.is_first else syntax.closing(depth)
             ways.append(concatenation(closing, syntax.end))
-        if plan.steps.shape.most is None or state.member_count < plan.steps.shape.most:
+        if (
+            plan.steps.shape.max_members is None
+            or state.member_count < plan.steps.shape.max_members
+        ):
             gap = syntax.opening(depth) if state.is_first else syntax.comma(depth)
             ways.append(concatenation(gap, syntax.name_begin, self._names()))
         return union(ways)

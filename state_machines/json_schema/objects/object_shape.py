@@ -38,26 +38,26 @@ class NameRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectShape:
-    """Objects of ``least`` to ``most`` properties.
+    """Objects of ``min_members`` to ``max_members`` properties.
 
     A property in ``properties`` (which may be absent) has the value its term admits; any other
-    property has a value that all matching ``others`` admit; all of ``required`` are there; every
+    property has a value that all matching ``name_rules`` admit; all of ``required`` are there; every
     one of ``clauses`` holds, whose names are listed in ``properties``. ``order`` are the names in
     the order in which the schema lists them.
     """
 
     properties: Mapping[str, Term] = field(default_factory=dict)
-    others: tuple[NameRule, ...] = ()
+    name_rules: tuple[NameRule, ...] = ()
     required: tuple[str, ...] = ()
     clauses: tuple[Clause, ...] = ()
-    least: int = 0
-    most: int | None = None
+    min_members: int = 0
+    max_members: int | None = None
     order: tuple[str, ...] = ()
 
     def _key(self) -> tuple[object, ...]:
         listed, clauses = frozenset(self.properties.items()), frozenset(self.clauses)
-        bounds = (self.least, self.most)
-        return (listed, self.order, self.others, self.required, clauses, bounds)
+        bounds = (self.min_members, self.max_members)
+        return (listed, self.order, self.name_rules, self.required, clauses, bounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectShape) and self._key() == other._key()
@@ -71,16 +71,18 @@ class ObjectShape:
         return (
             not self.required
             and not self.clauses
-            and not self.least
-            and self.most is None
-            and not self.others
+            and not self.min_members
+            and self.max_members is None
+            and not self.name_rules
             and all(term is TRUE for term in self.properties.values())
         )
 
     @property
     def is_contradictory(self) -> bool:
         """Whether no object has this shape, as far as can be told without looking at terms."""
-        if self.most is not None and self.most < max(self.least, len(self.required)):
+        if self.max_members is not None and self.max_members < max(
+            self.min_members, len(self.required)
+        ):
             return True
         if () in self.clauses:
             return True
@@ -93,19 +95,21 @@ class ObjectShape:
         known = self.properties.get(name)
         if known is not None:
             return known
-        if not self.others:
+        if not self.name_rules:
             return TRUE
-        return table.all_of(rule.term for rule in self.others if contains_word(rule.names, name))
+        return table.all_of(
+            rule.term for rule in self.name_rules if contains_word(rule.names, name)
+        )
 
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
         """Return the objects of both shapes."""
-        bounds = [most for most in (self.most, other.most) if most is not None]
+        bounds = [most for most in (self.max_members, other.max_members) if most is not None]
         both = ObjectShape(
             properties=self._conjoined_properties(other, table),
-            others=tuple(dict.fromkeys(self.others + other.others)),
+            name_rules=tuple(dict.fromkeys(self.name_rules + other.name_rules)),
             required=tuple(dict.fromkeys(self.required + other.required)),
-            least=max(self.least, other.least),
-            most=min(bounds) if bounds else None,
+            min_members=max(self.min_members, other.min_members),
+            max_members=min(bounds) if bounds else None,
             order=tuple(dict.fromkeys(self.order + other.order)),
         )
         if not self.clauses and not other.clauses:
@@ -124,7 +128,7 @@ class ObjectShape:
         """
         if not part.clauses:
             return (), ()
-        touched = part.properties if joined.others else joined.properties
+        touched = part.properties if joined.name_rules else joined.properties
         spend(len(touched) // 16)
         listed = part.properties
         changed = {n for n in touched if n in listed and self.properties[n] is not listed[n]}
@@ -146,13 +150,13 @@ class ObjectShape:
 
     def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
         # Most keywords say nothing of single properties.
-        if not other.properties and not other.others:
+        if not other.properties and not other.name_rules:
             return self.properties
-        if not self.properties and not self.others:
+        if not self.properties and not self.name_rules:
             return other.properties
         joined = dict(self.properties)
         changed: Iterable[str] = other.properties
-        if other.others:
+        if other.name_rules:
             changed = dict.fromkeys((*self.properties, *other.properties))
         for name in changed:
             spend()
@@ -216,16 +220,16 @@ class ObjectShape:
         named = (*self.required, *self.properties)
         failures.extend(
             Matching(without_words(rule.names, self.properties), table.negation(rule.term))
-            for rule in self.others
+            for rule in self.name_rules
         )
         if failures:
             yield shape_of_clauses(named, [tuple(failures)], table)
         for clause in self.clauses:
             yield _none_of(clause, table)
-        if self.least > 0:
-            yield ObjectShape(most=self.least - 1)
-        if self.most is not None:
-            yield ObjectShape(least=self.most + 1)
+        if self.min_members > 0:
+            yield ObjectShape(max_members=self.min_members - 1)
+        if self.max_members is not None:
+            yield ObjectShape(min_members=self.max_members + 1)
 
 
 def shape_of_clauses(
@@ -246,7 +250,9 @@ def union_as_clauses(
         ``None`` if that takes more than ``max_clauses`` clauses, or a shape bounds the number of
         properties or constrains unlisted ones, which clauses cannot express.
     """
-    if any(shape.others or shape.least or shape.most is not None for shape in shapes):
+    if any(
+        shape.name_rules or shape.min_members or shape.max_members is not None for shape in shapes
+    ):
         return None
     forms = [_as_clauses(shape) for shape in shapes]
     if prod(map(len, forms)) > max_clauses:
@@ -282,6 +288,6 @@ def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
             case Present(name, term):
                 failing = ObjectShape(properties={name: table.negation(term)})
             case Matching(names, term):
-                failing = ObjectShape(others=(NameRule(names, table.negation(term)),))
+                failing = ObjectShape(name_rules=(NameRule(names, table.negation(term)),))
         shape = shape.conjoin(failing, table)
     return shape

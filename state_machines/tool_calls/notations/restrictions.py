@@ -34,7 +34,7 @@ __all__ = [
 def everywhere(strings: Node, names: Node) -> Term:
     """Return the values all of whose strings, and all names of whose members, are in languages."""
     term = Evaluated(ANY_VALUE)
-    shape = ObjectShape(others=_name_rules(names, term))
+    shape = ObjectShape(name_rules=_name_rules(names, term))
     values = replace(ANY_VALUE, strings=strings, arrays=(ArrayShape(rest=term),), objects=(shape,))
     # The term is made of itself: an array of it holds it again.
     object.__setattr__(term, "values", values)
@@ -46,7 +46,7 @@ def objects_of(table: TermTable, listed: Mapping[str, Term], names: Node, others
 
     Names that are not listed are in the language ``names``.
     """
-    shape = ObjectShape(properties=dict(listed), others=_name_rules(names, others))
+    shape = ObjectShape(properties=dict(listed), name_rules=_name_rules(names, others))
     return table.evaluated(ValueSet(objects=(shape,)))
 
 
