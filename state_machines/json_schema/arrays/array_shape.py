@@ -1,4 +1,4 @@
-"""What a conjunction of array keywords can say."""
+"""Array shapes: the arrays that a conjunction of array keywords admits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["ArrayShape", "Counted"]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """From index ``start`` on, between ``min_count`` and ``max_count`` items are in ``term``."""
+    """A bound on how many items are in ``term``, counted from index ``start`` on.
+
+    ``max_count`` is ``None`` for no upper bound.
+    """
 
     term: Term
     start: int = 0
@@ -23,10 +26,15 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class ArrayShape:
-    """Arrays of ``min_items`` to ``max_items`` items.
+    """A set of arrays.
 
-    Item *i* is in ``prefix[i]``, items beyond the prefix are in ``rest``; every ``counted``
-    requirement holds.
+    Attributes:
+        prefix: Terms of the first items.
+        rest: Term of all items after the prefix.
+        min_items: Smallest number of items.
+        max_items: Largest number of items; ``None`` for no bound.
+        counted: Bounds on the number of items in a term; all must hold.
+        unique: Whether all items differ.
     """
 
     prefix: tuple[Term, ...] = ()
@@ -43,7 +51,7 @@ class ArrayShape:
 
     @property
     def is_contradictory(self) -> bool:
-        """Whether no array has this shape, as far as can be told without looking at terms."""
+        """Whether the bounds on the number of items contradict each other."""
         return self.max_items is not None and self.max_items < self.min_items
 
     def item(self, index: int) -> Term:
@@ -51,9 +59,9 @@ class ArrayShape:
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
     def conjoin(self, other: ArrayShape, table: TermTable) -> ArrayShape:
-        """Return the arrays of both shapes."""
+        """Return the intersection of both sets."""
         width = max(len(self.prefix), len(other.prefix))
-        bounds = [most for most in (self.max_items, other.max_items) if most is not None]
+        bounds = [bound for bound in (self.max_items, other.max_items) if bound is not None]
         return _trimmed(
             ArrayShape(
                 prefix=tuple(table.all_of((self.item(i), other.item(i))) for i in range(width)),
@@ -66,13 +74,13 @@ class ArrayShape:
         )
 
     def complement(self, table: TermTable) -> tuple[ArrayShape, ...]:
-        """Return the arrays that lack this shape, as a union of shapes."""
+        """Return the complement of the set, as a union of shapes."""
         return tuple(self._failures(table))
 
     def _failures(self, table: TermTable) -> Iterable[ArrayShape]:
         if self.unique:
             raise UnsupportedSchemaError(
-                "that items repeat cannot be enforced", keyword="uniqueItems"
+                "the negation of uniqueItems cannot be enforced", keyword="uniqueItems"
             )
         if self.min_items > 0:
             yield ArrayShape(max_items=self.min_items - 1)
@@ -86,22 +94,22 @@ class ArrayShape:
             yield ArrayShape(min_items=len(self.prefix) + 1)
         elif self.rest is not TRUE:
             yield ArrayShape(counted=(Counted(table.negation(self.rest), len(self.prefix)),))
-        for part in self.counted:
-            if part.min_count > 0:
+        for bound in self.counted:
+            if bound.min_count > 0:
                 yield ArrayShape(
-                    counted=(replace(part, min_count=0, max_count=part.min_count - 1),)
+                    counted=(replace(bound, min_count=0, max_count=bound.min_count - 1),)
                 )
-            if part.max_count is not None:
+            if bound.max_count is not None:
                 yield ArrayShape(
-                    counted=(replace(part, min_count=part.max_count + 1, max_count=None),)
+                    counted=(replace(bound, min_count=bound.max_count + 1, max_count=None),)
                 )
 
 
 def _trimmed(shape: ArrayShape) -> ArrayShape:
-    """Turn items that admit nothing into a length bound."""
-    most = shape.max_items
+    """Replace an item term without values by an upper bound on the number of items."""
+    max_items = shape.max_items
     for index, term in enumerate((*shape.prefix, shape.rest)):
-        if term is FALSE and (most is None or index < most):
-            most = index
+        if term is FALSE and (max_items is None or index < max_items):
+            max_items = index
             break
-    return shape if most == shape.max_items else replace(shape, max_items=most)
+    return shape if max_items == shape.max_items else replace(shape, max_items=max_items)

@@ -1,4 +1,8 @@
-"""What a conjunction of object keywords can say."""
+"""Object shapes: the objects that a conjunction of object keywords admits.
+
+Shapes are closed under conjunction; the complement of a shape is a union of shapes with clauses
+(:mod:`state_machines.json_schema.objects.clauses`).
+"""
 
 from __future__ import annotations
 
@@ -25,12 +29,12 @@ __all__ = ["NameRule", "ObjectShape", "shape_of_clauses", "union_as_clauses"]
 
 
 MANY_REQUIRED = 16
-"""Number of required names from which a set is built to look names up."""
+"""Number of required names from which on a set is built to look names up."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """A term for the properties whose name is in a language of code points."""
+    """The term of the properties whose name is in ``names``, a language of code points."""
 
     names: Node
     term: Term
@@ -38,12 +42,16 @@ class NameRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectShape:
-    """Objects of ``min_members`` to ``max_members`` properties.
+    """A set of objects.
 
-    A property in ``properties`` (which may be absent) has the value its term admits; any other
-    property has a value that all matching ``name_rules`` admit; all of ``required`` are there; every
-    one of ``clauses`` holds, whose names are listed in ``properties``. ``order`` are the names in
-    the order in which the schema lists them.
+    Attributes:
+        properties: Terms of the values of listed names; a listed name may be absent.
+        name_rules: Rules for all other names; a value satisfies every rule for its name.
+        required: Names that must be present.
+        clauses: Clauses that must hold; ``properties`` lists all names in them.
+        min_members: Smallest number of members.
+        max_members: Largest number of members; ``None`` for no bound.
+        order: The names in the order of the schema.
     """
 
     properties: Mapping[str, Term] = field(default_factory=dict)
@@ -79,7 +87,7 @@ class ObjectShape:
 
     @property
     def is_contradictory(self) -> bool:
-        """Whether no object has this shape, as far as can be told without looking at terms."""
+        """Whether bounds, clauses or false terms show that no object has this shape."""
         if self.max_members is not None and self.max_members < max(
             self.min_members, len(self.required)
         ):
@@ -91,7 +99,7 @@ class ObjectShape:
         return any(self.properties.get(name) is FALSE for name in self.required)
 
     def value_of(self, name: str, table: TermTable) -> Term:
-        """Return the term of the property of a name."""
+        """Return the term of the values of a name."""
         known = self.properties.get(name)
         if known is not None:
             return known
@@ -102,8 +110,8 @@ class ObjectShape:
         )
 
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
-        """Return the objects of both shapes."""
-        bounds = [most for most in (self.max_members, other.max_members) if most is not None]
+        """Return the intersection of both sets."""
+        bounds = [bound for bound in (self.max_members, other.max_members) if bound is not None]
         both = ObjectShape(
             properties=self._conjoined_properties(other, table),
             name_rules=tuple(dict.fromkeys(self.name_rules + other.name_rules)),
@@ -145,11 +153,11 @@ class ObjectShape:
 
     @property
     def required_names(self) -> Container[str]:
-        """The required names, to look others up in."""
+        """The required names, for membership tests."""
         return self.required if len(self.required) < MANY_REQUIRED else frozenset(self.required)
 
     def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
-        # Most keywords say nothing of single properties.
+        # Fast path: most keywords constrain no single property.
         if not other.properties and not other.name_rules:
             return self.properties
         if not self.properties and not self.name_rules:
@@ -207,7 +215,7 @@ class ObjectShape:
         )
 
     def complement(self, table: TermTable) -> tuple[ObjectShape, ...]:
-        """Return the objects that lack this shape, as a union of shapes."""
+        """Return the complement of the set, as a union of shapes."""
         return tuple(self._failures(table))
 
     def _failures(self, table: TermTable) -> Iterable[ObjectShape]:
@@ -279,7 +287,7 @@ def _is_tautology(clause: Mapping[Condition, None]) -> bool:
 
 
 def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
-    """Return the objects for which no condition of a clause holds."""
+    """Return the objects for which every condition of a clause is false."""
     shape = ObjectShape()
     for condition in clause:
         match condition:
