@@ -16,6 +16,8 @@ OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/openblas-pthread/libblas
 FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
 
 PYTEST_ARGS ?=
+WORKERS ?= auto
+PYTHONS ?= python3.11 python3.12 python3.13
 SERVE_ARGS ?=
 BENCH_ARGS ?=
 MEMORY_ARGS ?=
@@ -25,12 +27,15 @@ HOSTILE_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench memory growth bench-e2e bench-hostile plots fuzz ledgers soak model clean
+.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-hostile plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo    a real model turns a text into JSON that matches a schema"
 	@echo "make serve   the OpenAI-compatible server (SERVE_ARGS='--port N')"
-	@echo "make test    all tests            (PYTEST_ARGS=... for pytest)"
+	@echo "make test    all tests            (PYTEST_ARGS=... for pytest, WORKERS=0 for one process)"
+	@echo "make coverage  the tests with coverage of lines and branches"
+	@echo "make matrix  the tests with every installed Python of 3.11, 3.12, 3.13"
+	@echo "make data    MaskBench for the tests (MASKBENCH=path/to/jsonschemabench)"
 	@echo "make lint    style and types"
 	@echo "make bench   MaskBench            (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
 	@echo "make memory  memory by schemas and texts met (MEMORY_ARGS='--data ... --tokenizer FILE')"
@@ -55,8 +60,22 @@ demo: model
 serve: model
 	$(FAST) $(BIN)/python -m proxy_engine serve $(SERVE_ARGS)
 
+# The tests of a file share fixtures, like a server, so a file runs in one process.
 test: model
-	$(FAST) $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+coverage: model
+	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+matrix:
+	@for python in $(PYTHONS); do \
+	    if command -v $$python >/dev/null 2>&1; then \
+	        $(MAKE) test PYTHON=$$python VENV=.venv-$$python || exit 1; \
+	    else echo "$$python is not installed"; fi; \
+	done
+
+data: $(INSTALLED)
+	$(BIN)/python tests/support/data_files.py $(MASKBENCH)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -94,7 +113,7 @@ model: $(INSTALLED)
 	@$(BIN)/python -m proxy_engine fetch-model >/dev/null
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PYTHONS:%=.venv-%) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed, and none was found;" \
