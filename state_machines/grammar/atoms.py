@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from state_machines.caches import LruCache
 from state_machines.grammar.node import (
@@ -36,6 +36,17 @@ class SymbolNode(Node):
     def __init__(self, members: Symbols) -> None:
         super().__init__(nullable=False, min_length=1, max_length=1)
         self.symbols = members
+
+    @property
+    def merge_key(self) -> Hashable | None:
+        return SymbolNode
+
+    def merge(self, group: list[Node]) -> list[Node]:
+        """Unite the symbol sets."""
+        members = self.symbols
+        for node in group[1:]:
+            members = members | node.symbols  # type: ignore[attr-defined]
+        return [symbols(members)]
 
     def compute_transitions(self) -> Transitions:
         return ((self.symbols, EPSILON),)

@@ -22,7 +22,7 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import (
-    FEW_MEMBERS,
+    MEMBERS_PER_STEP,
     Repetition,
     SymbolNode,
     repetition,
@@ -178,8 +178,8 @@ def intersection(members: Iterable[Node]) -> Node:
             flat[member] = None
     if EMPTY in flat:
         return EMPTY
-    if len(flat) > FEW_MEMBERS:
-        spend(len(flat) // FEW_MEMBERS)
+    if len(flat) > MEMBERS_PER_STEP:
+        spend(len(flat) // MEMBERS_PER_STEP)
     if len(flat) > 1:
         flat = _simplified(flat)
     if len(flat) == 1:

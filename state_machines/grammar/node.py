@@ -71,7 +71,10 @@ class Node:
     )
 
     is_closed = False
-    """Whether the empty word and any two words joined are surely words of the language, too."""
+    """Whether the language is known to be closed under concatenation, and holds the empty word."""
+
+    is_universal = False
+    """Whether the language is known to hold all words."""
 
     def __init__(
         self, *, nullable: bool, min_length: int, max_length: int | None, boolean: bool = False
@@ -92,12 +95,25 @@ class Node:
         """The key of the mask that the state was given last."""
 
     @property
-    def subsumption_key(self) -> Hashable | None:
-        """Names the nodes with which :meth:`holds` can compare this one, if there are any."""
+    def merge_key(self) -> Hashable | None:
+        """Members of a union with equal keys are merged; ``None`` if the node cannot be merged."""
         return None
 
+    def merge(self, group: list[Node]) -> list[Node]:
+        """Return nodes with the same union as a group of nodes that have this node's key.
+
+        By default, the nodes of the group that no other one subsumes.
+        """
+        subsumed: set[Node] = set()
+        for node in group:
+            spend(1 + len(group) // 4)
+            others = (other for other in group if other is not node and other not in subsumed)
+            if any(other.subsumes(node) for other in others):
+                subsumed.add(node)
+        return [node for node in group if node not in subsumed]
+
     def subsumes(self, other: Node) -> bool:
-        """Whether every word of another node of the family is surely a word of this one."""
+        """Whether every word of another node with the same key is known to be in this one."""
         return self is other
 
     @property

@@ -137,7 +137,7 @@ class Members(Lazy):
         self.state = state
 
     @property
-    def subsumption_key(self) -> Hashable | None:
+    def merge_key(self) -> Hashable | None:
         """Objects that differ in which clauses are met."""
         if not self.plan.steps.has_clauses:
             return None
