@@ -1,51 +1,59 @@
-"""The directory for what can be made again: converted models, vocabularies.
+"""The user's cache directory, for files that can be created again: converted models, vocabularies.
 
-``PROXY_ENGINE_CACHE`` names it; else the platform's rule holds: ``~/Library/Caches`` on macOS,
+``PROXY_ENGINE_CACHE`` names it. Otherwise it is ``~/Library/Caches`` on macOS, and the directory of
 the XDG base directory specification (``XDG_CACHE_HOME`` or ``~/.cache``) elsewhere.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+
+from filelock import FileLock
 
 __all__ = ["build_once", "cache_directory"]
 
 
 def cache_directory() -> Path:
-    """Where converted models and vocabularies are kept. It need not exist yet.
+    """Return the cache directory. It need not exist yet.
 
-    Raises :class:`RuntimeError` where the user has no home directory, and nothing else is named.
+    Raises:
+        RuntimeError: The user has no home directory, and no variable names a cache directory.
     """
     if chosen := os.environ.get("PROXY_ENGINE_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "proxy-engine"
-    # The specification wants relative values ignored.
+    # The specification requires that relative values are ignored.
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     return root / "proxy-engine"
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
-    """``target``, a directory that ``build`` fills the first time, or never half.
+    """Build a directory if it does not exist. Other processes never see it incomplete.
 
-    ``build`` writes into a temporary directory beside ``target``, which then takes its name in
-    one step. Whoever comes while another process builds waits for it, and finds the result.
+    The directory is built under a temporary name and then renamed. A process that calls this while
+    another one builds waits for the result.
+
+    Args:
+        target: The directory.
+        build: Fills the directory that it is given.
+
+    Returns:
+        ``target``.
     """
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _exclusive_lock(target.with_name(f".{target.name}.lock")):
+    with FileLock(target.with_name(f".{target.name}.lock")):
         if target.is_dir():
             return target
-        # Only a process that was killed leaves such a directory, and the lock is ours now.
+        # With the lock held, such a directory was left by a process that was killed.
         for leftover in target.parent.glob(f".{target.name}.partial-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
@@ -57,11 +65,3 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
             shutil.rmtree(partial, ignore_errors=True)
             raise
     return target
-
-
-@contextlib.contextmanager
-def _exclusive_lock(path: Path) -> Iterator[None]:
-    """Hold an advisory lock; the kernel gives it back should the process die."""
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

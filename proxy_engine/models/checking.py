@@ -1,4 +1,4 @@
-"""Whether the files of a model can be loaded, found out without reading the weights."""
+"""Checks of a model's files, without reading the weights."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["check_loadable", "damaged_file", "file_problem"]
 
 _JSON_FILES = ("config.json", "tokenizer_config.json")
 
-# A tokenizer is loaded from one of these files.
+# A model has at least one of these files.
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "*.tiktoken", "vocab.*")
-_MOST_HEADER_BYTES = 100 << 20
-"""As many as the format safetensors allows."""
+_MAX_HEADER_BYTES = 100 << 20
+"""The limit of the safetensors format."""
 
 
 def file_problem(directory: Path) -> str | None:
-    """Return why a model's files cannot be loaded; ``None`` where no reason is seen.
+    """Return why a model's files cannot be loaded; ``None`` if no problem is found.
 
-    Looks at the configuration, the index and headers of the weights, and the names of the
-    tokenizer's files, in milliseconds.
+    Checks the configuration, the index and headers of the weights, and the names of the tokenizer's
+    files, in milliseconds.
     """
     try:
         return (
@@ -46,10 +46,13 @@ def file_problem(directory: Path) -> str | None:
 
 
 def check_loadable(directory: Path, name: str) -> None:
-    """Raise ``ModelFormatError`` where a model cannot be loaded.
+    """Check that a model can be loaded, in about a second and with little memory.
 
-    Builds the model with lazy weights and its tokenizer, and describes a pass. No weights are
-    read, so it takes about a second and little memory.
+    Loads the tokenizer and the model with lazy weights, and builds the graph of a forward pass. No
+    weights are read.
+
+    Raises:
+        ModelFormatError: The model cannot be loaded.
     """
     problem = file_problem(directory)
     if problem is not None:
@@ -58,12 +61,12 @@ def check_loadable(directory: Path, name: str) -> None:
         model = cast(Module, mlx_lm.load(os.fspath(directory), lazy=True)[0])
         model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
     except (Exception, SystemExit) as error:
-        # Modules of mlx-lm that lack a dependency end the process.
+        # Modules of mlx-lm that lack a dependency raise SystemExit.
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
 
 
 def damaged_file(directory: Path) -> tuple[Path, str] | None:
-    """Return a file of a model's directory that cannot be read, and why; ``None`` if all can be.
+    """Return a file in a model's directory that cannot be read, and why; ``None`` if all can be.
 
     Called after a model failed to load. The libraries that read these files raise errors of many
     kinds, and few of these errors name the file.
@@ -72,7 +75,7 @@ def damaged_file(directory: Path) -> tuple[Path, str] | None:
         path = directory / name
         try:
             if path.is_file() and not isinstance(json.loads(path.read_text("utf-8")), dict):
-                return path, "it holds no JSON object"
+                return path, "it is not a JSON object"
         except (OSError, ValueError, RecursionError) as error:
             return path, str(error)
     path = directory / "tokenizer.json"
@@ -90,7 +93,7 @@ def _config_problem(directory: Path) -> str | None:
     if config is None:
         return "config.json is not a JSON object"
     if config.get("model_file") is not None:
-        return "it needs code of its own, which is not run"
+        return "it requires custom code (model_file), which is not run"
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         return "config.json has no model_type"
@@ -103,7 +106,7 @@ def _config_problem(directory: Path) -> str | None:
 
 
 def _module_name(model_type: str, architectures: object) -> str:
-    """The module of mlx-lm for an architecture, by the tables that it has for this."""
+    """Return mlx-lm's module for an architecture, by mlx-lm's own tables."""
     by_architecture = getattr(mlx_lm.utils, "MODEL_ARCHITECTURE_REMAPPING", {})
     for architecture in architectures if isinstance(architectures, list) else (architectures,):
         if isinstance(architecture, str) and (model_type, architecture) in by_architecture:
@@ -119,7 +122,7 @@ def _weights_problem(directory: Path) -> str | None:
     for file in files:
         names = _tensor_names(file)
         if names is None:
-            return f"{file.name} is damaged or not complete"
+            return f"{file.name} is damaged or incomplete"
         found |= names
     index = directory / "model.safetensors.index.json"
     if not index.is_file():
@@ -127,21 +130,21 @@ def _weights_problem(directory: Path) -> str | None:
     weight_map = (_object(index) or {}).get("weight_map")
     if not isinstance(weight_map, Mapping):
         return f"{index.name} is damaged"
-    lacking = {str(name) for name in weight_map.values()} - {file.name for file in files}
-    # mlx-lm does not read the index, so one that is out of date does no harm.
-    return f"{min(lacking)} is missing" if lacking and weight_map.keys() - found else None
+    missing = {str(name) for name in weight_map.values()} - {file.name for file in files}
+    # An outdated index is harmless, since mlx-lm does not read it.
+    return f"{min(missing)} is missing" if missing and weight_map.keys() - found else None
 
 
 def _tensor_names(file: Path) -> set[str] | None:
-    """The names in the header of a file in the format safetensors; ``None``: it is not whole.
+    """Return the tensor names of a safetensors file; ``None`` if the file is damaged.
 
-    The file begins with the header's length in eight bytes and the header in JSON, which has the
-    places of all tensors' bytes behind it.
+    The file starts with the header's length in eight bytes and the header in JSON. The header has
+    the offsets of all tensors in the bytes behind it.
     """
     size = file.stat().st_size
     with file.open("rb") as handle:
         length = int.from_bytes(handle.read(8), "little")
-        if size < 8 or not 0 < length <= min(size - 8, _MOST_HEADER_BYTES):
+        if size < 8 or not 0 < length <= min(size - 8, _MAX_HEADER_BYTES):
             return None
         try:
             header = json.loads(handle.read(length))
@@ -154,10 +157,10 @@ def _tensor_names(file: Path) -> set[str] | None:
 
 def _tokenizer_problem(directory: Path) -> str | None:
     if not any(path for pattern in _TOKENIZER_FILES for path in directory.glob(pattern)):
-        return "there is no tokenizer"
+        return "there are no tokenizer files"
     for name in ("tokenizer.json", "tokenizer_config.json"):
         path = directory / name
-        # A tokenizer's file has megabytes: whether it is JSON is seen when it is loaded.
+        # tokenizer.json is large: it is parsed only when it is loaded.
         if path.is_file() and not path.stat().st_size:
             return f"{name} is empty"
     return None

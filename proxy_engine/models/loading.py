@@ -1,4 +1,4 @@
-"""From what a user names as a model to weights and tokenizer in memory."""
+"""Loading models by directory or Hugging Face repo id."""
 
 from __future__ import annotations
 
@@ -37,9 +37,13 @@ __all__ = ["LoadedModel", "context_length", "evaluate_weights", "load_model", "l
 class LoadedModel:
     """A model that is ready to run.
 
-    ``context_length`` is in tokens, ``None`` where the model does not say; ``logits_width`` is
-    the size of the last axis of the model's output; ``directory`` is where the tokenizer was
-    loaded from, ``None`` where that is not known.
+    Attributes:
+        name: Directory, repo id, or name of the embedded model.
+        model: The model.
+        tokenizer: Its tokenizer.
+        context_length: Longest sequence in tokens; ``None`` if the configuration does not state it.
+        logits_width: Size of the last axis of the model's output.
+        directory: Directory of the tokenizer's files, if known.
     """
 
     name: str
@@ -51,7 +55,7 @@ class LoadedModel:
 
     @property
     def model_type(self) -> str:
-        """The architecture, as the configuration names it, or as mlx-lm's module is called."""
+        """The architecture's name in the configuration, or the name of mlx-lm's module."""
         module = type(self.model).__module__
         return str(getattr(self.model, "model_type", module.rpartition(".")[2]))
 
@@ -65,13 +69,21 @@ class LoadedModel:
         config: Mapping[str, Any] | None = None,
         directory: Path | None = None,
     ) -> LoadedModel:
-        """Describe a model that is in memory already.
+        """Wrap a model that is in memory.
 
-        Runs a forward pass, so it is to be called on the thread that will run the model: some
-        models keep arrays of their first pass, which no other thread could evaluate. Weights that
-        are lazy have to be evaluated before, on the thread that made them: ``evaluate_weights``.
+        Runs a forward pass. To be called on the thread that will run the model: some models keep
+        arrays of their first pass, which no other thread can evaluate. Evaluate lazy weights
+        before, on the thread that created them, with ``evaluate_weights``.
 
-        Raises ``ModelFormatError`` where the model cannot be run.
+        Args:
+            model: The model.
+            tokenizer: Its tokenizer.
+            name: Its name in results and errors.
+            config: Its configuration; ``None``: the model's own arguments.
+            directory: Directory of the tokenizer's files; ``None``: the tokenizer's own record.
+
+        Raises:
+            ModelFormatError: The model cannot be run.
         """
         evaluate_weights(model, name)
         return cls(
@@ -87,11 +99,16 @@ class LoadedModel:
 def load_model(
     model: str | os.PathLike[str] | None = None, on_progress: OnProgress | None = None
 ) -> LoadedModel:
-    """Load a model by directory or hub id; the embedded one for ``None``.
+    """Load a model. To be called on the thread that will run it.
 
-    Raises ``ModelNotFoundError`` where nothing has that name, ``ModelFormatError`` where files
-    are found but are not a model that mlx-lm runs, ``ModelFetchError`` where the embedded model
-    cannot be had.
+    Args:
+        model: Directory or Hugging Face repo id; ``None``: the embedded model.
+        on_progress: Called with a line for each step of a download or conversion.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+        ModelFormatError: The files are not a model that mlx-lm supports.
+        ModelFetchError: The embedded model cannot be downloaded.
     """
     if model is None:
         path, name = os.fspath(embedded_model(on_progress)), EMBEDDED_MODEL
@@ -113,19 +130,19 @@ def load_model(
         ) from error
     except GatedRepoError as error:
         raise ModelNotFoundError(
-            f"the hub does not let you read {name!r}",
+            f"access to {name!r} is restricted",
             model=name,
-            hint="Accept its terms on its page, then sign in with `hf auth login`.",
+            hint="Accept its terms on huggingface.co, then sign in with `hf auth login`.",
         ) from error
     except (LocalEntryNotFoundError, HfHubHTTPError, ConnectionError) as error:
         raise ModelNotFoundError(
-            f"{name!r} is no local directory, and the model hub cannot be reached",
+            f"{name!r} is not a local directory, and huggingface.co cannot be reached",
             model=name,
             hint=_NAMING_HINT,
         ) from error
     except (Exception, SystemExit) as error:
-        # Readers of models and tokenizers raise Exception itself for a damaged file; modules of
-        # mlx-lm that lack a dependency end the process.
+        # Readers of models and tokenizers raise Exception itself for a damaged file. Modules of
+        # mlx-lm that lack a dependency raise SystemExit.
         damaged = damaged_file(Path(path))
         if damaged is not None:
             file, why = damaged
@@ -133,14 +150,14 @@ def load_model(
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
     module, tokenizer, config = cast("tuple[Module, TokenizerWrapper, dict[str, Any]]", loaded)
     if model is None and has_fast_blas():
-        # Small enough to do so unasked.
+        # Small enough to dequantize without being asked.
         module = dequantized(module)
     directory = Path(path) if os.path.isdir(path) else None
     return LoadedModel.of(module, tokenizer, name=name, config=config, directory=directory)
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
-    """The longest sequence the model was made for, from its configuration."""
+    """Return the longest sequence that a configuration states, in tokens."""
     nested = config.get("text_config")
     for source in (config, nested if isinstance(nested, Mapping) else {}):
         for key in ("max_position_embeddings", "n_positions", "max_sequence_length", "n_ctx"):
@@ -151,9 +168,12 @@ def context_length(config: Mapping[str, Any]) -> int | None:
 
 
 def evaluate_weights(model: Module, name: str) -> None:
-    """Compute a model's lazy arrays, so that any thread can run it.
+    """Evaluate a model's lazy arrays, so that any thread can run it.
 
-    To be called on the thread that made them. Raises ``ModelFormatError``.
+    To be called on the thread that created them.
+
+    Raises:
+        ModelFormatError: The arrays cannot be evaluated.
     """
     try:
         mx.eval(_arrays(model))
@@ -161,16 +181,18 @@ def evaluate_weights(model: Module, name: str) -> None:
         raise ModelFormatError(
             f"the weights of {name!r} cannot be evaluated: {error}",
             model=name,
-            hint="Lazy arrays can be evaluated only on the thread that made them.",
+            hint="Lazy arrays can be evaluated only on the thread that created them.",
         ) from error
 
 
 def logits_width(model: Module, name: str = "") -> int:
-    """The size of the last axis of the model's output, from a forward pass over one token.
+    """Return the size of the last axis of the model's output, from a forward pass over one token.
 
-    Configurations state the size under many names, and some state it wrongly. The pass is
-    evaluated, together with the arrays that the model kept of it. Raises ``ModelFormatError``
-    where the model cannot be run.
+    Configurations state the size under many names, and some state a wrong one. The pass is
+    evaluated, with the arrays that the model keeps of it.
+
+    Raises:
+        ModelFormatError: The model cannot be run.
     """
     try:
         logits: mx.array = model(mx.zeros((1, 1), dtype=mx.int32), cache=make_prompt_cache(model))
@@ -180,7 +202,7 @@ def logits_width(model: Module, name: str = "") -> int:
         raise ModelFormatError(
             f"{name!r} cannot be run here: {str(error).rstrip('.')}",
             model=name,
-            hint="It needs Metal: a Mac with Apple silicon." if needs_metal else "",
+            hint="It requires Metal: a Mac with Apple silicon." if needs_metal else "",
         ) from error
     return int(logits.shape[-1])
 
@@ -191,13 +213,13 @@ def _arrays(model: Module) -> list[mx.array]:
 
 
 _NAMING_HINT = (
-    "Name a directory with config.json, *.safetensors and tokenizer.json, or a hub id such as "
-    f"'mlx-community/Qwen3-4B-4bit'; without a name the embedded {EMBEDDED_MODEL} is used."
+    "Name a directory with config.json, *.safetensors and tokenizer.json, or a Hugging Face repo "
+    f"id such as 'mlx-community/Qwen3-4B-4bit'. The default is the embedded {EMBEDDED_MODEL}."
 )
 
 
 def _check_location(path: str) -> None:
-    """Refuse at once what can be no model, so that the hub is not asked about a typing error."""
+    """Reject invalid names before huggingface.co is queried, such as misspelled directories."""
     if not path.strip():
         raise ModelNotFoundError("the name of the model is empty", model=path, hint=_NAMING_HINT)
     directory = Path(path)
@@ -225,13 +247,13 @@ def _check_location(path: str) -> None:
 
 
 def _loaded_from(tokenizer: TokenizerWrapper) -> Path | None:
-    """Where the files of a tokenizer lie, for one of the hub in the hub's cache."""
+    """Return the directory that a tokenizer was loaded from; a repo's is in the download cache."""
     directory = Path(getattr(tokenizer, "name_or_path", None) or "")
-    # A relative one may be a hub id, or have been meant from another working directory.
+    # A relative path may be a repo id, or relative to another working directory.
     return directory if directory.is_absolute() and directory.is_dir() else None
 
 
 def _arguments(model: Module) -> Mapping[str, Any]:
-    """The model's own arguments, under the name that mlx-lm's models keep them."""
+    """Return the arguments that mlx-lm's models store."""
     arguments = getattr(model, "args", None)
     return vars(arguments) if arguments is not None else {}

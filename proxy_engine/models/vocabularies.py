@@ -1,4 +1,4 @@
-"""The vocabulary of a model: from the cache on disk where its tokenizer was seen before."""
+"""The vocabulary of a model, cached on disk."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from .loading import LoadedModel
 
 __all__ = ["tokenizer_files", "vocabulary_of"]
 
-# Whatever may tell transformers the tokens of a model.
+# Files that transformers may read a tokenizer from.
 _PATTERNS = ("*token*.json", "*token*.py", "*.model", "*.tiktoken", "vocab.*", "merges.txt")
 
 
 def vocabulary_of(loaded: LoadedModel, *, cached: bool = True) -> Vocabulary:
-    """The vocabulary of a model's tokenizer, as wide as the model's logits.
+    """Return the vocabulary of a model's tokenizer, as wide as the model's logits.
 
-    With ``cached`` it is looked for, and else put, in ``vocabularies`` of the cache directory.
-    Raises ``VocabularyError`` where the tokenizer cannot be understood.
+    Args:
+        loaded: The model.
+        cached: Read it from ``vocabularies`` in the cache directory, or write it there.
+
+    Raises:
+        VocabularyError: The tokenizer is not supported.
     """
     tokenizer, size = loaded.tokenizer, loaded.logits_width
     try:
@@ -34,9 +38,9 @@ def vocabulary_of(loaded: LoadedModel, *, cached: bool = True) -> Vocabulary:
 
 
 def tokenizer_files(directory: str | os.PathLike[str]) -> list[Path]:
-    """The files of a model's directory that a tokenizer is read from, ordered by name.
+    """Return the tokenizer's files in a model's directory, sorted by name.
 
-    Empty without a ``tokenizer.json``: what a tokenizer was converted from is not looked at.
+    Empty without a ``tokenizer.json``: files in other formats do not identify a tokenizer.
     """
     folder = Path(directory)
     if not (folder / "tokenizer.json").is_file():

@@ -1,6 +1,7 @@
-"""Requests on their way: prepared and checked, queued, run together, and told of.
+"""Requests: prepared, queued, run together, and reported as events and results.
 
-Reading order: ``request``, ``preparation`` (all that can be wrong is found here), ``worker`` (the
-thread that owns the model), ``running`` (from tokens to a result), ``scheduler`` (the queue),
-``closing``, ``streams`` and ``batches`` (what comes of one and of many).
+Reading order: ``request``, ``preparation`` (checks and compilation), ``worker`` (the model thread),
+``running`` (one request while it runs), ``slow_masks``, ``continuous_batch`` (the running
+requests), ``scheduler`` (the queue), ``streams`` (events of a request), ``batches`` (results of
+many requests).
 """

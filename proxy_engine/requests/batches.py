@@ -1,10 +1,10 @@
-"""Many requests at once: what is asked for, and what comes of each."""
+"""Batches: streams of results for any number of requests."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,9 +25,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """One request of a batch, where it differs from the others in more than its prompt.
+    """A request that differs from the others of its batch in more than the prompt.
 
-    What is ``None`` here, or not in ``options``, is as the batch has it.
+    Attributes:
+        prompt: The prompt.
+        response_format: Overrides the batch's response format; ``None``: the same.
+        tools: Overrides the batch's tools; ``None``: the same.
+        tool_choice: Overrides the batch's tool choice; ``None``: the same.
+        options: Options that override the batch's.
     """
 
     prompt: Prompt
@@ -39,7 +44,13 @@ class BatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class BatchItem(Generic[T]):
-    """What came of the request number ``index``, from 0: a result, or else an error."""
+    """The outcome of one request of a batch: a result or an error.
+
+    Attributes:
+        index: Position of the request in the batch, from 0.
+        result: The result, unless the request failed.
+        error: The error, if the request failed.
+    """
 
     index: int
     result: GenerationResult[T] | None = None
@@ -48,27 +59,29 @@ class BatchItem(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A request that is queued or runs. Setting ``cancelled`` ends it at its next token."""
+    """A request that is queued or runs. Setting ``cancelled`` stops it at its next token."""
 
     future: Future[GenerationResult[Any]]
     cancelled: threading.Event
 
 
 Begin: TypeAlias = Callable[[BatchRequest], Begun]
-"""Checks and queues a request; raises what is wrong with it."""
+"""Prepares and queues a request; raises if the request is invalid."""
 
 
 class BatchStream(Closing, Generic[T]):
-    """What comes of the requests of one batch, one by one: an iterator of ``BatchItem``.
+    """An iterator over the outcomes of a batch.
 
-    ``requests`` are asked for as they can be run, at most ``ahead`` of them before the first of
-    them was handed out; so there may be any number. They come out in their order, or with
-    ``ordered=False`` as they are finished. What is wrong with one is told in its item alone.
-    Where asking for them raises, or the engine is closed, ``next`` does, and the others are
-    cancelled.
+    Requests are read from the iterable as they can be run, so there may be any number of them. An
+    error of one request is stored in its item. ``next`` raises if the iterable raises or the engine
+    is closed; the other requests are then cancelled. Closing or dropping the stream cancels all
+    requests.
 
-    ``cancel``, from any thread, ends all of them at their next token, with what there is; no more
-    are begun. A stream that is closed or forgotten is cancelled, too.
+    Args:
+        begin: Prepares and queues a request.
+        requests: The requests.
+        ahead: Most requests that are read before their items are returned.
+        ordered: Return items in the order of the requests, otherwise as they finish.
     """
 
     def __init__(
@@ -81,8 +94,10 @@ class BatchStream(Closing, Generic[T]):
     ) -> None:
         self._cancelled = threading.Event()
         self._begun: dict[int, Begun] = {}
-        items = _items(begin, iter(requests), ahead, ordered, self._begun, self._cancelled)
-        self._items: Iterator[BatchItem[Any]] = _cancelling(items, self._begun)
+        # A function, not a method: the generator must not keep the stream alive.
+        self._items: Iterator[BatchItem[Any]] = _items(
+            begin, iter(requests), ahead, ordered, self._begun, self._cancelled
+        )
 
     def __iter__(self) -> Self:
         return self
@@ -91,13 +106,16 @@ class BatchStream(Closing, Generic[T]):
         return next(self._items)
 
     def cancel(self) -> None:
-        """End the requests; the stream goes on with what has come of those that were begun."""
+        """Stop all requests at their next token, and begin no more. For any thread.
+
+        The stream continues with the items of the requests that have begun.
+        """
         self._cancelled.set()
         for begun in list(self._begun.values()):
             begun.cancelled.set()
 
     def close(self) -> None:
-        """End the requests, and the stream with them. Idempotent."""
+        """Cancel all requests and end the stream. Idempotent."""
         self.cancel()
         self._items = iter(())
 
@@ -116,53 +134,46 @@ def _items(
     guard = ProcessGuard()
     ended: SimpleQueue[int] = SimpleQueue()
     waiting: dict[int, BatchItem[Any]] = {}
-    numbers = enumerate(requests)
+    numbered = enumerate(requests)
     following = 0
     has_more = True
-    while True:
-        guard.check()
-        while has_more and not cancelled.is_set() and len(begun) + len(waiting) < ahead:
-            try:
-                index, request = next(numbers)
-            except StopIteration:
-                has_more = False
-                break
-            if not isinstance(request, BatchRequest):
-                request = BatchRequest(request)
-            try:
-                one = begun[index] = begin(request)
-            except EngineClosedError:
-                raise
-            except Exception as error:
-                waiting[index] = BatchItem(index, error=error)
-            else:
-                if cancelled.is_set():
-                    one.cancelled.set()
-                one.future.add_done_callback(partial(_note, ended, index))
-        if ordered and following in waiting:
-            yield waiting.pop(following)
-            following += 1
-        elif not ordered and waiting:
-            yield waiting.pop(next(iter(waiting)))
-        elif begun:
-            index = ended.get()
-            waiting[index] = _item(index, begun.pop(index).future)
-        else:
-            return
-
-
-def _cancelling(
-    items: Iterator[BatchItem[Any]], begun: Mapping[int, Begun]
-) -> Iterator[BatchItem[Any]]:
-    """However they end, nobody is told of what is left, where they could not be asked for."""
     try:
-        yield from items
+        while True:
+            guard.check()
+            while has_more and not cancelled.is_set() and len(begun) + len(waiting) < ahead:
+                try:
+                    index, request = next(numbered)
+                except StopIteration:
+                    has_more = False
+                    break
+                if not isinstance(request, BatchRequest):
+                    request = BatchRequest(request)
+                try:
+                    one = begun[index] = begin(request)
+                except EngineClosedError:
+                    raise
+                except Exception as error:
+                    waiting[index] = BatchItem(index, error=error)
+                else:
+                    if cancelled.is_set():
+                        one.cancelled.set()
+                    one.future.add_done_callback(partial(_put_index, ended, index))
+            if ordered and following in waiting:
+                yield waiting.pop(following)
+                following += 1
+            elif not ordered and waiting:
+                yield waiting.pop(next(iter(waiting)))
+            elif begun:
+                index = ended.get()
+                waiting[index] = _item(index, begun.pop(index).future)
+            else:
+                return
     finally:
         for one in begun.values():
             one.cancelled.set()
 
 
-def _note(ended: SimpleQueue[int], index: int, _: object) -> None:
+def _put_index(ended: SimpleQueue[int], index: int, _: object) -> None:
     ended.put(index)
 
 
@@ -186,7 +197,7 @@ class AsyncBatchStream(AsyncClosing, Generic[T]):
         try:
             item = await asyncio.to_thread(next, self._stream, None)
         except asyncio.CancelledError:
-            # What the thread still gets, nobody is told.
+            # The thread may still receive an item; it is lost.
             self._stream.close()
             raise
         if item is None:
@@ -194,9 +205,9 @@ class AsyncBatchStream(AsyncClosing, Generic[T]):
         return item
 
     def cancel(self) -> None:
-        """End the requests; the stream goes on with what has come of those that were begun."""
+        """Stop all requests at their next token; see :meth:`BatchStream.cancel`."""
         self._stream.cancel()
 
     async def aclose(self) -> None:
-        """End the requests, and the stream with them. Idempotent."""
+        """Cancel all requests and end the stream. Idempotent."""
         self._stream.close()

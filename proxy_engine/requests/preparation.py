@@ -1,4 +1,4 @@
-"""From what a caller asks for to a request that can be run."""
+"""Preparation of requests: checks, tokenization, compilation and the first mask."""
 
 from __future__ import annotations
 
@@ -36,13 +36,19 @@ __all__ = ["Preparation"]
 
 
 class Preparation:
-    """Checks and compiles requests for one model: all that can be wrong with one is found here.
+    """Prepares the requests of one model. Every invalid request is rejected here.
 
-    ``options`` are those of requests that do not say otherwise. ``tool_format`` is a format of tool
-    calls or names one; ``None``: as the tokenizer tells. ``tokenizer_lock`` is held while the
-    tokenizer is used; ``caches`` tell what has to be known of a prompt for them.
-    ``max_compile_seconds`` limits a request's compile work, see ``CompileJob``. Safe to use from
-    several threads, which compile in ``turns``.
+    Safe to use from several threads.
+
+    Args:
+        loaded: The model.
+        vocabulary: Its vocabulary.
+        options: Default options of requests.
+        tool_format: Format of tool calls, or its name; ``None``: detected from the tokenizer.
+        tokenizer_lock: Held while the tokenizer is used.
+        caches: Determine whether a prompt needs message boundaries.
+        turns: Shared by the compilations of an engine.
+        max_compile_seconds: Processor time for the compilation of a request, see ``CompileJob``.
     """
 
     def __init__(
@@ -62,7 +68,7 @@ class Preparation:
         self._formats = ResponseFormatCompiler()
         dialect = format_of(loaded.tokenizer, tool_format)
         self._tool_text = tool_text_of(dialect)
-        # The model's template speaks of calls in the model's own format.
+        # The chat template describes tools in the model's own format only.
         self._has_native_tools = dialect == format_of(loaded.tokenizer)
         self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
         self._tokenizer_lock = tokenizer_lock
@@ -79,9 +85,19 @@ class Preparation:
         overrides: OptionOverrides,
         cancelled: threading.Event | None = None,
     ) -> Request:
-        """Return the request, which is cancelled by setting ``cancelled``, also while it compiles.
+        """Prepare a request.
 
-        Raises what :meth:`InferenceEngine.generate` says, and ``RequestCancelledError``.
+        Args:
+            prompt: The prompt.
+            response_format: The response format.
+            tools: The tools.
+            tool_choice: The tool choice.
+            overrides: Options of this request.
+            cancelled: Cancels the request, even while it is compiled.
+
+        Raises:
+            RequestCancelledError: ``cancelled`` was set.
+            ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
         cancelled = cancelled or threading.Event()
         job = CompileJob(self._turns, cancelled, self._max_compile_seconds)
@@ -91,7 +107,7 @@ class Preparation:
         _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
         if known_tools and isinstance(prompt, RawPrompt):
-            raise PromptError("a raw prompt names no tools; give messages")
+            raise PromptError("a raw prompt cannot describe tools; give messages")
         choice = ToolChoice.of(tool_choice, known_tools)
         if overrides.get("stop"):
             _check_stop(response, choice)
@@ -113,8 +129,8 @@ class Preparation:
             prompt_ids = encode(prompt)
             boundaries: tuple[int, ...] = ()
             has_messages = not isinstance(prompt, RawPrompt)
-            most = len(prompt_ids) + options.max_tokens
-            if has_messages and self._caches.needs_checkpoints(most):
+            longest = len(prompt_ids) + options.max_tokens
+            if has_messages and self._caches.needs_checkpoints(longest):
                 boundaries = message_boundaries(to_messages(prompt), prompt_ids, encode)
             markers = self._answers.delimiters(options)
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
@@ -127,47 +143,47 @@ class Preparation:
             open_reasoning=open_reasoning,
             job=job,
         )
-        room = self._room(len(prompt_ids), options.max_tokens)
+        max_tokens = self._available_tokens(len(prompt_ids), options.max_tokens)
         return Request(
             prompt_ids,
             answer,
             options,
-            room,
-            guard=self._guard(answer, room, job),
+            max_tokens,
+            guard=self._guard(answer, max_tokens, job),
             tools={tool.name: tool for tool in choice.tools},
             boundaries=boundaries,
             cancelled=cancelled,
         )
 
-    def _guard(self, answer: Answer, room: int, job: CompileJob) -> Guard | None:
-        """Plan the completion and compute the first mask; raises where nothing fits."""
+    def _guard(self, answer: Answer, max_tokens: int, job: CompileJob) -> Guard | None:
+        """Plan the completion and compute the first mask; raises if nothing fits."""
         machine = answer.machine
         if machine is None:
             return None
 
         def first_steps() -> Guard:
-            guard = Guard(machine.matcher(self._vocabulary), room)
+            guard = Guard(machine.matcher(self._vocabulary), max_tokens)
             guard.matcher.allowed_tokens()
             return guard
 
         return job.run(first_steps)
 
-    def _room(self, prompt_tokens: int, max_tokens: int) -> int:
-        """Return how many tokens of answer there can be."""
+    def _available_tokens(self, prompt_tokens: int, max_tokens: int) -> int:
+        """Return ``max_tokens``, or what the context leaves for the answer."""
         context_length = self._loaded.context_length
         if context_length is None:
             return max_tokens
-        room = min(max_tokens, context_length - prompt_tokens)
-        if room < 1:
+        available = min(max_tokens, context_length - prompt_tokens)
+        if available < 1:
             raise PromptTooLongError(
                 f"the prompt has {prompt_tokens} tokens, and the model's context {context_length}",
                 prompt_tokens=prompt_tokens,
                 context_length=context_length,
             )
-        return room
+        return available
 
     def _check_tokens(self, options: GenerationOptions) -> None:
-        """Raise for a bias of tokens that there are not."""
+        """Raise for a logit bias of a token outside of the vocabulary."""
         samplings: list[SamplingParameters] = [options, *options.parts.values()]
         for sampling in samplings:
             for token_id, _ in sampling.bias_pairs:
@@ -179,30 +195,30 @@ class Preparation:
 
 
 def _check_stop(response: ResponseFormat, choice: ToolChoice) -> None:
-    """Raise where stop strings are asked for, and no free text is there to be ended by them."""
+    """Raise for stop strings if no part of the answer is free text."""
     if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
         return
     if not choice.may_answer:
-        what = "the answer is a tool call, which is written to its end"
+        reason = "the answer is a tool call, which is always complete"
         hint = "Leave stop out, or let tool_choice be 'auto'."
     elif response.part is not None:
-        what = "the response format is a composition of parts"
+        reason = "the response format is a composition of parts"
         hint = "Give the stop strings to its parts: Text(stop=...)."
     else:
-        what = "the answer is structured, and is written to its end"
+        reason = "the answer is structured, which is always complete"
         hint = "Leave stop out: structured output ends by itself."
-    raise InvalidOptionError(f"stop strings end free text, and {what}", option="stop", hint=hint)
+    raise InvalidOptionError(f"stop strings end free text, and {reason}", option="stop", hint=hint)
 
 
 def _check_parts(given: Iterable[str], response: ResponseFormat) -> None:
-    """Raise for options of a sub-state that no answer to this request has."""
+    """Raise for options of a part that no answer to this request has."""
     own = () if response.part is None else part_names(response.part)
     known = list(dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *own)))
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             raise InvalidOptionError(
-                f"parts names {name!r}, which is no sub-state of the answer",
+                f"parts names {name!r}, which is not a part of the answer",
                 option="parts",
                 hint=f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}.",
             )

@@ -66,7 +66,7 @@ def header(text: bytes, size: int = 100) -> Callable[[bytes], bytes]:
 def test_damaged_weights_are_found(directory: Path, spoil: Callable[[bytes], bytes]) -> None:
     path = directory / "model.safetensors"
     path.write_bytes(spoil(path.read_bytes()))
-    assert file_problem(directory) == "model.safetensors is damaged or not complete"
+    assert file_problem(directory) == "model.safetensors is damaged or incomplete"
     with pytest.raises(ModelFormatError, match=r"model\.safetensors is damaged"):
         check_loadable(directory, "tiny")
 
