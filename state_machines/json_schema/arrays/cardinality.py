@@ -48,7 +48,7 @@ class Cardinality:
     def _numbers(self, numbers: NumberSet) -> int:
         members = set(numbers.points)
         for interval in numbers.intervals:
-            few = interval.members(most=self._most)
+            few = interval.members(limit=self._most)
             if few is None:
                 return self._most
             members.update(number for number in few if number not in numbers.holes)

@@ -1,18 +1,20 @@
-"""What is the same in all states of a language of decimals: the lattice, and the scale of it."""
+"""Multiples of a step, and the part of a language of decimals that all of its states share."""
 
 from __future__ import annotations
 
 from collections.abc import Container
-from math import gcd
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd, lcm
 from weakref import WeakValueDictionary
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EPSILON
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points
-from state_machines.json_schema.numbers.lattices import Lattice
 
-__all__ = ["Grid", "grid_of"]
+__all__ = ["Grid", "Multiples", "decimal_places", "grid_of"]
 
 _POINT = symbols(code_points("."))
 _ZERO = symbols(code_points("0"))
@@ -22,14 +24,94 @@ _TAILS = {
     "one zero": optional(concatenation(_POINT, _ZERO)),
     "zeros": optional(concatenation(_POINT, repetition(_ZERO, 1, None))),
 }
-"""What may follow the digits of a number of a lattice without decimal places."""
+"""Languages of zeros after the integer digits of a number without decimal places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Multiples:
+    """The integers that are multiples of ``step`` and of none of ``excluded_steps``.
+
+    Each excluded step is itself a multiple of ``step``.
+    """
+
+    step: int = 1
+    excluded_steps: tuple[int, ...] = ()
+
+    @property
+    def modulus(self) -> int:
+        """Numbers that are congruent modulo this are all members, or none is."""
+        return lcm(self.step, *self.excluded_steps)
+
+    def __contains__(self, number: int) -> bool:
+        return number % self.step == 0 and all(number % step for step in self.excluded_steps)
+
+    def has_member(
+        self, base: int, first: int, last: int, *, unit: int = 1, holes: Container[int] = ()
+    ) -> bool:
+        """Return whether ``base + x`` is a member for some x in ``first`` to ``last``.
+
+        The sums that are multiples of the step form an arithmetic progression. Each excluded step
+        removes every q-th of its terms for some q > 1. By Jacobsthal's function a short run of the
+        progression then holds a member, so the loop is short.
+
+        Args:
+            base: A multiple of ``unit``; may be reduced by :attr:`modulus`.
+            first: The smallest x.
+            last: The largest x.
+            unit: x is a multiple of it.
+            holes: Values that x does not take.
+        """
+        stride, shared, inverse = _progression(self.step, unit)
+        if not self.excluded_steps and not holes and last - first + 1 >= stride:
+            return True
+        if any(stride % step == 0 for step in self.excluded_steps):
+            return False
+        x = -base // shared * inverse * unit
+        x += -((x - first) // stride) * stride
+        while x <= last:
+            spend()
+            if x not in holes and all((base + x) % step for step in self.excluded_steps):
+                return True
+            x += stride
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _progression(step: int, unit: int) -> tuple[int, int, int]:
+    """Return lcm and gcd of step and unit, and the inverse of unit/gcd modulo step/gcd."""
+    shared = gcd(step, unit)
+    return lcm(step, unit), shared, pow(unit // shared, -1, step // shared)
+
+
+def decimal_places(number: Fraction) -> int:
+    """Return the number of digits after the point of a decimal fraction."""
+    denominator = number.denominator
+    twos = (denominator & -denominator).bit_length() - 1
+    fives, rest = 0, denominator >> twos
+    while rest > 1:
+        fives, rest = fives + 1, rest // 5
+    return max(twos, fives)
 
 
 class Grid:
-    """What the states of one language have in common; equal ones are one object.
+    """What all states of one language of decimals share; equal grids are one object.
 
-    ``dense``: digits beyond ``places`` are free, so that a number is on the lattice, which then
-    only leaves numbers out, as soon as one of these is not zero. Otherwise they are all zero.
+    Numbers are integers in units of 10 ** -``places``.
+
+    Attributes:
+        multiples: The numbers of the language, but for bounds.
+        places: Digits after the point that are compared and divided.
+        dense: Whether any digits may follow these; if one of them is not zero, the number is no
+            multiple of an excluded step. Otherwise only zeros may follow.
+        low_open: Whether the lower bound is excluded.
+        high_open: Whether the upper bound is excluded.
+        tail: Language after the integer digits, if ``places`` is 0 and the grid is not dense.
+        scale: 10 ** ``places``.
+        modulus: Modulus of ``multiples``.
+        integer_modulus: The same for integer digits, before any digit after the point.
+        cost: Steps charged for one membership question.
+        is_trivial: Whether every number is in the language, but for bounds.
+        unbounded: The grid without bounds.
     """
 
     __slots__ = (
@@ -37,43 +119,42 @@ class Grid:
         "cost",
         "dense",
         "high_open",
+        "integer_modulus",
         "is_trivial",
-        "lattice",
         "low_open",
         "modulus",
+        "multiples",
         "places",
         "scale",
         "tail",
         "unbounded",
-        "whole_modulus",
     )
 
     def __init__(
         self,
-        lattice: Lattice,
+        multiples: Multiples,
         places: int,
         dense: bool,
         tail: str,
         low_open: bool,
         high_open: bool,
     ) -> None:
-        self.lattice = lattice
+        self.multiples = multiples
         self.places = places
         self.dense = dense
         self.low_open = low_open
         self.high_open = high_open
         self.tail = _TAILS[tail]
         self.scale = 10**places
-        self.modulus = lattice.modulus
-        # Steps charged for one question; 1,024 bits are divided in about a microsecond.
+        self.modulus = multiples.modulus
+        # A division of 1,024 bits takes about a microsecond.
         self.cost = 1 + (self.modulus.bit_length() + self.scale.bit_length()) // 4096
-        self.whole_modulus = self.modulus // gcd(self.modulus, self.scale)
-        # Then every number with a whole part of the right length is in, but for bounds.
-        self.is_trivial = lattice == Lattice() and (dense or not places)
+        self.integer_modulus = self.modulus // gcd(self.modulus, self.scale)
+        self.is_trivial = multiples == Multiples() and (dense or not places)
         is_open = low_open or high_open
-        self.unbounded = grid_of(lattice, places, dense, tail) if is_open else self
+        self.unbounded = grid_of(multiples, places, dense, tail) if is_open else self
 
-    def fewest(
+    def fewest_digits(
         self,
         base: int,
         places: int,
@@ -81,33 +162,35 @@ class Grid:
         high: int | None,
         room: int,
         *,
-        taken: Container[int],
-        most: int,
+        holes: Container[int],
+        max_digits: int,
     ) -> int | None:
-        """Return the fewest digits behind the point that lead to a number, at most ``most``.
+        """Return the fewest digits after the point that complete a number of the language.
 
-        The number is ``base`` and some more, less than ``room`` and within the bounds and not
-        ``taken``, of which the last ``places`` digits are to come behind the point. ``None``: no
-        number is reached.
+        The number is ``base + x`` with 0 <= x < ``room``, ``low`` <= x <= ``high`` and x not in
+        ``holes``; the last ``places`` digits of x are those after the point.
+
+        Returns:
+            ``None`` if no number can be reached with ``max_digits`` digits.
         """
         first = 0 if low is None else low + self.low_open
         last = room - 1 if high is None else high - self.high_open
 
-        def reachable(count: int) -> bool:
+        def is_reachable(digits: int) -> bool:
             spend(self.cost)
-            unit = 10 ** (places - count)
-            return self.lattice.has_member(base, first, last, unit=unit, taken=taken)
+            unit = 10 ** (places - digits)
+            return self.multiples.has_member(base, first, last, unit=unit, holes=holes)
 
-        found = min(places, most)
-        if not reachable(found):
+        found = min(places, max_digits)
+        if not is_reachable(found):
             inside = self.dense and (low or 0) < (room if high is None else high)
-            return places + 1 if inside and most > places else None
-        if reachable(0):
+            return places + 1 if inside and max_digits > places else None
+        if is_reachable(0):
             return 0
         below = 0
         while found - below > 1:
             middle = (below + found) // 2
-            below, found = (below, middle) if reachable(middle) else (middle, found)
+            below, found = (below, middle) if is_reachable(middle) else (middle, found)
         return found
 
 
@@ -115,15 +198,15 @@ _LIVING: WeakValueDictionary[tuple[object, ...], Grid] = WeakValueDictionary()
 
 
 def grid_of(
-    lattice: Lattice,
+    multiples: Multiples,
     places: int,
     dense: bool,
     tail: str,
     low_open: bool = False,
     high_open: bool = False,
 ) -> Grid:
-    """Return the grid; ``tail`` is what may follow whole numbers: none, one zero or zeros."""
-    key = (lattice, places, dense, tail, low_open, high_open)
+    """Return the grid; ``tail`` is a key of :data:`_TAILS`."""
+    key = (multiples, places, dense, tail, low_open, high_open)
     grid = _LIVING.get(key)
     if grid is None:
         grid = _LIVING[key] = Grid(*key)

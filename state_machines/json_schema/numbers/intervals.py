@@ -1,7 +1,6 @@
-"""Intervals of numbers, each with a lattice of multiples and lattices left out.
+"""Intervals of numbers that are multiples of a step and of no excluded step.
 
-Exact throughout: bounds and steps are :class:`fractions.Fraction`, never floats. ``integer`` is
-the lattice of step 1.
+Bounds and steps are exact (:class:`fractions.Fraction`). An integer is a multiple of 1.
 """
 
 from __future__ import annotations
@@ -10,28 +9,34 @@ import sys
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import gcd, lcm
 
 from state_machines.budgets import spend
-from state_machines.json_schema.numbers.lattices import least_common_multiple
 
-__all__ = ["LARGEST", "MAX_INTEGER_DIGITS", "Interval"]
+__all__ = ["LARGEST", "MAX_INTEGER_DIGITS", "Interval", "least_common_multiple"]
 
 MAX_INTEGER_DIGITS = 308
-"""Digits before the point of a number below :data:`ROUND_LIMIT`."""
+"""Largest number of digits before the point of a number below :data:`ROUND_LIMIT`."""
 
 ROUND_LIMIT = Fraction(10**MAX_INTEGER_DIGITS)
-"""Numbers of this magnitude and more are written only where a schema asks for them."""
+"""Numbers of at least this magnitude are generated only if the bounds of a schema require them."""
 
 LARGEST = Fraction(repr(sys.float_info.max))
-"""The greatest finite double. No number of greater magnitude is ever written."""
+"""The largest finite double. No number of larger magnitude is generated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The numbers between two bounds that are multiples of ``step`` and of none of ``avoided``.
+    """The numbers between two bounds that are multiples of a step and of no excluded step.
 
-    ``None`` stands for no bound and for no step; ``low_open`` and ``high_open`` leave the bound
-    out. ``is_plain`` numbers are written without a fraction (draft 4 calls no other an integer).
+    Attributes:
+        low: Lower bound; ``None`` for no bound.
+        high: Upper bound; ``None`` for no bound.
+        low_open: Whether the lower bound is excluded.
+        high_open: Whether the upper bound is excluded.
+        step: The numbers are multiples of it; ``None`` for all numbers.
+        excluded_steps: The numbers are multiples of none of these.
+        is_plain: Whether numbers are written without a point, as integers of draft 4 are.
     """
 
     low: Fraction | None = None
@@ -39,16 +44,16 @@ class Interval:
     low_open: bool = False
     high_open: bool = False
     step: Fraction | None = None
-    avoided: frozenset[Fraction] = frozenset()
+    excluded_steps: frozenset[Fraction] = frozenset()
     is_plain: bool = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether no number that can be written lies within."""
+        """Whether no number of the interval can be written."""
         return self.is_within(())
 
     def is_within(self, holes: Container[Fraction]) -> bool:
-        """Whether no number that can be written lies within, other than the given ones."""
+        """Return whether no number of the interval but ``holes`` can be written."""
         if self.low is not None and self.high is not None and self.low >= self.high:
             return self.low > LARGEST or self.low not in self or self.low in holes
         if self.reaches_limit and not self._is_finite:
@@ -59,7 +64,7 @@ class Interval:
 
     @property
     def reaches_limit(self) -> bool:
-        """Whether a bound is so far from zero that the limit of doubles counts."""
+        """Whether a bound is so far from zero that :data:`LARGEST` has to be taken into account."""
         return any(
             bound is not None and abs(bound) >= ROUND_LIMIT for bound in (self.low, self.high)
         )
@@ -74,11 +79,11 @@ class Interval:
         )
 
     def finite(self) -> Interval:
-        """Return the numbers of the interval that are finite as doubles."""
+        """Return the interval without the numbers that are infinite as doubles."""
         return self & Interval(low=-LARGEST, high=LARGEST)
 
     def multiples(self) -> tuple[int | None, int | None]:
-        """Return the least and the greatest k with k * step within the bounds."""
+        """Return the smallest and the largest k with k * step within the bounds."""
         first = last = None
         if self.step is None:
             raise ValueError("an interval without a step has no multiples")
@@ -91,26 +96,21 @@ class Interval:
         return first, last
 
     def _ascending(self) -> Iterator[Fraction]:
-        """Yield the multiples within that can be written."""
+        """Yield the finite multiples of the step in the interval."""
         step = self.step
-        if step is None or self._none_is_left():
-            return
+        if step is None or any((step / a).denominator == 1 for a in self.excluded_steps):
+            return  # Without a step, or all its multiples are excluded.
         first, last = self.finite().multiples()
         if first is None or last is None:
             raise AssertionError("bounds give a first and a last multiple")
-        avoided = [(step / other).denominator for other in self.avoided]
+        periods = [(step / excluded).denominator for excluded in self.excluded_steps]
         for k in range(first, last + 1):
             spend()
-            if all(k % period for period in avoided):
+            if all(k % period for period in periods):
                 yield k * step
 
-    def _none_is_left(self) -> bool:
-        """Whether every multiple of the step is one of another that is avoided."""
-        step = self.step
-        return step is not None and any((step / a).denominator == 1 for a in self.avoided)
-
-    def members(self, *, most: int) -> list[Fraction] | None:
-        """Return the numbers of the interval, ascending, if they are known to be so few."""
+    def members(self, *, limit: int) -> list[Fraction] | None:
+        """Return the numbers of the interval, ascending; ``None`` if they may exceed ``limit``."""
         if self.low is None or self.high is None:
             return None
         if self.low == self.high:
@@ -118,14 +118,9 @@ class Interval:
         if self.step is None:
             return None
         first, last = self.multiples()
-        if first is None or last is None or last - first >= most:
+        if first is None or last is None or last - first >= limit:
             return None
         return list(self._ascending())
-
-    def _on_lattice(self, number: Fraction) -> bool:
-        if self.step is not None and not _is_multiple(number, self.step):
-            return False
-        return not any(_is_multiple(number, avoided) for avoided in self.avoided)
 
     def __contains__(self, number: Fraction) -> bool:
         if self.low is not None and (number < self.low or (self.low_open and number == self.low)):
@@ -134,7 +129,9 @@ class Interval:
             number > self.high or (self.high_open and number == self.high)
         ):
             return False
-        return self._on_lattice(number)
+        if self.step is not None and not _is_multiple(number, self.step):
+            return False
+        return not any(_is_multiple(number, step) for step in self.excluded_steps)
 
     def __and__(self, other: Interval) -> Interval:
         low, low_open = _tighter(self.low, self.low_open, other.low, other.low_open, sign=1)
@@ -149,12 +146,12 @@ class Interval:
             low_open,
             high_open,
             step,
-            self.avoided | other.avoided,
+            self.excluded_steps | other.excluded_steps,
             self.is_plain or other.is_plain,
         )
         if self.step is None or other.step is None or step is None or step <= LARGEST:
             return both
-        # Zero is the only multiple that is finite, and the step would grow without a bound.
+        # Zero is the only finite multiple. Without this case, steps grow without bound.
         zero = Fraction(0)
         if zero not in both:
             return Interval(low=zero, high=zero, low_open=True)
@@ -170,16 +167,16 @@ class Interval:
         )
 
     def complement(self) -> list[Interval]:
-        """Return the numbers that are not within, as disjoint intervals or nearly so."""
+        """Return the numbers outside of the interval, as intervals that may overlap."""
         parts = []
         if self.low is not None:
             parts.append(Interval(high=self.low, high_open=not self.low_open))
         if self.high is not None:
             parts.append(Interval(low=self.high, low_open=not self.high_open))
-        bounds = replace(self, step=None, avoided=frozenset(), is_plain=False)
+        bounds = replace(self, step=None, excluded_steps=frozenset(), is_plain=False)
         if self.step is not None:
-            parts.append(replace(bounds, avoided=frozenset({self.step})))
-        parts.extend(replace(bounds, step=avoided) for avoided in self.avoided)
+            parts.append(replace(bounds, excluded_steps=frozenset({self.step})))
+        parts.extend(replace(bounds, step=step) for step in self.excluded_steps)
         return parts
 
 
@@ -197,3 +194,8 @@ def _tighter(
     if a == b:
         return a, a_open or b_open
     return (a, a_open) if (a - b) * sign > 0 else (b, b_open)
+
+
+def least_common_multiple(a: Fraction, b: Fraction) -> Fraction:
+    """Return the smallest number that is an integer multiple of both."""
+    return Fraction(lcm(a.numerator, b.numerator), gcd(a.denominator, b.denominator))

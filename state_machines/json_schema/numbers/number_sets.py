@@ -1,6 +1,6 @@
-"""Sets of numbers: unions of intervals, with single numbers put in and left out.
+"""Sets of numbers: unions of intervals, with single numbers added and excluded.
 
-Single numbers are kept as such, since an ``enum`` can have a hundred thousand of them.
+Single numbers are no intervals, since an ``enum`` can have a hundred thousand of them.
 """
 
 from __future__ import annotations
@@ -25,25 +25,28 @@ __all__ = [
 
 
 def exact(number: int | float | Decimal) -> Fraction:
-    """Return a JSON number of a parsed document as written: 0.1 is one tenth."""
+    """Return a number of a parsed JSON document exactly as it was written: 0.1 is one tenth."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 INTERSECTION_STEPS = 3
-"""Steps that the intersection of two intervals takes."""
+"""Steps charged for the intersection of two intervals."""
 
 POINTS_PER_STEP = 2
-"""Single numbers that are compared with the limits in the time of a step."""
+"""Single numbers charged as one step."""
 
 _NONE: frozenset[Fraction] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class NumberSet:
-    """The numbers of some intervals less the ``holes``, and ``points``.
+    """A set of numbers.
 
-    No hole is a point. Intervals are not empty, hold more than one number, and more than the
-    holes. ``plain`` are the points that are written without a fraction.
+    Attributes:
+        intervals: Intervals with more than one number, and with more than the holes.
+        points: Single numbers in the set.
+        holes: Single numbers of the intervals that are not in the set; none is a point.
+        plain: The points that are written without a point.
     """
 
     intervals: tuple[Interval, ...] = ()
@@ -53,7 +56,7 @@ class NumberSet:
 
     @classmethod
     def of(cls, intervals: Iterable[Interval], holes: frozenset[Fraction] = _NONE) -> NumberSet:
-        """Return the union of intervals, less the holes."""
+        """Return the union of intervals without the holes."""
         kept: dict[Interval, None] = {}
         single: dict[Fraction, bool] = {}
         for interval in dict.fromkeys(intervals):
@@ -75,7 +78,7 @@ class NumberSet:
 
     @classmethod
     def union(cls, sets: Iterable[NumberSet]) -> NumberSet:
-        """Return the numbers of any of the sets."""
+        """Return the union of sets."""
         found = [numbers for numbers in dict.fromkeys(sets) if not numbers.is_empty]
         if len(found) <= 1:
             return found[0] if found else NO_NUMBERS
@@ -87,7 +90,7 @@ class NumberSet:
             holes.update(
                 hole
                 for hole in numbers.holes - points
-                if not any(other._spans(hole) for other in found if other is not numbers)
+                if not any(other._in_intervals(hole) for other in found if other is not numbers)
             )
         united = cls.of((i for numbers in found for i in numbers.intervals), frozenset(holes))
         single = points | united.points
@@ -96,14 +99,14 @@ class NumberSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set holds no number."""
+        """Whether the set contains no number."""
         return not self.intervals and not self.points
 
     def __contains__(self, number: Fraction) -> bool:
-        return number in self.points or self._spans(number)
+        return number in self.points or self._in_intervals(number)
 
-    def _spans(self, number: Fraction) -> bool:
-        """Whether the number is in an interval, and no hole."""
+    def _in_intervals(self, number: Fraction) -> bool:
+        """Return whether the number is in an interval and not a hole."""
         return number not in self.holes and any(number in interval for interval in self.intervals)
 
     def __and__(self, other: NumberSet) -> NumberSet:
@@ -124,7 +127,7 @@ class NumberSet:
         return NumberSet(common.intervals, frozenset(single), common.holes, frozenset(plain))
 
     def _points_in(self, other: NumberSet) -> Iterator[tuple[Fraction, bool]]:
-        """Yield the points that another set holds too, and whether they are written plainly."""
+        """Yield the points that are in another set too, and whether they are written plainly."""
         spend(len(self.points) * len(other.intervals) // 8)
         for number in self.points:
             if number in other.points:
@@ -139,11 +142,11 @@ class NumberSet:
 
     def __invert__(self) -> NumberSet:
         result = ALL_NUMBERS
-        spans = [i for i in self.intervals if i.step is None and not i.avoided]
+        spans = [i for i in self.intervals if i.step is None and not i.excluded_steps]
         if spans:
             result = NumberSet.of(_gaps(spans))
         for interval in self.intervals:
-            if interval.step is not None or interval.avoided:
+            if interval.step is not None or interval.excluded_steps:
                 result = result & NumberSet.of(interval.complement())
         left = NumberSet.of(result.intervals, result.holes | self.points)
         single = (result.points | left.points | self.holes) - self.points
@@ -151,7 +154,7 @@ class NumberSet:
 
 
 def _gaps(spans: list[Interval]) -> Iterable[Interval]:
-    """Yield what intervals without steps leave between them."""
+    """Yield the gaps between intervals without steps."""
     low: Fraction | None = None
     low_open = False
     bottom = [span for span in spans if span.low is None]
@@ -177,7 +180,7 @@ PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 
 def points(numbers: Iterable[Fraction]) -> NumberSet:
-    """Return the set of the given numbers, those left out that are infinite as doubles."""
+    """Return the set of the given numbers that are finite as doubles."""
     kept: list[Fraction] = []
     for number in numbers:
         if not len(kept) % POINTS_PER_STEP:

@@ -1,18 +1,18 @@
-"""How numbers are written: from sets of numbers to languages of text.
+"""Spellings of numbers: from sets of numbers to languages of code points.
 
-These spellings are generated, and no others (all are JSON, RFC 8259 section 6):
+Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 
 * plain decimals, ``-?(0|[1-9][0-9]*)(\\.[0-9]+)?``, with any number of trailing zeros, the integer
   part at most :data:`MAX_INTEGER_DIGITS` digits long, so that every number is finite as a double,
-  and one digit longer only where no shorter number is admitted;
-* where numbers need not be integers or multiples, also scientific notation as ``repr`` writes it:
+  and one digit longer only if the set contains no shorter number;
+* where numbers are not constrained to multiples, also scientific notation as ``repr`` writes it:
   one digit from 1 to 9 before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to
-  :data:`MAX_EXPONENT`. Where a schema has a bound of 1e308 or more, the numbers from there to the
-  greatest double are written so, too; without one, the exponent alone keeps a number finite;
+  :data:`MAX_EXPONENT`. If a schema has a bound of at least 1e308, the numbers from there to the
+  largest double are included; otherwise the bound on the exponent keeps a number finite;
 * integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0`` (not in
-  draft 4, which calls ``1.0`` no integer); other multiples (``multipleOf``) as plain decimals.
+  draft 4, where ``1.0`` is not an integer); other multiples (``multipleOf``) as plain decimals.
 
-``-0`` is written only where negative numbers are admitted too.
+``-0`` is generated only if the set contains negative numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_NEGATIVE_EXPONENT = 324
 
 _MINUS = symbols(code_points("-"))
 _PLUS = optional(symbols(code_points("+")))
-_MARK = symbols(CodePointSet.of("eE"))
+_E = symbols(CodePointSet.of("eE"))
 _LEADING_ZERO = optional(symbols(code_points("0")))
 _NON_ZERO = symbols(code_points("1", "9"))
 _POINT_ZERO = optional(concatenation(symbols(code_points(".")), symbols(code_points("0"))))
@@ -57,18 +57,18 @@ _LANGUAGES: WeakValueLruCache[Hashable, Node] = WeakValueLruCache(LIMITS.held_la
 def number_language(numbers: NumberSet) -> Node:
     """Return the spellings of a set's numbers, as a language of code points."""
     holes = tuple(sorted(numbers.holes))
-    ways = [_interval_language(interval, holes) for interval in numbers.intervals]
-    ways.append(
+    parts = [_interval_language(interval, holes) for interval in numbers.intervals]
+    parts.append(
         trie(
-            (_written(number, number in numbers.plain) for number in numbers.points),
+            (_spelling(number, number in numbers.plain) for number in numbers.points),
             code_points,
         )
     )
-    return union(ways)
+    return union(parts)
 
 
 def every_spelling(number: Fraction) -> Node:
-    """Return all the ways in which a number is ever written, whatever set it is out of."""
+    """Return all spellings of a number, whatever set it belongs to."""
     exactly = Interval(low=number, high=number)
     plain = _plain(exactly, ())
     if not number:
@@ -83,7 +83,7 @@ def _interval_language(interval: Interval, holes: _Holes) -> Node:
 
     def make() -> Node:
         plain = _plain(interval, within)
-        if interval.step is not None or interval.avoided:
+        if interval.step is not None or interval.excluded_steps:
             return plain
         return union((plain, _scientific(interval, within)))
 
@@ -91,15 +91,15 @@ def _interval_language(interval: Interval, holes: _Holes) -> Node:
 
 
 def _plain(interval: Interval, holes: _Holes) -> Node:
-    """Return the decimals of an interval, less the holes."""
-    ways = [magnitudes(interval, holes)]
+    """Return the decimals of an interval without the holes."""
+    parts = [magnitudes(interval, holes)]
     if interval.low is None or interval.low < 0:
-        ways.append(concatenation(_MINUS, magnitudes(-interval, [-hole for hole in holes])))
-    return union(ways)
+        parts.append(concatenation(_MINUS, magnitudes(-interval, [-hole for hole in holes])))
+    return union(parts)
 
 
-def _written(number: Fraction, is_plain: bool) -> tuple[list[int], Node]:
-    """Return how one number is written, and what may follow that."""
+def _spelling(number: Fraction, is_plain: bool) -> tuple[list[int], Node]:
+    """Return the shortest spelling of a number, and the language of what follows it."""
     spend()
     digits, fraction = _decimal(abs(number))
     sign = "-" if number < 0 else ""
@@ -120,30 +120,32 @@ def _decimal(number: Fraction) -> tuple[str, str]:
 
 
 def _scientific(interval: Interval, holes: _Holes) -> Node:
-    """Return the numbers of an interval in scientific notation, zero left out."""
-    ways = []
+    """Return the numbers of an interval but zero in scientific notation."""
+    parts = []
     if interval.high is None or interval.high > 0:
-        ways.append(_powers(interval, holes))
+        parts.append(_powers(interval, holes))
     if interval.low is None or interval.low < 0:
-        ways.append(concatenation(_MINUS, _powers(-interval, [-hole for hole in holes])))
-    return union(ways)
+        parts.append(concatenation(_MINUS, _powers(-interval, [-hole for hole in holes])))
+    return union(parts)
 
 
 def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
     """Return the positive numbers of an interval as digit, fraction and power of ten."""
     low = interval.low if interval.low is not None and interval.low > 0 else None
-    least = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
+    lowest = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
     last = MAX_EXPONENT if interval.high is None else _magnitude(interval.high)
-    bounded = {power for power, bound in ((least, low), (last, interval.high)) if bound is not None}
-    excepted: dict[int, list[Fraction]] = {}
+    bounded = {
+        power for power, bound in ((lowest, low), (last, interval.high)) if bound is not None
+    }
+    holes_by_power: dict[int, list[Fraction]] = {}
     for hole in holes:
         if hole > 0:
-            excepted.setdefault(_magnitude(hole), []).append(hole)
-    ways = []
-    first = max(least, -MAX_NEGATIVE_EXPONENT)
-    for power in sorted(power for power in {*bounded, *excepted} if first <= power <= last):
+            holes_by_power.setdefault(_magnitude(hole), []).append(hole)
+    parts = []
+    first = max(lowest, -MAX_NEGATIVE_EXPONENT)
+    for power in sorted(power for power in {*bounded, *holes_by_power} if first <= power <= last):
         if first < power:
-            ways.append(_free_powers(first, power - 1))
+            parts.append(_free_powers(first, power - 1))
         first = power + 1
         scale = Fraction(10) ** power
         mantissas = Interval(low=Fraction(1), high=Fraction(10), high_open=True) & Interval(
@@ -153,35 +155,37 @@ def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
             interval.high_open,
         )
         if not mantissas.is_empty:
-            mantissa = magnitudes(mantissas, [hole / scale for hole in excepted.get(power, ())])
-            ways.append(concatenation(mantissa, _exponents(power, power)))
+            mantissa = magnitudes(
+                mantissas, [hole / scale for hole in holes_by_power.get(power, ())]
+            )
+            parts.append(concatenation(mantissa, _exponents(power, power)))
     if first <= last:
-        ways.append(_free_powers(first, last))
-    return union(ways)
+        parts.append(_free_powers(first, last))
+    return union(parts)
 
 
-def _free_powers(least: int, most: int) -> Node:
-    return concatenation(_NON_ZERO, optional(FRACTION), _exponents(least, most))
+def _free_powers(first: int, last: int) -> Node:
+    return concatenation(_NON_ZERO, optional(FRACTION), _exponents(first, last))
 
 
 def _magnitude(number: Fraction) -> int:
-    """Return the greatest power of ten that is not above a positive decimal fraction."""
+    """Return the largest n for which 10 ** n does not exceed a positive decimal fraction."""
     whole, fraction = _decimal(number)
     if whole != "0":
         return len(whole) - 1
     return -1 - (len(fraction) - len(fraction.lstrip("0")))
 
 
-def _exponents(least: int, most: int) -> Node:
+def _exponents(first: int, last: int) -> Node:
     """Return the powers of ten in a range as ``repr`` writes them: ``e+16``, ``e16``, ``e-07``."""
-    ways = []
-    if least < 0:
-        ways.append(concatenation(_MINUS, _LEADING_ZERO, _whole_numbers(max(-most, 1), -least)))
-    if most >= 0:
-        ways.append(concatenation(_PLUS, _LEADING_ZERO, _whole_numbers(max(least, 0), most)))
-    return concatenation(_MARK, union(ways))
+    parts = []
+    if first < 0:
+        parts.append(concatenation(_MINUS, _LEADING_ZERO, _integers(max(-last, 1), -first)))
+    if last >= 0:
+        parts.append(concatenation(_PLUS, _LEADING_ZERO, _integers(max(first, 0), last)))
+    return concatenation(_E, union(parts))
 
 
-def _whole_numbers(least: int, most: int) -> Node:
-    bounds = Interval(low=Fraction(least), high=Fraction(most), step=Fraction(1), is_plain=True)
+def _integers(first: int, last: int) -> Node:
+    bounds = Interval(low=Fraction(first), high=Fraction(last), step=Fraction(1), is_plain=True)
     return magnitudes(bounds)
