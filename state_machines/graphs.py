@@ -1,4 +1,4 @@
-"""Which vertices of a graph are on circles with one another."""
+"""Strongly connected components of a graph."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _V = TypeVar("_V", bound=Hashable)
 
 
 def components(edges: Mapping[_V, Sequence[_V]]) -> list[list[_V]]:
-    """Return the strongly connected components, each behind all that it leads to.
+    """Return the strongly connected components, each after those that it has edges to.
 
-    Tarjan, "Depth-first search and linear graph algorithms", 1972; without recursion.
+    Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1972, without
+    recursion.
     """
     index: dict[_V, int] = {}
     low: dict[_V, int] = {}

@@ -1,9 +1,9 @@
-"""What is known of rules before they are compiled.
+"""Properties of a grammar's rules that the compiler needs.
 
-* How long their shortest texts are, in bytes; so which match the empty text, and which match none
-  (Knuth, "A generalization of Dijkstra's algorithm", IPL 1977).
-* Which are recursive, and which can begin with themselves: left recursion, hidden or not.
-* Which are regular and of bounded length, so that they are one language of characters.
+* The length of each rule's shortest text in bytes, so also which rules match the empty text or no
+  text at all (Knuth, "A generalization of Dijkstra's algorithm", IPL 1977).
+* Which rules are recursive, and which are left-recursive, directly or by way of others.
+* Which rules are regular and of bounded length, so that they are one language of characters.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from state_machines.budgets import spend
-from state_machines.context_free.syntax import (
-    PARTS_PER_STEP,
+from state_machines.errors import GrammarSyntaxError
+from state_machines.graphs import components
+from state_machines.syntax_tree import (
+    EXPRESSIONS_PER_STEP,
     Alternatives,
     Characters,
     Expression,
@@ -22,45 +24,49 @@ from state_machines.context_free.syntax import (
     Repeat,
     Rule,
     Series,
-    Text,
-    references,
+    String,
+    walk,
 )
-from state_machines.errors import GrammarSyntaxError
-from state_machines.graphs import components
 
 __all__ = ["Analysis"]
 
 
 class Analysis:
-    """What is known of the rules that ``start`` leads to.
+    """The rules that are reachable from ``start``, and their properties.
 
-    ``shortest`` has the length of each rule's shortest text, ``math.inf`` if there is none;
-    ``hollow`` the names of those that match the empty text alone.
-    ``order`` has the rules in components, those that others lead to first; ``left_order`` the same
-    where only what a rule can begin with leads anywhere. ``recursive`` and ``left_recursive`` are
-    the names of those on circles. Raises :class:`~state_machines.errors.GrammarSyntaxError` for
-    a rule that is not there.
+    Attributes:
+        rules: The reachable rules by name.
+        shortest: The length of each rule's shortest text in bytes; ``math.inf`` if there is none.
+        empty_only: Names of the rules that match the empty text alone.
+        order: Strongly connected components of the rules, a rule after those it refers to.
+            References to rules that match nothing, or the empty text alone, do not count.
+        left_order: The same, where only references to left corners count.
+        recursive: Names of the rules that refer to themselves, directly or through others.
+        left_recursive: Names of the rules that are their own left corner.
+
+    Raises:
+        GrammarSyntaxError: A rule is referred to and not defined.
     """
 
     def __init__(self, rules: dict[str, Rule], start: str) -> None:
         self.rules = _reachable(rules, start)
-        self._sizes = {name: _size(rule.body) for name, rule in self.rules.items()}
-        below = {
-            name: list(dict.fromkeys(found.name for found in references(rule.body)))
+        self._sizes = {name: sum(1 for _ in walk(rule.body)) for name, rule in self.rules.items()}
+        callees = {
+            name: list(dict.fromkeys(found.name for found in _references(rule.body)))
             for name, rule in self.rules.items()
         }
-        self.shortest = self._shortest_lengths(below)
-        self.hollow = self._hollow_rules(below)
-        # What matches nothing, or the empty text alone, leads nowhere.
-        self._edges = {name: self._productive(names) for name, names in below.items()}
-        self.order = components(self._edges)
-        self.recursive = _on_circles(self.order, self._edges)
-        left = {
-            name: self._productive(dict.fromkeys(self.corners(rule.body)))
+        callers = _reversed(callees)
+        self.shortest = self._shortest_lengths(callers)
+        self.empty_only = self._empty_only_rules(callers)
+        edges = {name: self._productive(names) for name, names in callees.items()}
+        self.order = components(edges)
+        self.recursive = _in_cycles(self.order, edges)
+        left_edges = {
+            name: self._productive(dict.fromkeys(self.left_corners(rule.body)))
             for name, rule in self.rules.items()
         }
-        self.left_order = components(left)
-        self.left_recursive = _on_circles(self.left_order, left)
+        self.left_order = components(left_edges)
+        self.left_recursive = _in_cycles(self.left_order, left_edges)
         self._bounded: set[str] = set()
         for name, *_ in self.order:
             if name not in self.recursive and self.is_bounded(self.rules[name].body):
@@ -68,76 +74,73 @@ class Analysis:
 
     def _productive(self, names: Iterable[str]) -> list[str]:
         return [
-            name for name in names if self.shortest[name] < math.inf and name not in self.hollow
+            name for name in names if self.shortest[name] < math.inf and name not in self.empty_only
         ]
 
-    def length(self, expression: Expression) -> float:
-        """Return the length of an expression's shortest text in bytes; ``math.inf``: none."""
-        return _length(expression, self.shortest)
+    def shortest_length(self, expression: Expression) -> float:
+        """Return the bytes of an expression's shortest text; ``math.inf`` if there is none."""
+        return _shortest_length(expression, self.shortest)
 
     def nullable(self, expression: Expression) -> bool:
-        """Whether an expression matches the empty text."""
-        return self.length(expression) == 0
+        """Return whether an expression matches the empty text."""
+        return self.shortest_length(expression) == 0
 
     def is_bounded(self, expression: Expression) -> bool:
-        """Whether an expression is regular, without a repetition that has no bound."""
+        """Return whether an expression is regular and has no unbounded repetition."""
         match expression:
             case Reference(name=name):
                 return name in self._bounded
-            case Series(parts=parts) | Alternatives(branches=parts):
-                return all(map(self.is_bounded, parts))
-            case Repeat(body=body, most=most):
-                return most is not None and self.is_bounded(body)
-        return True
+            case Repeat(max_count=None):
+                return False
+        return all(map(self.is_bounded, expression.children))
 
-    def corners(self, expression: Expression) -> Iterator[str]:
+    def left_corners(self, expression: Expression) -> Iterator[str]:
         """Yield the names of the rules that an expression can begin with."""
         match expression:
             case Reference(name=name):
                 yield name
             case Series(parts=parts):
                 for part in parts:
-                    yield from self.corners(part)
+                    yield from self.left_corners(part)
                     if not self.nullable(part):
                         break
             case Alternatives(branches=branches):
                 for branch in branches:
-                    yield from self.corners(branch)
-            case Repeat(body=body, most=most) if most != 0:
-                yield from self.corners(body)
+                    yield from self.left_corners(branch)
+            case Repeat(body=body, max_count=max_count) if max_count != 0:
+                yield from self.left_corners(body)
 
-    def _hollow_rules(self, below: dict[str, list[str]]) -> set[str]:
-        hollow = {name for name in below if self.shortest[name] == 0}
-        above = _turned(below)
-        stack = list(hollow)
+    def _empty_only_rules(self, callers: dict[str, list[str]]) -> set[str]:
+        """Greatest fixed point: assume all nullable rules, then remove those that match more."""
+        empty_only = {name for name in callers if self.shortest[name] == 0}
+        stack = list(empty_only)
         while stack:
             name = stack.pop()
-            spend(1 + self._sizes[name] // PARTS_PER_STEP)
-            if name in hollow and self._says_more(self.rules[name].body, hollow):
-                hollow.discard(name)
-                stack.extend(above[name])
-        return hollow
+            spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
+            if name in empty_only and self._matches_more(self.rules[name].body, empty_only):
+                empty_only.discard(name)
+                stack.extend(callers[name])
+        return empty_only
 
-    def _says_more(self, expression: Expression, hollow: set[str]) -> bool:
-        """Whether an expression matches more than the empty text, if some rules do not."""
-        if self.length(expression) == math.inf:
+    def _matches_more(self, expression: Expression, empty_only: set[str]) -> bool:
+        """Return whether an expression matches a text that is not empty."""
+        if self.shortest_length(expression) == math.inf:
             return False
         match expression:
             case Reference(name=name):
-                return name not in hollow
-            case Series(parts=parts) | Alternatives(branches=parts):
-                return any(self._says_more(part, hollow) for part in parts)
-            case Repeat(body=body, most=most):
-                return most != 0 and self._says_more(body, hollow)
-            case Text(text=text):
+                return name not in empty_only
+            case String(text=text):
                 return bool(text)
+            case Repeat(max_count=0):
+                return False
+            case Series() | Alternatives() | Repeat():
+                return any(self._matches_more(child, empty_only) for child in expression.children)
         return True
 
-    def _shortest_lengths(self, below: dict[str, list[str]]) -> dict[str, float]:
-        """Settle the rules in the order of their lengths: each knows all it needs then."""
-        above = _turned(below)
-        settled = dict.fromkeys(below, math.inf)
-        first = ((_length(rule.body, settled), name) for name, rule in self.rules.items())
+    def _shortest_lengths(self, callers: dict[str, list[str]]) -> dict[str, float]:
+        """Settle the rules in the order of their lengths, as Dijkstra's algorithm does."""
+        settled = dict.fromkeys(callers, math.inf)
+        first = ((_shortest_length(rule.body, settled), name) for name, rule in self.rules.items())
         queue = [(length, name) for length, name in first if length < math.inf]
         heapify(queue)
         while queue:
@@ -145,67 +148,56 @@ class Analysis:
             if settled[name] < math.inf:
                 continue
             settled[name] = length
-            for other in above[name]:
-                if settled[other] == math.inf:
-                    spend(1 + self._sizes[other] // PARTS_PER_STEP)
-                    hope = _length(self.rules[other].body, settled)
-                    if hope < math.inf:
-                        heappush(queue, (hope, other))
+            for caller in callers[name]:
+                if settled[caller] == math.inf:
+                    spend(1 + self._sizes[caller] // EXPRESSIONS_PER_STEP)
+                    candidate = _shortest_length(self.rules[caller].body, settled)
+                    if candidate < math.inf:
+                        heappush(queue, (candidate, caller))
         return settled
 
 
-def _size(expression: Expression) -> int:
-    """Return the number of expressions in one, itself included."""
-    size = 0
-    stack = [expression]
-    while stack:
-        size += 1
-        if not size % PARTS_PER_STEP:
-            spend()
-        match stack.pop():
-            case Series(parts=parts) | Alternatives(branches=parts):
-                stack.extend(parts)
-            case Repeat(body=body):
-                stack.append(body)
-    return size
+def _references(expression: Expression) -> Iterator[Reference]:
+    return (found for found in walk(expression) if isinstance(found, Reference))
 
 
-def _turned(below: dict[str, list[str]]) -> dict[str, list[str]]:
-    above: dict[str, list[str]] = {name: [] for name in below}
-    for name, names in below.items():
-        for other in names:
-            above[other].append(name)
-    return above
+def _reversed(edges: dict[str, list[str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {name: [] for name in edges}
+    for name, targets in edges.items():
+        for target in targets:
+            found[target].append(name)
+    return found
 
 
-def _length(expression: Expression, known: dict[str, float]) -> float:
+def _shortest_length(expression: Expression, known: dict[str, float]) -> float:
     match expression:
-        case Text(text=text):
+        case String(text=text):
             return len(text.encode())
         case Characters(members=members):
             return len(chr(members.ranges[0][0]).encode()) if members else math.inf
         case Reference(name=name):
             return known[name]
         case Series(parts=parts):
-            return sum(_length(part, known) for part in parts)
+            return sum(_shortest_length(part, known) for part in parts)
         case Alternatives(branches=branches):
-            return min(_length(branch, known) for branch in branches)
-        case Repeat(body=body, least=least):
-            return least * _length(body, known) if least else 0
+            return min(_shortest_length(branch, known) for branch in branches)
+        case Repeat(body=body, min_count=min_count):
+            return min_count * _shortest_length(body, known) if min_count else 0
+    raise AssertionError(f"{expression!r} is not an expression of a grammar")
 
 
 def _reachable(rules: dict[str, Rule], start: str) -> dict[str, Rule]:
-    """Return the rules that a rule leads to, itself included, after a look at all of them."""
+    """Return the rules that are reachable from one of them; check the references of all."""
     if start not in rules:
         raise GrammarSyntaxError(
-            f"there is no rule {start!r}, with which texts begin",
+            f"there is no rule {start!r} to start with",
             line=1,
             column=1,
             rule=start,
             hint=f"There are {', '.join(list(rules)[:8])}",
         )
     for rule in rules.values():
-        for found in references(rule.body):
+        for found in _references(rule.body):
             if found.name not in rules:
                 line, column = found.position
                 raise GrammarSyntaxError(
@@ -215,17 +207,17 @@ def _reachable(rules: dict[str, Rule], start: str) -> dict[str, Rule]:
                     rule=rule.name,
                     hint='Texts stand in "quotes"',
                 )
-    seen = {start: rules[start]}
+    reachable = {start: rules[start]}
     stack = [start]
     while stack:
-        for found in references(rules[stack.pop()].body):
-            if found.name not in seen:
-                seen[found.name] = rules[found.name]
+        for found in _references(rules[stack.pop()].body):
+            if found.name not in reachable:
+                reachable[found.name] = rules[found.name]
                 stack.append(found.name)
-    return seen
+    return reachable
 
 
-def _on_circles(order: list[list[str]], edges: dict[str, list[str]]) -> set[str]:
+def _in_cycles(order: list[list[str]], edges: dict[str, list[str]]) -> set[str]:
     return {
         name for members in order for name in members if len(members) > 1 or name in edges[name]
     }

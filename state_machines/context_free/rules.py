@@ -1,4 +1,4 @@
-"""Nodes that stand for rules."""
+"""The nodes of recursive rules, and the book of their expansions."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
 from state_machines.grammar.nodes import branch
 
-__all__ = ["RuleBook", "RuleNode", "some"]
+__all__ = ["RuleBook", "RuleNode", "nonempty"]
 
 
 class RuleBook:
-    """What the nodes of one grammar's rules stand for, by their keys.
+    """The expansions of one grammar's recursive rules, by key.
 
-    ``fill`` puts it into the book; it is called anew where it was forgotten.
+    Args:
+        define_all: Defines all expansions. Called again if one is needed after :meth:`clear`.
     """
 
-    __slots__ = ("_expansions", "_fill")
+    __slots__ = ("_define_all", "_expansions")
 
-    def __init__(self, fill: Callable[[RuleBook], object]) -> None:
-        self._fill = fill
+    def __init__(self, define_all: Callable[[RuleBook], object]) -> None:
+        self._define_all = define_all
         self._expansions: dict[Hashable, Node] = {}
 
-    def put(self, key: Hashable, node: Node) -> None:
-        """Say what a key stands for."""
+    def define(self, key: Hashable, node: Node) -> None:
+        """Define the expansion of a key."""
         self._expansions[key] = node
 
     def known(self, key: Hashable) -> Node:
-        """Return what a key stands for; :data:`EMPTY` if nothing was said."""
+        """Return the expansion of a key; :data:`EMPTY` if it is not defined."""
         return self._expansions.get(key, EMPTY)
 
     def expansion(self, key: Hashable) -> Node:
-        """Return what the node of a key stands for."""
+        """Return the expansion of a key; define all of them again if they were cleared."""
         known = self._expansions.get(key)
         if known is None:
-            # Forgotten by a machine that is gone, though a node is still about.
-            self._fill(self)
+            self._define_all(self)
             known = self._expansions[key]
         return known
 
-    def forget(self) -> list[Node]:
-        """Forget all, and return it: the nodes and the book hold on to one another.
+    def clear(self) -> list[Node]:
+        """Remove all expansions and return them.
 
-        The machine calls this once, in its finalizer. A later :meth:`expansion` fills the book
-        again.
+        Nodes and book refer to one another, so the machine calls this in its finalizer. A node that
+        outlives the machine defines the expansions again when it needs one.
         """
         found, self._expansions = self._expansions, {}
         return list(found.values())
@@ -52,9 +52,13 @@ class RuleBook:
     def node(
         self, key: Hashable, *, nullable: bool, min_length: int, closed: bool = False
     ) -> RuleNode:
-        """Return the node of a key; what it stands for may be said later.
+        """Return the node of a key, whose expansion may be defined later.
 
-        ``closed``: it is nullable, and two of its words joined are one.
+        Args:
+            key: The key of the expansion.
+            nullable: Whether the language has the empty word.
+            min_length: A lower bound on the length of its words, in bytes.
+            closed: Whether the language is nullable and closed under concatenation.
         """
         return intern_node(
             ("RuleNode", id(self), key), lambda: RuleNode(self, key, nullable, min_length, closed)
@@ -62,23 +66,23 @@ class RuleBook:
 
 
 class RuleNode(Lazy):
-    """A rule of a grammar, or another part of one that leads back to itself."""
+    """A rule of a grammar, or a remainder of a left-recursive one."""
 
-    __slots__ = ("_book", "_name", "is_closed")
+    __slots__ = ("_book", "_rule", "is_closed")
 
     def __init__(
-        self, book: RuleBook, name: Hashable, nullable: bool, min_length: int, closed: bool
+        self, book: RuleBook, key: Hashable, nullable: bool, min_length: int, closed: bool
     ) -> None:
         super().__init__(nullable=nullable, min_length=min_length)
         self.is_closed = closed
         self._book = book
-        self._name = name
+        self._rule = key
 
     def expand(self) -> Node:
-        return self._book.expansion(self._name)
+        return self._book.expansion(self._rule)
 
     def compute_derivative(self, byte: int) -> Node:
-        # By its row, which is kept: rules that begin with others may be thousands deep.
+        # From the memoized transitions: a chain of left corners may be thousands of rules long.
         bit = 1 << byte
         for members, target in self.transitions:
             if members & bit:
@@ -92,8 +96,8 @@ class RuleNode(Lazy):
         return first
 
 
-class _Some(Lazy):
-    """The words of ``whole`` but the empty one."""
+class _NonEmpty(Lazy):
+    """The words of ``whole`` without the empty one."""
 
     __slots__ = ("whole",)
 
@@ -111,10 +115,10 @@ class _Some(Lazy):
         return (*super().release(), self.whole)
 
 
-def some(node: Node) -> Node:
-    """Return the words of a node but the empty one."""
+def nonempty(node: Node) -> Node:
+    """Return the words of a node without the empty one."""
     if not node.nullable:
         return node
     if node is EPSILON:
         return EMPTY
-    return intern_node(("Some", id(node)), lambda: _Some(node))
+    return intern_node(("NonEmpty", id(node)), lambda: _NonEmpty(node))

@@ -1,107 +1,92 @@
-"""What the compiler asks of a tree before it compiles it, and rewritings that keep its meaning."""
+"""Properties of syntax trees that decide how a pattern is compiled, and rewritings before that."""
 
 from __future__ import annotations
 
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
-from state_machines.regex.syntax import (
+from state_machines.regex.assertions import End, LookAhead, LookBehind, WordBoundary
+from state_machines.syntax_tree import (
     Alternatives,
     Characters,
-    End,
     Expression,
-    LookAhead,
-    LookBehind,
     Repeat,
     Series,
-    WordBoundary,
+    walk,
 )
 
 __all__ = [
-    "always_matches_nothing",
-    "left_classes",
-    "reaches_by_end_alone",
-    "without_end",
-    "without_leading_surplus",
-    "word_of",
+    "context_classes",
+    "looks_ahead_by_end_alone",
+    "matches_empty_everywhere",
+    "shorten_leading_repetition",
+    "single_word",
+    "without_end_assertions",
 ]
 
-MAX_WORD = 500
-"""A counted character is spelled out, as part of a word, up to this count."""
+MAX_WORD_COUNT = 500
+"""Largest count of one character that :func:`single_word` spells out."""
 
 
-def left_classes(tree: Expression) -> tuple[CodePointSet, ...]:
-    """Return the coarsest classes of characters that the pattern's assertions tell apart."""
+def context_classes(tree: Expression) -> tuple[CodePointSet, ...]:
+    """Return the coarsest partition of characters that all assertions about the left respect."""
     classes = [ANY_CODE_POINT]
-    stack = [tree]
-    while stack:
-        node = stack.pop()
+    for node in walk(tree):
         match node:
             case WordBoundary(word=members) | LookBehind(members=members):
                 parts = (part for cell in classes for part in (cell & members, cell & ~members))
                 classes = [part for part in parts if part]
-            case Series(parts=children) | Alternatives(branches=children):
-                stack.extend(children)
-            case Repeat(body=child) | LookAhead(body=child):
-                stack.append(child)
     return tuple(classes)
 
 
-def word_of(tree: Expression) -> tuple[int, ...] | None:
-    """Return the code points of an expression that matches one word alone, else ``None``."""
+def single_word(tree: Expression) -> tuple[int, ...] | None:
+    """Return the code points of the only word that a tree matches, else ``None``."""
     word: list[int] = []
     for part in tree.parts if isinstance(tree, Series) else (tree,):
         body, count = part, 1
-        if isinstance(part, Repeat) and part.least == part.most and part.least < MAX_WORD:
-            body, count = part.body, part.least
+        if isinstance(part, Repeat) and part.max_count == part.min_count < MAX_WORD_COUNT:
+            body, count = part.body, part.min_count
         if not isinstance(body, Characters) or len(body.members) != 1:
             return None
         word.extend([body.members.ranges[0][0]] * count)
     return tuple(word)
 
 
-def always_matches_nothing(tree: Expression) -> bool:
-    """Whether the expression matches the empty text wherever it stands."""
+def matches_empty_everywhere(tree: Expression) -> bool:
+    """Return whether the tree matches the empty text at every position of every text."""
     match tree:
         case Series():
-            return all(map(always_matches_nothing, tree.parts))
+            return all(map(matches_empty_everywhere, tree.parts))
         case Alternatives():
-            return any(map(always_matches_nothing, tree.branches))
+            return any(map(matches_empty_everywhere, tree.branches))
         case Repeat():
-            return tree.least == 0 or always_matches_nothing(tree.body)
+            return tree.min_count == 0 or matches_empty_everywhere(tree.body)
     return False
 
 
-def without_leading_surplus(tree: Expression) -> Expression:
+def shorten_leading_repetition(tree: Expression) -> Expression:
     """Return a tree that is found in the same texts: ``[0-9]+x`` is found where ``[0-9]x`` is."""
     match tree:
-        case Series(parts=(first, *rest)) if not any(part.left for part in rest):
-            return Series((without_leading_surplus(first), *rest))
-        case Repeat(body=body, least=least) if not body.left and body.reach <= 0:
-            return Repeat(body, least, least, tree.position)
+        case Series(parts=(first, *rest)) if not any(part.looks_left for part in rest):
+            return Series((shorten_leading_repetition(first), *rest))
+        case Repeat(body=body, min_count=count) if not body.looks_left and body.reach <= 0:
+            return Repeat(body, count, count, tree.position)
     return tree
 
 
-def reaches_by_end_alone(tree: Expression) -> bool:
-    match tree:
-        case WordBoundary() | LookAhead():
-            return False
-        case Series():
-            return all(map(reaches_by_end_alone, tree.parts))
-        case Alternatives():
-            return all(map(reaches_by_end_alone, tree.branches))
-        case Repeat():
-            return reaches_by_end_alone(tree.body)
-    return True
+def looks_ahead_by_end_alone(tree: Expression) -> bool:
+    """Return whether ``$`` is the only assertion about the text that follows."""
+    return not any(isinstance(node, WordBoundary | LookAhead) for node in walk(tree))
 
 
-def without_end(tree: Expression) -> Expression:
-    """Return the tree with every ``$`` replaced by what never matches."""
+def without_end_assertions(tree: Expression) -> Expression:
+    """Return the tree with every ``$`` replaced by an expression that matches nothing."""
     match tree:
         case End():
             return Characters(CodePointSet(()))
         case Series():
-            return Series(tuple(map(without_end, tree.parts)))
+            return Series(tuple(map(without_end_assertions, tree.parts)))
         case Alternatives():
-            return Alternatives(tuple(map(without_end, tree.branches)))
+            return Alternatives(tuple(map(without_end_assertions, tree.branches)))
         case Repeat():
-            return Repeat(without_end(tree.body), tree.least, tree.most, tree.position)
+            body = without_end_assertions(tree.body)
+            return Repeat(body, tree.min_count, tree.max_count, tree.position)
     return tree

@@ -1,6 +1,6 @@
-r"""Characters of a pattern: escapes and classes, and how they are read.
+r"""The part of the parser that reads single characters: escapes, classes and names of groups.
 
-The lenience is that of :mod:`state_machines.regex.parser`, of which this is a part.
+:mod:`state_machines.regex.parser` says where the parser is more lenient than ECMA-262.
 """
 
 from __future__ import annotations
@@ -8,86 +8,64 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from state_machines.budgets import spend
 from state_machines.errors import InvalidPatternError, UnsupportedPatternError
 from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
 from state_machines.regex.unicode_classes import DIGIT, SPACE, WORD, case_closure, property_set
+from state_machines.text_reader import TextReader
 
 __all__ = ["CharacterReader"]
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _CLASS_ESCAPES = {"d": DIGIT, "w": WORD, "s": SPACE}
 _PROPERTY = re.compile(r"\{([A-Za-z0-9_]+)(?:=([A-Za-z0-9_]+))?\}")
+_BRACED_CODE_POINT = re.compile(r"([0-9A-Fa-f]+)\}")
+_LOW_SURROGATE = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
 
 
-class CharacterReader:
-    """A place in a pattern; reads characters, escaped ones and classes there.
+class CharacterReader(TextReader):
+    """Reads characters, escapes and classes of a pattern.
 
     Raises :class:`~state_machines.errors.InvalidPatternError` and
     :class:`~state_machines.errors.UnsupportedPatternError`.
     """
 
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.position = 0
+        super().__init__(pattern)
         self.ignore_case = False
-
-    # Errors
 
     def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
         where = self.position if position is None else position
-        raise InvalidPatternError(what, pattern=self.pattern, position=where, hint=hint)
+        raise InvalidPatternError(what, pattern=self.text, position=where, hint=hint)
 
     def unsupported(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
         where = self.position if position is None else position
-        raise UnsupportedPatternError(what, pattern=self.pattern, position=where, hint=hint)
-
-    # Reading
-
-    def peek(self, text: str) -> bool:
-        return self.pattern.startswith(text, self.position)
-
-    def take(self, text: str) -> bool:
-        if self.peek(text):
-            self.position += len(text)
-            return True
-        return False
-
-    @property
-    def at_end(self) -> bool:
-        return self.position >= len(self.pattern)
-
-    def next_character(self) -> str:
-        if self.at_end:
-            self.invalid("the pattern ends too early")
-        character = self.pattern[self.position]
-        self.position += 1
-        return character
+        raise UnsupportedPatternError(what, pattern=self.text, position=where, hint=hint)
 
     def folded(self, members: CodePointSet) -> CodePointSet:
+        """Return a set with all case variants of its members if case is ignored."""
         return case_closure(members) if self.ignore_case else members
 
     # Escapes
 
     def class_escape(self, start: int) -> CodePointSet | None:
-        r"""Read ``d``, ``P{…}`` and the like behind a backslash; ``None``: it is no class."""
-        letter = self.pattern[self.position]
+        r"""Read ``d``, ``P{…}`` and the like after a backslash; ``None`` for any other escape."""
+        letter = self.text[self.position]
         if letter.lower() in _CLASS_ESCAPES:
             self.position += 1
             members = self.folded(_CLASS_ESCAPES[letter.lower()])
         elif letter in "pP":
             self.position += 1
-            members = self.property(start)
+            members = self._property(start)
         else:
             return None
         if letter.islower():
             return members
         return self.folded(~members) if letter == "P" else ~members
 
-    def property(self, start: int) -> CodePointSet:
-        match = _PROPERTY.match(self.pattern, self.position)
+    def _property(self, start: int) -> CodePointSet:
+        match = _PROPERTY.match(self.text, self.position)
         if match is None:
-            self.invalid("{Name} or {Name=Value} must stand behind \\p", start)
+            self.invalid("{Name} or {Name=Value} must follow \\p", start)
         self.position = match.end()
         try:
             members = property_set(match[1], match[2])
@@ -99,7 +77,7 @@ class CharacterReader:
         return members
 
     def character_escape(self, start: int) -> int:
-        """Read one escaped character behind the backslash; return its code point."""
+        """Read the escape of one character after the backslash; return its code point."""
         character = self.next_character()
         if character in _CONTROLS:
             return _CONTROLS[character]
@@ -110,10 +88,10 @@ class CharacterReader:
         if character == "c":
             letter = self.next_character()
             if not (letter.isascii() and letter.isalpha()):
-                self.invalid("a letter must stand behind \\c", start)
+                self.invalid("a letter must follow \\c", start)
             return ord(letter) % 32
         if character == "0":
-            if not self.at_end and self.pattern[self.position] in "0123456789":
+            if not self.at_end and self.text[self.position] in "0123456789":
                 self.invalid("an octal escape", start, "Write \\xHH")
             return 0
         if character.isascii() and character.isalnum():
@@ -121,25 +99,17 @@ class CharacterReader:
             self.invalid(f"\\{character} has no meaning in ECMA-262", start, hint)
         return ord(character)
 
-    def hexadecimal(self, digits: int, start: int) -> int:
-        text = self.pattern[self.position : self.position + digits]
-        if len(text) < digits or not re.fullmatch("[0-9A-Fa-f]+", text):
-            self.invalid(f"{digits} hexadecimal digits were expected", start)
-        self.position += digits
-        return int(text, 16)
-
     def unicode_escape(self, start: int) -> int:
+        r"""Read ``HHHH`` or ``{H…}`` after ``\u``, with the second half of a surrogate pair."""
         if self.take("{"):
-            match = re.compile(r"([0-9A-Fa-f]+)\}").match(self.pattern, self.position)
+            match = _BRACED_CODE_POINT.match(self.text, self.position)
             if match is None or len(match[1].lstrip("0")) > 6 or int(match[1], 16) > MAX_CODE_POINT:
                 self.invalid("no code point", start)
             self.position = match.end()
             return int(match[1], 16)
         high = self.hexadecimal(4, start)
         if 0xD800 <= high <= 0xDBFF:
-            match = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(
-                self.pattern, self.position
-            )
+            match = _LOW_SURROGATE.match(self.text, self.position)
             if match is not None:
                 self.position = match.end()
                 return 0x10000 + ((high - 0xD800) << 10) + int(match[1], 16) - 0xDC00
@@ -148,19 +118,19 @@ class CharacterReader:
     # Names of groups
 
     def group_name(self) -> str:
-        """Read the name of a group and the ``>`` behind it: a RegExpIdentifierName of ECMA-262."""
+        """Read a RegExpIdentifierName of ECMA-262 and the ``>`` after it."""
         start = self.position
         name: list[str] = []
         while not self.take(">"):
             if self.at_end:
-                self.invalid("missing > behind a group name", start)
+                self.invalid("missing > after a group name", start)
             here = self.position
             character = self.next_character()
             if character == "\\":
                 if not self.take("u"):
                     self.invalid("an escape in a group name that is no \\u", here)
                 character = chr(self.unicode_escape(here))
-            if not _may_stand_in_name(character, at_start=not name):
+            if not _is_name_character(character, is_first=not name):
                 self.invalid("a group name was expected", here)
             name.append(character)
         if not name:
@@ -170,57 +140,28 @@ class CharacterReader:
     # Classes
 
     def character_class(self, start: int) -> CodePointSet:
-        """Read a class behind its opening bracket."""
+        """Read a class after its opening bracket."""
         negated = self.take("^")
-        ranges: list[tuple[int, int]] = []
-        while not self.take("]"):
-            if self.at_end:
-                self.invalid("missing ]", start)
-            spend()
-            here = self.position
-            first = self.class_atom()
-            if self.peek("-") and not self.peek("-]"):
-                self.position += 1
-                if self.at_end:
-                    self.invalid("missing ]", start)
-                last = self.class_atom()
-                if isinstance(first, int) and isinstance(last, int):
-                    if last < first:
-                        self.invalid("a range that is out of order", here)
-                    ranges.append((first, last))
-                    continue
-                spend(len(_ranges(last)) // 16)
-                ranges.extend(_ranges(last))
-                ranges.append((ord("-"), ord("-")))
-            spend(len(_ranges(first)) // 16)
-            ranges.extend(_ranges(first))
-        members = self.folded(CodePointSet(ranges))
+        members = self.folded(self.class_members(start))
         return ~members if negated else members
 
-    def class_atom(self) -> int | CodePointSet:
+    def class_member(self) -> int | CodePointSet:
         start = self.position
         character = self.next_character()
         if character != "\\":
             return ord(character)
         if self.at_end:
-            self.invalid("a backslash with nothing behind it", start)
+            self.invalid("nothing follows a backslash", start)
         if self.take("b"):
             return 8
         members = self.class_escape(start)
         return self.character_escape(start) if members is None else members
 
 
-def _may_stand_in_name(character: str, *, at_start: bool) -> bool:
+def _is_name_character(character: str, *, is_first: bool) -> bool:
     if character.isascii():
-        return character in "$_" or (character.isalpha() if at_start else character.isalnum())
+        return character in "$_" or (character.isalpha() if is_first else character.isalnum())
     if character in "\u200c\u200d":
-        return not at_start
-    members = property_set("ID_Start" if at_start else "ID_Continue")
+        return not is_first
+    members = property_set("ID_Start" if is_first else "ID_Continue")
     return members is not None and ord(character) in members
-
-
-def _ranges(atom: int | CodePointSet) -> tuple[tuple[int, int], ...]:
-    return ((atom, atom),) if isinstance(atom, int) else atom.ranges
-
-
-_GROUP_OR_SKIP = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]|\((?!\?)|\(\?P?<(?![=!])([^>]*)>", re.DOTALL)

@@ -45,26 +45,16 @@ from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_po
 from state_machines.grammar.tries import trie
 from state_machines.limits import LIMITS
 from state_machines.regex.analysis import (
-    always_matches_nothing,
-    left_classes,
-    reaches_by_end_alone,
-    without_end,
-    without_leading_surplus,
-    word_of,
+    context_classes,
+    looks_ahead_by_end_alone,
+    matches_empty_everywhere,
+    shorten_leading_repetition,
+    single_word,
+    without_end_assertions,
 )
+from state_machines.regex.assertions import End, LookAhead, LookBehind, Start, WordBoundary
 from state_machines.regex.parser import parse
-from state_machines.regex.syntax import (
-    Alternatives,
-    Characters,
-    End,
-    Expression,
-    LookAhead,
-    LookBehind,
-    Repeat,
-    Series,
-    Start,
-    WordBoundary,
-)
+from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
 
 __all__ = ["compile_pattern"]
 
@@ -113,7 +103,7 @@ class _Compiler:
     def __init__(self, pattern: str, tree: Expression) -> None:
         self.pattern = pattern
         self.unrolled = 0
-        self.classes = left_classes(tree)
+        self.classes = context_classes(tree)
         self.end = self.uniform(EPSILON)
         self.anything = self.uniform(_ANYTHING)
 
@@ -126,7 +116,7 @@ class _Compiler:
 
     def anywhere(self, tree: Expression) -> Node:
         """Return the texts with a match somewhere inside."""
-        tree = without_leading_surplus(tree)
+        tree = shorten_leading_repetition(tree)
         found = self.compile(tree, self.anything)
         if _is_uniform(found):
             return _after_anything(found[0])
@@ -143,7 +133,7 @@ class _Compiler:
         if _is_uniform(then):
             if then[0] is EMPTY:
                 return then
-            if then[0] is _ANYTHING and always_matches_nothing(tree):
+            if then[0] is _ANYTHING and matches_empty_everywhere(tree):
                 return then
         match tree:
             case Characters():
@@ -166,6 +156,7 @@ class _Compiler:
                 return self.look_behind(tree, then)
             case LookAhead():
                 return self.look_ahead(tree, then)
+        raise AssertionError(f"{tree!r} is not an expression of a pattern")
 
     def characters(self, members: CodePointSet, then: Continuation) -> Continuation:
         if all(node is then[1] for node in then[2:]):
@@ -178,7 +169,7 @@ class _Compiler:
         )
 
     def alternation(self, tree: Alternatives, then: Continuation) -> Continuation:
-        words = [word_of(branch) for branch in tree.branches]
+        words = [single_word(branch) for branch in tree.branches]
         found: list[Continuation] = []
         if _is_uniform(then) and sum(word is not None for word in words) > 1:
             plain = trie(((word, EPSILON) for word in words if word is not None), code_points)
@@ -221,23 +212,23 @@ class _Compiler:
     # Repetition
 
     def repeat(self, tree: Repeat, then: Continuation) -> Continuation:
-        if tree.most == 0:
+        if tree.max_count == 0:
             return then
-        body, least, most = tree.body, tree.least, tree.most
+        body, min_count, max_count = tree.body, tree.min_count, tree.max_count
         if body.max_length == 0:  # only assertions: once is as good as often
-            return then if least == 0 else self.compile(body, then)
+            return then if min_count == 0 else self.compile(body, then)
         if body.reach <= 0:
             alone = self.compile(body, self.end)
             if _is_uniform(alone):
                 if _is_uniform(then) and then[0] is _ANYTHING:
-                    most = least
-                return self.counted(repetition(alone[0], least, most), then)
+                    max_count = min_count
+                return self.counted(repetition(alone[0], min_count, max_count), then)
             if body.min_length and _is_uniform(alone[1:]):
                 # Only the first round can stand at the start of the text.
-                left = None if most is None else most - 1
-                rest = repetition(alone[1], max(least - 1, 0), left)
+                left = None if max_count is None else max_count - 1
+                rest = repetition(alone[1], max(min_count - 1, 0), left)
                 first = self.compile(body, self.counted(rest, then))
-                return _union([then, first]) if least == 0 else first
+                return _union([then, first]) if min_count == 0 else first
         return self.dependent(tree, then)
 
     def counted(self, language: Node, then: Continuation) -> Continuation:
@@ -267,43 +258,43 @@ class _Compiler:
         """Split the non-empty words by their last character, which decides on the context."""
         for left, node in zip(self.classes, then[1:], strict=True):
             if isinstance(language, Repetition) and isinstance(language.body, SymbolNode):
-                most = None if language.max_count is None else language.max_count - 1
-                before = repetition(language.body, max(language.min_count - 1, 0), most)
+                max_count = None if language.max_count is None else language.max_count - 1
+                before = repetition(language.body, max(language.min_count - 1, 0), max_count)
                 yield concatenation(before, symbols(language.body.symbols & left), node)
             else:
                 yield concatenation(_meet(language, concatenation(_ANYTHING, symbols(left))), node)
 
     def dependent(self, tree: Repeat, then: Continuation) -> Continuation:
         """Repeat a body whose assertions look beyond it."""
-        body, least, most = tree.body, tree.least, tree.most
-        if most is None:
+        body, min_count, max_count = tree.body, tree.min_count, tree.max_count
+        if max_count is None:
             result = self.tempered(tree, then) or self.ending(tree, then)
             if result is None:
                 raise self.unsupported("an assertion inside an unbounded repetition", tree.position)
             return result
-        self.unrolled += most
+        self.unrolled += max_count
         if self.unrolled > LIMITS.unrolled_copies:
             raise self.unsupported(
                 f"an assertion inside a repetition of more than {LIMITS.unrolled_copies} copies",
                 tree.position,
             )
         result = then
-        for _ in range(most - least):
+        for _ in range(max_count - min_count):
             result = _union([then, self.compile(body, result)])
-        for _ in range(least):
+        for _ in range(min_count):
             result = self.compile(body, result)
         return result
 
     def tempered(self, tree: Repeat, then: Continuation) -> Continuation | None:
         """``((?!X)[set])*`` at the end of the text: no suffix of the repetition matches X."""
         match tree.body:
-            case Series(parts=(LookAhead(left=False) as ahead, Characters() as one)):
+            case Series(parts=(LookAhead(looks_left=False) as ahead, Characters() as one)):
                 pass
             case _:
                 return None
         if not (_is_uniform(then) and then[0] is EPSILON):
             return None
-        language = repetition(symbols(one.members), tree.least, None)
+        language = repetition(symbols(one.members), tree.min_count, None)
         condition = self.compile(ahead.body, self.anything)[0]
         if not ahead.negated:
             condition = complement(condition, ANY_CODE_POINT)
@@ -313,11 +304,11 @@ class _Compiler:
 
     def ending(self, tree: Repeat, then: Continuation) -> Continuation | None:
         """``(…|$)*``: past ``$`` the text is over, so only a last round can go through it."""
-        if not _is_uniform(then) or tree.body.left or not reaches_by_end_alone(tree.body):
+        if not _is_uniform(then) or tree.body.looks_left or not looks_ahead_by_end_alone(tree.body):
             return None
-        inner = self.compile(without_end(tree.body), self.end)[0]
-        before = repetition(inner, max(tree.least - 1, 0), None)
-        rounds = [concatenation(repetition(inner, tree.least, None), then[0])]
+        inner = self.compile(without_end_assertions(tree.body), self.end)[0]
+        before = repetition(inner, max(tree.min_count - 1, 0), None)
+        rounds = [concatenation(repetition(inner, tree.min_count, None), then[0])]
         if then[0].nullable:
             last = self.compile(tree.body, self.end)[0]
             if last.nullable:

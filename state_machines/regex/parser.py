@@ -1,18 +1,21 @@
-r"""From the text of a pattern to its tree.
+r"""Parse a regular expression into its syntax tree.
 
 The syntax is that of ECMA-262 with the ``u`` flag, which JSON Schema recommends for ``pattern``.
-Where real schemas are looser than that and the meaning is beyond doubt, the parser is as lenient
-as Annex B: a needless escape of anything but an ASCII letter or digit stands for the character
-(``\-``, ``\_``, ``\@``); so do ``]``, ``}`` and a ``{`` that opens no quantifier; ``-`` beside a
-class (``[\w-.]``) is itself. ``(?P<name>…)`` is a named group, ``(?i)`` at the start and
-``(?i:…)`` ignore case.
+Real schemas are looser than that. Where the meaning is beyond doubt, the parser is as lenient as
+Annex B:
 
-Not read: ``\A``, ``\Z``, ``\z`` and other escaped letters that ECMA-262 gives no meaning, atomic
-groups, possessive quantifiers, comments, conditionals; these raise
-:class:`~state_machines.errors.InvalidPatternError` or, where the construct has a meaning that is
-not built, :class:`~state_machines.errors.UnsupportedPatternError`.
+* A needless escape of anything but an ASCII letter or digit stands for the character (``\-``,
+  ``\_``, ``\@``).
+* ``]``, ``}`` and a ``{`` that opens no quantifier stand for themselves, as does ``-`` beside a
+  class (``[\w-.]``).
+* ``(?P<name>…)`` is a named group; ``(?i)`` at the start and ``(?i:…)`` ignore case.
 
-A lone surrogate (``\ud83d``) stands for no text at all: it is a class without members.
+Escaped letters without a meaning in ECMA-262 (``\A``, ``\Z``, ``\z``), possessive quantifiers,
+comments and conditionals raise :class:`~state_machines.errors.InvalidPatternError`. Constructs that
+have a meaning but are not implemented, such as back-references and atomic groups, raise
+:class:`~state_machines.errors.UnsupportedPatternError`.
+
+A lone surrogate (``\ud83d``) is a class without members, since no text contains one.
 """
 
 from __future__ import annotations
@@ -25,33 +28,19 @@ from state_machines.budgets import spend
 from state_machines.errors import InvalidPatternError
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.limits import LIMITS
+from state_machines.regex.assertions import End, LookAhead, LookBehind, Start, WordBoundary
 from state_machines.regex.characters import CharacterReader
-from state_machines.regex.syntax import (
-    Alternatives,
-    Characters,
-    End,
-    Expression,
-    LookAhead,
-    LookBehind,
-    Repeat,
-    Series,
-    Start,
-    WordBoundary,
-)
 from state_machines.regex.unicode_classes import LINE_TERMINATOR, WORD
+from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
+from state_machines.text_reader import REPETITION_MARKS
 
 __all__ = ["parse"]
 
 _QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_SYMBOLIC_QUANTIFIERS: dict[str, tuple[int, int | None]] = {
-    "*": (0, None),
-    "+": (1, None),
-    "?": (0, 1),
-}
 
 
 def parse(pattern: str) -> Expression:
-    """Return the tree of a pattern.
+    """Return the syntax tree of a pattern.
 
     Raises :class:`~state_machines.errors.InvalidPatternError` and
     :class:`~state_machines.errors.UnsupportedPatternError`.
@@ -64,9 +53,9 @@ class _Parser(CharacterReader):
         super().__init__(pattern)
         self.depth = 0
         self.names: set[str] = set()
-        """Names of groups that can match together with the next one."""
+        """Names of groups that can match together with the next group."""
 
-    # Grammar rules: each reads at ``position`` and leaves it behind what it read
+    # Each method reads one production of the syntax at ``position`` and moves past it.
 
     def parse(self) -> Expression:
         if self.take("(?i)"):
@@ -90,7 +79,7 @@ class _Parser(CharacterReader):
 
     def concatenation(self) -> Expression:
         parts: list[Expression] = []
-        while not self.at_end and self.pattern[self.position] not in "|)":
+        while not self.at_end and self.text[self.position] not in "|)":
             _append(parts, self.term())
         return parts[0] if len(parts) == 1 else Series(tuple(parts))
 
@@ -101,39 +90,39 @@ class _Parser(CharacterReader):
         bounds = self.quantifier()
         if bounds is None:
             return atom
-        bare = self.pattern[start] != "(" or self.pattern.startswith("(?<", start)
+        bare = self.text[start] != "(" or self.text.startswith("(?<", start)
         if bare and isinstance(atom, Start | End | WordBoundary | LookBehind):
-            self.invalid("a quantifier behind an anchor", start)
-        least, most = bounds
-        if most is not None and most < least:
+            self.invalid("a quantifier after an anchor", start)
+        min_count, max_count = bounds
+        if max_count is not None and max_count < min_count:
             self.invalid("the bounds of a quantifier are out of order", start)
         here = self.position
         if self.quantifier() is not None:
-            self.invalid("a quantifier behind a quantifier", here)
-        return Repeat(atom, least, most, position=start)
+            self.invalid("a quantifier after a quantifier", here)
+        return Repeat(atom, min_count, max_count, position=start)
 
     def quantifier(self) -> tuple[int, int | None] | None:
         if self.at_end:
             return None
-        bounds = _SYMBOLIC_QUANTIFIERS.get(self.pattern[self.position])
+        bounds = REPETITION_MARKS.get(self.text[self.position])
         if bounds is not None:
             self.position += 1
         else:
-            match = _QUANTIFIER.match(self.pattern, self.position)
+            match = _QUANTIFIER.match(self.text, self.position)
             if match is None:
                 return None
             self.position = match.end()
             bounds = self._counted(match)
-        self.take("?")  # lazy or greedy is a matter of captures, not of the language
+        self.take("?")  # A lazy quantifier has the same language as a greedy one.
         return bounds
 
     def _counted(self, match: re.Match[str]) -> tuple[int, int | None]:
         if len(match[0]) > 22:
             self.unsupported("a quantifier with a bound of more than 18 digits", match.start())
-        least = int(match[1])
+        min_count = int(match[1])
         if match[2] is None:
-            return least, least
-        return least, int(match[3]) if match[3] else None
+            return min_count, min_count
+        return min_count, int(match[3]) if match[3] else None
 
     def atom(self) -> Expression:
         start = self.position
@@ -141,26 +130,26 @@ class _Parser(CharacterReader):
         if character == "(":
             return self.group(start)
         if character == "[":
-            return Characters(self.character_class(start), start)
+            return Characters(self.character_class(start))
         if character == "\\":
             return self.escape(start)
         if character == ".":
-            return Characters(~LINE_TERMINATOR, start)
+            return Characters(~LINE_TERMINATOR)
         if character == "^":
-            return Start(start)
+            return Start()
         if character == "$":
-            return End(start)
+            return End()
         if character in "*+?":
             self.invalid("a quantifier with nothing to repeat", start)
         if character == "{":
-            if _QUANTIFIER.match(self.pattern, start):
+            if _QUANTIFIER.match(self.text, start):
                 self.invalid("a quantifier with nothing to repeat", start)
-            if re.compile(r"\{,[0-9]+\}").match(self.pattern, start):
+            if re.compile(r"\{,[0-9]+\}").match(self.text, start):
                 self.invalid("a quantifier without a lower bound", start, "Write {0,n}")
-        return self.single(ord(character), start)
+        return self.single(ord(character))
 
-    def single(self, code_point: int, start: int) -> Expression:
-        return Characters(self.folded(code_points(code_point)), start)
+    def single(self, code_point: int) -> Expression:
+        return Characters(self.folded(code_points(code_point)))
 
     # Groups
 
@@ -176,7 +165,7 @@ class _Parser(CharacterReader):
         self.depth -= 1
         self.ignore_case = ignore_case
         if wrap == "?=" or wrap == "?!":
-            return LookAhead(start, body, negated=wrap == "?!")
+            return LookAhead(body, negated=wrap == "?!")
         if wrap == "?<=" or wrap == "?<!":
             return self.look_behind(start, body, negated=wrap == "?<!")
         return body
@@ -198,14 +187,14 @@ class _Parser(CharacterReader):
             self.unsupported("a back-reference", start)
         elif self.peek("?>"):
             self.unsupported("an atomic group", start)
-        elif re.compile(r"\?[a-zA-Z]*(-[a-zA-Z]+)?[:)]").match(self.pattern, self.position):
+        elif re.compile(r"\?[a-zA-Z]*(-[a-zA-Z]+)?[:)]").match(self.text, self.position):
             self.unsupported("an inline flag", start, "(?i) at the start and (?i:…) are read")
         else:
             self.invalid("an unknown kind of group", start)
         return ""
 
     def new_group_name(self) -> None:
-        """Read the name of a group, which no other has that can match beside it (ES2025)."""
+        """Read the name of a group, unique among the groups that can match together (ES2025)."""
         start = self.position
         name = self.group_name()
         if name in self.names:
@@ -219,53 +208,56 @@ class _Parser(CharacterReader):
             if not isinstance(branch, Characters):
                 self.unsupported("a look-behind at anything but one character", start)
             members = members | branch.members
-        return LookBehind(start, members, negated)
+        return LookBehind(members, negated)
 
     # Escapes
 
     def escape(self, start: int) -> Expression:
         if self.at_end:
-            self.invalid("a backslash with nothing behind it", start)
-        character = self.pattern[self.position]
+            self.invalid("nothing follows a backslash", start)
+        character = self.text[self.position]
         if character in "bB":
             self.position += 1
-            return WordBoundary(start, character == "B", self.folded(WORD))
+            return WordBoundary(self.folded(WORD), negated=character == "B")
         if character in "123456789":
             self.back_reference(start)
         if character == "k":
             self.named_reference(start)
         members = self.class_escape(start)
         if members is not None:
-            return Characters(members, start)
-        return self.single(self.character_escape(start), start)
+            return Characters(members)
+        return self.single(self.character_escape(start))
 
     def back_reference(self, start: int) -> NoReturn:
-        match = re.compile(r"[0-9]+").match(self.pattern, self.position)
+        match = re.compile(r"[0-9]+").match(self.text, self.position)
         assert match is not None
-        if len(match[0]) < 9 and int(match[0]) <= len(_opened_groups(self.pattern)):
+        if len(match[0]) < 9 and int(match[0]) <= len(_opened_groups(self.text)):
             self.unsupported("a back-reference", start)
         self.invalid(f"a reference to group {match[0]}, which is not there", start)
 
     def named_reference(self, start: int) -> NoReturn:
         self.position += 1
-        if not self.take("<") or self.group_name() not in _group_names(self.pattern):
+        if not self.take("<") or self.group_name() not in _group_names(self.text):
             self.invalid("a reference to a named group that is not there", start)
         self.unsupported("a back-reference", start)
 
 
 def _append(parts: list[Expression], part: Expression) -> None:
-    """Append a part; what repeats the body of the last part adds to its count (``aa?a*``)."""
+    """Append a part; join repetitions of one body into one count (``aa?a*``)."""
     if parts:
-        (body, least, most), (other, more, top) = _counted(parts[-1]), _counted(part)
-        if body == other and not body.left and body.reach <= 0:
-            bound = None if most is None or top is None else most + top
-            parts[-1] = Repeat(body, least + more, bound)
+        previous, current = _as_repeat(parts[-1]), _as_repeat(part)
+        body = current.body
+        if body == previous.body and not body.looks_left and body.reach <= 0:
+            max_count = None
+            if previous.max_count is not None and current.max_count is not None:
+                max_count = previous.max_count + current.max_count
+            parts[-1] = Repeat(body, previous.min_count + current.min_count, max_count)
             return
     parts.append(part)
 
 
-def _counted(part: Expression) -> tuple[Expression, int, int | None]:
-    return (part.body, part.least, part.most) if isinstance(part, Repeat) else (part, 1, 1)
+def _as_repeat(part: Expression) -> Repeat:
+    return part if isinstance(part, Repeat) else Repeat(part, 1, 1)
 
 
 _GROUP_OR_SKIP = re.compile(
@@ -274,13 +266,13 @@ _GROUP_OR_SKIP = re.compile(
 
 
 def _opened_groups(pattern: str) -> list[str | None]:
-    """Return the capturing groups of a pattern, each as its name or ``None``, in order."""
+    """Return the names of a pattern's capturing groups in order, ``None`` where there is none."""
     found = _GROUP_OR_SKIP.finditer(pattern)
     return [match[1] for match in found if match[0].startswith("(")]
 
 
 def _group_names(pattern: str) -> set[str]:
-    """Return the names of a pattern's groups, read to their end or as far as they are names."""
+    """Return the names of a pattern's groups, those with a syntax error left out."""
     names = set()
     for raw in _opened_groups(pattern):
         if raw is not None:

@@ -303,7 +303,7 @@ def test_texts_may_begin_with_another_rule() -> None:
         (r'root ::= "\x4"', "2 hexadecimal digits", 1, 11),
         (r'root ::= "\uD800"', "surrogate", 1, 11),
         (r'root ::= "\U00110000"', "no code point", 1, 11),
-        ('root ::= * "a"', "nothing stands before *", 1, 10),
+        ('root ::= * "a"', "nothing precedes *", 1, 10),
         ('root ::= "a"{2,1}', "out of order", 1, 13),
         ('root ::= "a"{,2}', "{m,n} was expected", 1, 13),
         ('root ::= "a"{1 2}', "{m,n} was expected", 1, 13),
@@ -314,7 +314,7 @@ def test_texts_may_begin_with_another_rule() -> None:
         ("root ::= <think>", "not expected", 1, 10),
         ('root : "a"', "a rule was expected", 1, 1),
         ('start: "a" | /b/', "a rule was expected", 1, 1),
-        ("root ::= " + "(" * 100, "groups in each other", 1, 10 + LIMITS.nested_groups),
+        ("root ::= " + "(" * 100, "groups inside each other", 1, 10 + LIMITS.nested_groups),
     ],
 )
 def test_what_is_no_grammar(text: str, what: str, line: int, column: int) -> None:

@@ -1,0 +1,282 @@
+r"""Parse GBNF, the notation of llama.cpp. vLLM and XGrammar read the same but for details::
+
+    root  ::= "[" (item ("," item)*)? "]"   # a rule; a comment
+    item  ::= [a-z0-9_]+ | "\"" [^"\n]* "\"" | root{1,2}
+
+A rule ends where the next name with ``::=`` after it begins, wherever lines end. An alternative may
+be empty. An escape of a character that is neither a letter nor a digit stands for the character.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import NoReturn
+
+from state_machines.budgets import spend
+from state_machines.context_free.notations.grammar_reader import GrammarReader
+from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
+from state_machines.limits import LIMITS
+from state_machines.syntax_tree import (
+    Alternatives,
+    Characters,
+    Expression,
+    Grammar,
+    Reference,
+    Repeat,
+    Rule,
+    Series,
+    String,
+)
+from state_machines.text_reader import REPETITION_MARKS
+
+__all__ = ["parse"]
+
+COMMENTS_PER_STEP = 8
+"""Comments in a row that one step skips."""
+
+_CONTROLS = {"0": 0, "a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27}
+_DIGITS = {"x": 2, "u": 4, "U": 8}
+_CLASSES = {
+    "d": "[0-9]",
+    "D": "[^0-9]",
+    "w": "[a-zA-Z0-9_]",
+    "W": "[^a-zA-Z0-9_]",
+    "s": r"[ \t\n\r]",
+    "S": r"[^ \t\n\r]",
+}
+_SPACE = re.compile(r"[ \t\r\n]*")
+_PLAIN = re.compile(r'[^"\\\ud800-\udfff]+')
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_LARK = re.compile(r"[?!]?[A-Za-z_][A-Za-z0-9_.]*\s*:(?!:=)|%\w|/")
+# Possessive, so that the match takes linear time.
+_COUNTS = re.compile(r"\{\s*+([0-9]++)\s*+(,?)\s*+([0-9]*+)\s*+\}")
+_HINTS = {
+    "'": 'Texts stand in "quotes"',
+    "<": "Tokens by name or number are not supported",
+    "!": "Tokens by name or number are not supported",
+    "(=": "Look-ahead is not supported",
+    "=": "A rule is written name ::= …",
+    ":": "A rule is written name ::= …",
+    "{": 'A count stands after what it repeats; texts stand in "quotes"',
+    ",": 'Texts stand in "quotes"',
+    ";": "A rule ends without a mark",
+}
+
+
+def parse(text: str) -> Grammar:
+    """Return the rules of a grammar in their order; texts begin with the rule ``root``.
+
+    Raises :class:`~state_machines.errors.GrammarSyntaxError` and, for counts and classes beyond the
+    limits, :class:`~state_machines.errors.UnsupportedGrammarError`.
+    """
+    return _Parser(text).parse()
+
+
+class _Parser(GrammarReader):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.depth = 0
+
+    def parse(self) -> Grammar:
+        rules: dict[str, Rule] = {}
+        self.skip_space()
+        while not self.at_end:
+            start = self.position
+            head = self.head()
+            if head is None:
+                self.no_rule(start)
+            name, self.position = head
+            if name in rules:
+                line, _ = rules[name].position
+                self.invalid(f"the rule {name!r} is given twice, first in line {line}", start)
+            self.rule = name
+            rules[name] = Rule(name, self.alternatives(), self.source_position(start))
+        if not rules:
+            self.invalid("a grammar without a rule", 0, "Write root ::= …")
+        return Grammar(rules, "root")
+
+    def head(self) -> tuple[str, int] | None:
+        """Return the name of the rule that begins here, and where its body begins."""
+        name = _NAME.match(self.text, self.position)
+        if name is None:
+            return None
+        end = self.end_of_space(name.end())
+        return (name[0], end + 3) if self.text.startswith("::=", end) else None
+
+    def no_rule(self, start: int) -> NoReturn:
+        if self.peek(")"):
+            self.invalid("unmatched )", start)
+        hint = "A rule is written name ::= …"
+        if _LARK.match(self.text, start):
+            hint += "; Lark's notation is not supported"
+        self.invalid("a rule was expected", start, hint)
+
+    # Expressions
+
+    def alternatives(self) -> Expression:
+        branches = [self.series()]
+        while self.take("|"):
+            branches.append(self.series())
+        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+
+    def series(self) -> Expression:
+        parts: list[Expression] = []
+        while True:
+            self.skip_space()
+            if self.at_end or self.peek("|") or self.peek(")"):
+                break
+            spend()
+            if self.head() is not None:
+                break
+            parts.append(self.repeated())
+        return parts[0] if len(parts) == 1 else Series(tuple(parts))
+
+    def repeated(self) -> Expression:
+        """Read one part and the repetition operators after it."""
+        part = self.part()
+        marks = 0
+        while True:
+            # White space may precede an operator.
+            self.skip_space()
+            start = self.position
+            if self.at_end:
+                return part
+            if self.text[start] in REPETITION_MARKS:
+                self.position += 1
+                min_count, max_count = REPETITION_MARKS[self.text[start]]
+            elif self.peek("{"):
+                min_count, max_count = self.counts(start)
+            else:
+                return part
+            marks += 1
+            if marks > LIMITS.repetition_marks:
+                self.invalid(
+                    f"more than {LIMITS.repetition_marks} repetition operators in a row", start
+                )
+            part = Repeat(part, min_count, max_count)
+
+    def counts(self, start: int) -> tuple[int, int | None]:
+        found = _COUNTS.match(self.text, start)
+        if found is None or (found[3] and not found[2]):
+            self.invalid("{m}, {m,} or {m,n} was expected", start)
+        self.position = found.end()
+        # Nine digits at most, since Python refuses to convert very long ones.
+        if any(
+            len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count
+            for digits in (found[1], found[3])
+        ):
+            self.invalid(f"a count of more than {LIMITS.repetition_count:,}", start)
+        min_count = int(found[1])
+        if not found[2]:
+            return min_count, min_count
+        max_count = int(found[3]) if found[3] else None
+        if max_count is not None and max_count < min_count:
+            self.invalid("counts that are out of order", start)
+        return min_count, max_count
+
+    def part(self) -> Expression:
+        start = self.position
+        if self.take('"'):
+            return String(self.string())
+        if self.take("["):
+            return Characters(self.character_class())
+        if self.take("."):
+            return Characters(ANY_CODE_POINT)
+        if self.peek("(") and not self.peek("(="):
+            return self.group()
+        name = _NAME.match(self.text, start)
+        if name is None:
+            self.unexpected(start)
+        self.position = name.end()
+        return Reference(name[0], self.source_position(start))
+
+    def unexpected(self, start: int) -> NoReturn:
+        character = self.text[start]
+        if character in REPETITION_MARKS:
+            self.invalid(f"nothing precedes {character}", start)
+        hint = next((hint for mark, hint in _HINTS.items() if self.peek(mark)), "")
+        self.invalid(f"{character!r} was not expected here", start, hint)
+
+    def group(self) -> Expression:
+        start = self.position
+        self.position += 1
+        self.depth += 1
+        if self.depth > LIMITS.nested_groups:
+            self.invalid(f"more than {LIMITS.nested_groups} groups inside each other", start)
+        inner = self.alternatives()
+        if not self.take(")"):
+            self.invalid("missing )", start)
+        self.depth -= 1
+        return inner
+
+    # Characters
+
+    def skip_space(self) -> None:
+        """Skip white space and comments."""
+        self.position = self.end_of_space(self.position)
+
+    def end_of_space(self, position: int) -> int:
+        """Return where white space and comments from an offset on end."""
+        for comments in count():
+            found = _SPACE.match(self.text, position)
+            assert found is not None, "the pattern matches the empty text"
+            position = found.end()
+            if not self.text.startswith("#", position):
+                break
+            if not comments % COMMENTS_PER_STEP:
+                spend()
+            end = self.text.find("\n", position)
+            position = len(self.text) if end < 0 else end
+        return position
+
+    def string(self) -> str:
+        """Read a string after its opening quote."""
+        start = self.position - 1
+        parts: list[str] = []
+        while not self.take('"'):
+            if self.at_end:
+                self.invalid('missing "', start)
+            spend()
+            plain = _PLAIN.match(self.text, self.position)
+            if plain is None:
+                parts.append(chr(self.class_member()))
+            else:
+                parts.append(plain[0])
+                self.position = plain.end()
+        return "".join(parts)
+
+    def character_class(self) -> CodePointSet:
+        """Read a class after its opening bracket."""
+        start = self.position - 1
+        negated = self.take("^")
+        if self.peek("]"):
+            hint = "Write . for any character" if negated else r"Write \] for a bracket"
+            self.invalid("a class without a member", start, hint)
+        members = self.class_members(start)
+        return ~members if negated else members
+
+    def class_member(self) -> int:
+        """Read one character, which may be escaped; return its code point."""
+        start = self.position
+        character = self.next_character()
+        point = self._escape(start) if character == "\\" else ord(character)
+        if 0xD800 <= point <= 0xDFFF:
+            self.invalid("a surrogate, which is no character", start, r"Write \UHHHHHHHH")
+        return point
+
+    def _escape(self, start: int) -> int:
+        if self.at_end:
+            self.invalid("nothing follows a backslash", start)
+        letter = self.next_character()
+        if letter in _CONTROLS:
+            return _CONTROLS[letter]
+        if letter in _DIGITS:
+            point = self.hexadecimal(_DIGITS[letter], start)
+            if point > MAX_CODE_POINT:
+                self.invalid("no code point", start)
+            return point
+        if not letter.isascii() or letter.isalnum() or letter in " \t\r\n":
+            hint = f"Write {_CLASSES[letter]}" if letter in _CLASSES else ""
+            self.invalid(f"\\{letter} has no meaning", start, hint)
+        return ord(letter)

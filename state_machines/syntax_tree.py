@@ -1,0 +1,227 @@
+"""The syntax tree that parsers of patterns and of grammars build, and that compilers read.
+
+A regular expression is one :class:`Expression`. A :class:`Grammar` has rules, whose expressions
+refer to other rules. :mod:`state_machines.regex.assertions` adds the expressions that
+only regular expressions have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from state_machines.budgets import spend
+from state_machines.grammar.symbols import CodePointSet
+
+__all__ = [
+    "EXPRESSIONS_PER_STEP",
+    "Alternatives",
+    "Characters",
+    "Expression",
+    "Grammar",
+    "Reference",
+    "Repeat",
+    "Rule",
+    "Series",
+    "SourcePosition",
+    "String",
+    "walk",
+]
+
+EXPRESSIONS_PER_STEP = 8
+"""Expressions of a tree that one step visits."""
+
+SourcePosition: TypeAlias = tuple[int, int]
+"""Line and column in the text of a grammar, both from 1."""
+
+
+class Expression:
+    """A node of a syntax tree. Nodes are immutable.
+
+    The measures other than ``children`` are those of patterns, where no rule is referred to.
+
+    Attributes:
+        children: The expressions that this one is made of, in their order in the text.
+        min_length: Lower bound on the number of characters that are consumed.
+        max_length: Upper bound on that number; ``math.inf`` if there is none.
+        reach: The number of characters beyond its own end that its assertions may inspect. Where
+            it is not positive, the language does not depend on the text that follows.
+        looks_left: Whether an assertion at the start or inside inspects the character before it.
+    """
+
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return ()
+
+    @property
+    def min_length(self) -> float:
+        return 0
+
+    @property
+    def max_length(self) -> float:
+        return 0
+
+    @property
+    def reach(self) -> float:
+        return -math.inf
+
+    @property
+    def looks_left(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class String(Expression):
+    """Exactly one text, which may be empty."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Characters(Expression):
+    """One character out of a set; the set may be empty."""
+
+    members: CodePointSet
+
+    @property
+    def min_length(self) -> float:
+        return 1
+
+    @property
+    def max_length(self) -> float:
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(Expression):
+    """The texts of the rule ``name``."""
+
+    name: str
+    position: SourcePosition = field(compare=False, default=(1, 1))
+
+
+class _Composite(Expression):
+    """An expression with children, whose measures are computed when they are first read."""
+
+    @cached_property
+    def looks_left(self) -> bool:
+        return any(child.looks_left for child in self.children)
+
+
+@dataclass(frozen=True)
+class Series(_Composite):
+    """A concatenation; without parts, the empty text."""
+
+    parts: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.parts
+
+    @cached_property
+    def min_length(self) -> float:
+        return sum(part.min_length for part in self.parts)
+
+    @cached_property
+    def max_length(self) -> float:
+        return sum(part.max_length for part in self.parts)
+
+    @cached_property
+    def reach(self) -> float:
+        following, reach = 0.0, -math.inf
+        for part in reversed(self.parts):
+            reach = max(reach, part.reach - following)
+            following += part.min_length
+        return reach
+
+
+@dataclass(frozen=True)
+class Alternatives(_Composite):
+    """A union of at least two branches."""
+
+    branches: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.branches
+
+    @cached_property
+    def min_length(self) -> float:
+        return min(branch.min_length for branch in self.branches)
+
+    @cached_property
+    def max_length(self) -> float:
+        return max(branch.max_length for branch in self.branches)
+
+    @cached_property
+    def reach(self) -> float:
+        return max(branch.reach for branch in self.branches)
+
+
+@dataclass(frozen=True)
+class Repeat(_Composite):
+    """``body`` repeated ``min_count`` to ``max_count`` times (``None``: no bound).
+
+    ``position`` is the offset of the repetition in a pattern, for error messages.
+    """
+
+    body: Expression
+    min_count: int
+    max_count: int | None
+    position: int = field(compare=False, default=0)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+    @cached_property
+    def min_length(self) -> float:
+        return self.body.min_length * self.min_count
+
+    @cached_property
+    def max_length(self) -> float:
+        if not self.body.max_length or self.max_count == 0:
+            return 0
+        return math.inf if self.max_count is None else self.body.max_length * self.max_count
+
+    @property
+    def reach(self) -> float:
+        return self.body.reach
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A named expression of a grammar."""
+
+    name: str
+    body: Expression
+    position: SourcePosition
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """The rules of a grammar by name; whole texts match ``start`` unless the caller says otherwise.
+
+    A rule that ``start`` names need not be there; the compiler reports that.
+    """
+
+    rules: dict[str, Rule]
+    start: str
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression and all expressions inside it, in the order of the text."""
+    stack = [expression]
+    visits = 0
+    while stack:
+        visits += 1
+        if visits % EXPRESSIONS_PER_STEP == 1:
+            spend()
+        expression = stack.pop()
+        yield expression
+        stack.extend(reversed(expression.children))
