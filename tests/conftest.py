@@ -1,7 +1,7 @@
-"""Fixtures for all packages: a language model small enough to be made in a test.
+"""Fixtures for all packages, among them language models small enough to be created in a test.
 
-And how properties are tried: the same examples every time, or ever new ones by environment.
-``HYPOTHESIS_PROFILE=fuzz`` draws new examples in every run, of schemas twenty times as many.
+Hypothesis draws the same examples in every run. ``HYPOTHESIS_PROFILE=fuzz`` draws new ones, twenty
+times as many for schemas.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ def tiny_tokenizer() -> TokenizerWrapper:
 
 @pytest.fixture(scope="session")
 def tiny_model() -> llama.Model:
-    """A random model; nobody changes its weights."""
+    """A random model. Its weights must not be changed."""
     return make_tiny_model()
 
 
 @pytest.fixture(scope="session")
 def tiny_engine(tiny_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
-    """An engine with the tiny model, shared by all tests; nobody closes it."""
+    """An engine with the tiny model, shared by all tests and never closed."""
     return InferenceEngine(tiny_model, tiny_tokenizer)
 
 
@@ -107,13 +107,13 @@ def roomy_model() -> llama.Model:
 
 @pytest.fixture(scope="session")
 def roomy_engine(roomy_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
-    """An engine with that model, shared by all tests; nobody closes it."""
+    """An engine with the roomy model, shared by all tests and never closed."""
     return InferenceEngine(roomy_model, tiny_tokenizer)
 
 
 @pytest.fixture(scope="session")
 def brief_engine(tiny_tokenizer: TokenizerWrapper) -> InferenceEngine:
-    """An engine that answers briefly, whatever it is asked for; nobody closes it."""
+    """An engine with short answers, shared by all tests and never closed."""
     options = GenerationOptions(max_tokens=8)
     return InferenceEngine(make_tiny_model(context=160), tiny_tokenizer, options=options)
 
@@ -142,7 +142,7 @@ def tiny_model_directory(
 
 @pytest.fixture(scope="session")
 def embedded_engine() -> InferenceEngine:
-    """The real thing. Fetched on first use; skipped where that is impossible."""
+    """An engine with the embedded model, downloaded on first use; skips if that fails."""
     from proxy_engine import ModelFetchError  # noqa: PLC0415
 
     try:

@@ -41,7 +41,7 @@ def blocks(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, *NOTEBOOKS], ids=lambda path: path.name)
-def test_examples_run(
+def test_documented_examples_run(
     path: Path,
     roomy_model: Any,
     tiny_tokenizer: TokenizerWrapper,
@@ -63,7 +63,7 @@ def test_examples_run(
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 @pytest.mark.parametrize("path", ["README.md", "docs/server.md", "examples/ask.sh"])
-def test_commands_reach_a_server(path: str, roomy_engine: InferenceEngine) -> None:
+def test_documented_curl_commands_succeed(path: str, roomy_engine: InferenceEngine) -> None:
     text = (ROOT / path).read_text("utf-8")
     commands = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     commands = [text] if path.endswith(".sh") else commands
@@ -81,7 +81,7 @@ def test_commands_reach_a_server(path: str, roomy_engine: InferenceEngine) -> No
             assert choice["message"]["content"]
 
 
-def test_every_setting_is_explained() -> None:
+def test_every_server_setting_is_documented() -> None:
     text = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| `--([a-z-]+)` \| `PROXY_ENGINE_([A-Z_]+)` \| ([^|]+) \|", text, re.MULTILINE
@@ -94,14 +94,14 @@ def test_every_setting_is_explained() -> None:
         assert (str(real).lower() if real not in (None, ()) else None) == (stated and stated[1])
 
 
-def test_there_are_examples() -> None:
+def test_documentation_has_examples() -> None:
     assert len(python_blocks(ROOT / "README.md")) >= 3
     assert all(len(cells(path)) >= 3 for path in NOTEBOOKS)
     assert NOTEBOOKS
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_targets(path: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (path.parent / target).exists()] == []

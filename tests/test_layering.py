@@ -31,7 +31,7 @@ def imported_packages(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_package_imports_only_what_it_may(package: str) -> None:
+def test_package_imports_only_allowed_packages(package: str) -> None:
     files = sorted((ROOT / package).rglob("*.py"))
     assert files
     found = {
@@ -53,7 +53,7 @@ def folders_imported(path: Path) -> Iterator[str]:
                 yield place[0]
 
 
-def test_folders_of_the_engine_form_no_circle() -> None:
+def test_folders_of_the_engine_have_no_import_cycle() -> None:
     graph: dict[str, set[str]] = {}
     for path in sorted((ROOT / "proxy_engine").rglob("*.py")):
         folder = path.relative_to(ROOT / "proxy_engine").parts[0].removesuffix(".py")

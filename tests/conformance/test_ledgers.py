@@ -1,4 +1,4 @@
-"""The engine does what the committed ledgers say: no worse, and no better in silence.
+"""Conformance equals the committed ledgers: drift in either direction fails.
 
 After a change on purpose, ``make ledgers`` writes them anew.
 """
@@ -19,7 +19,7 @@ needs_maskbench = pytest.mark.skipif(maskbench_file() is None, reason=NO_MASKBEN
 
 
 def drift(ledger: Ledger, cases: Iterable[Case], judge: Callable[[Case], Verdict]) -> list[str]:
-    """Return a line for each case of which the ledger says something else."""
+    """Return a line for each case whose verdict differs from the ledger."""
     found = []
     for case in cases:
         verdict = judge(case)
@@ -32,7 +32,7 @@ def drift(ledger: Ledger, cases: Iterable[Case], judge: Callable[[Case], Verdict
 
 @needs_suite
 @pytest.mark.parametrize("name", ["official-required", "official-optional"])
-def test_the_official_suite_is_as_recorded(name: str) -> None:
+def test_official_suite_equals_its_ledger(name: str) -> None:
     cases = list(official(optional=name == "official-optional"))
     ledger = Ledger.read(name)
     assert ledger.counts.total() == len(cases)
@@ -40,7 +40,7 @@ def test_the_official_suite_is_as_recorded(name: str) -> None:
 
 
 @needs_suite
-def test_tokens_are_accepted_as_bytes_are() -> None:
+def test_tokens_and_bytes_are_accepted_alike() -> None:
     vocabulary = small_vocabulary()
     cases = official(optional=False)
     verdicts = [judge_official(case, vocabulary) for case in cases]
@@ -48,7 +48,7 @@ def test_tokens_are_accepted_as_bytes_are() -> None:
 
 
 @needs_maskbench
-def test_a_tenth_of_maskbench_is_as_recorded() -> None:
+def test_tenth_of_maskbench_equals_its_ledger() -> None:
     cases = list(maskbench())
     ledger = Ledger.read("maskbench")
     assert ledger.counts.total() == len(cases)
@@ -56,7 +56,7 @@ def test_a_tenth_of_maskbench_is_as_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", LEDGERS)
-def test_a_ledger_agrees_with_itself(name: str) -> None:
+def test_counts_of_a_ledger_equal_its_cases(name: str) -> None:
     ledger = Ledger.read(name)
     again = Ledger.of(ledger.others.values())
     for family, counts in ledger.families.items():
@@ -65,10 +65,10 @@ def test_a_ledger_agrees_with_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEDGERS)
-def test_nothing_crashes(name: str) -> None:
+def test_no_case_crashes(name: str) -> None:
     assert Ledger.read(name).counts["crash"] == 0
 
 
-def test_no_required_test_is_wrongly_accepted() -> None:
+def test_no_invalid_instance_of_the_required_suite_is_accepted() -> None:
     others = Ledger.read("official-required").others.values()
     assert [verdict.name for verdict in others if verdict.invalid_accepted] == []

@@ -51,7 +51,7 @@ class Verdict:
     """
 
     def line(self) -> dict[str, Any]:
-        """Return the ledger's line, without what is empty."""
+        """Return the ledger's line without empty fields."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name in self.__dataclass_fields__

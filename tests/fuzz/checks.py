@@ -1,4 +1,4 @@
-"""What must hold of one schema, checked against the judge."""
+"""Properties that hold for every schema, checked against the judge."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LONG_NUMBER = re.compile(r"\d{300}")
 
 @dataclass(frozen=True)
 class Finding:
-    """A schema of which something does not hold; ``kind`` tells findings of one sort apart."""
+    """A schema that violates a property. ``kind`` groups similar findings."""
 
     kind: str
     schema: Any
@@ -273,7 +273,7 @@ def _walk(schema: Any, oracle: Oracle, random: Random, counts: Counter[str]) -> 
 
 
 def _problem(matcher: Matcher, mask: Any, random: Random) -> str:
-    """Return what is wrong with a mask; advancing and the mask are compared for some tokens."""
+    """Return the error of a mask; for some tokens the mask is compared with ``advance``."""
     if not mask.any():
         return "dead end"
     if any(mask[end] != matcher.is_accepting for end in VOCABULARY.end_token_ids):

@@ -1,9 +1,9 @@
-"""Search for schemas on which the engine and ``jsonschema`` disagree, for as long as given.
+"""Search for schemas on which the engine and ``jsonschema`` disagree, within a time limit.
 
-Schemas are generated (``schema_strategies``) or, with ``--data``, real ones after some random
-changes. Each is compiled within a budget of time and memory, and what must hold of it is checked
-(see ``checks``). Findings are shrunk, printed and appended to a file; the exit status is 1 if
-there are any. What is tried depends on the seed alone, and on how far the time reaches.
+Schemas are generated (``schema_strategies``) or, with ``--data``, real ones after random changes. Each
+is compiled within limits on time and memory and checked for the properties in ``checks``. Findings are
+shrunk, printed and appended to a file; the exit status is 1 if there are any. The seed determines the
+sequence of schemas, the time limit its length.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def at(value: Any, path: Path) -> Any:
 
 
 def replaced(value: Any, path: Path, part: Any) -> Any:
-    """Return a copy of a value with another part at a path; what is not on the path is shared."""
+    """Return a copy of a value with another part at a path; other parts are shared."""
     if not path:
         return part
     copy = list(value) if isinstance(value, list) else dict(value)

@@ -170,10 +170,10 @@ class BridgeProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            # A shell's background jobs ignore the signal, and so would what they start.
+            # A shell's background jobs ignore the signal, and their child processes inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        # Whatever hangs ends the test, with what was said until then.
+        # A hanging process fails the test, with the output so far.
         self._timer = threading.Timer(_SECONDS, self.process.kill)
         self._timer.start()
 
@@ -204,7 +204,7 @@ class BridgeProcess:
         os.kill(self.process.pid, number)
 
     def end(self) -> tuple[int, list[dict[str, Any]], str]:
-        """Close the input, and wait; returns the status, what else was said, and what was logged."""
+        """Close the input and wait. Return the exit status, the remaining output and the log."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.close()
@@ -225,7 +225,7 @@ class BridgeProcess:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout, self._log):
-            # Closing flushes, and nobody may read any more.
+            # Closing flushes, and the reader may be gone.
             with contextlib.suppress(OSError):
                 if pipe:
                     pipe.close()

@@ -45,7 +45,7 @@ class Browser:
         self.command("actions", actions=actions)
 
     def write(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type into the focused element."""
         for letter in text:
             self.keys(letter)
 

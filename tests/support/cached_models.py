@@ -179,7 +179,7 @@ KINDS = tuple(_MAKERS)
 
 @functools.cache
 def model_of(kind: str) -> Module:
-    """The model of a kind; nobody changes its weights."""
+    """Return the model of a kind. Its weights must not be changed."""
     return randomized(_MAKERS[kind]())
 
 

@@ -32,7 +32,7 @@ _CLOSINGS = [
 
 @dataclass
 class Call:
-    """A call as it was read: what a result will say of it."""
+    """A call, as a result reports it."""
 
     name: str
     arguments: dict[str, Any] | None = None
@@ -41,9 +41,9 @@ class Call:
 
 
 def a_word(node: Node, random: Random, steps: int) -> bytes:
-    """Return a word of a language: so many random bytes at most, then the nearest end.
+    """Return a word of a language: up to ``steps`` random bytes, then a short ending.
 
-    Raises ``OverflowError`` where no end is near.
+    Raises ``OverflowError`` if no short ending exists.
     """
     word = bytearray()
     for _ in range(random.randrange(steps + 1)):
@@ -60,7 +60,7 @@ def a_word(node: Node, random: Random, steps: int) -> bytes:
 
 
 def ending(node: Node) -> bytes:
-    """Return a word, often a short one: by what ends things, then by what is left at the least."""
+    """Return a word, often a short one: closing texts first, then the transition nearest to an end."""
     for by_length in (False, True):
         word = bytearray()
         state = node
@@ -75,7 +75,7 @@ def ending(node: Node) -> bytes:
             steps = []
             for members, after in state.transitions:
                 rank, byte = _easiest(members)
-                # What has not ended it so often does not: it may be text to this language.
+                # These closing texts may be ordinary text in this language.
                 often = word.count(byte) // 8
                 steps.append((after.min_length * by_length, often, rank, byte, after))
             *_, byte, state = min(steps, key=lambda step: step[:3])
@@ -100,7 +100,7 @@ def _easiest(members: int) -> tuple[int, int]:
 
 
 def a_walk(part: Part, random: Random, spell: Spell = str.encode) -> list[Piece]:
-    """Return what the parts write when chance decides."""
+    """Return random text for each part."""
     match part:
         case Marker():
             return [Piece(part, spell(part.text))]

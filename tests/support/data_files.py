@@ -87,7 +87,7 @@ def official_suite() -> Path | None:
 
 
 def suite_groups() -> Iterator[dict[str, Any]]:
-    """Yield the suite's groups: ``draft``, ``file``, ``optional``, and what the file says."""
+    """Yield the suite's groups: ``draft``, ``file``, ``optional``, and the fields of the file."""
     suite = official_suite()
     for path in sorted((suite / "tests").rglob("draft*/**/*.json")) if suite else []:
         draft, *names = path.relative_to(suite / "tests").with_suffix("").parts  # type: ignore[operator]
@@ -197,7 +197,7 @@ def write_maskbench(checkout: Path) -> int:
     """Store MaskBench's half for development, from a checkout of jsonschemabench.
 
     The half has the schemas with an even SHA-256 digest of their name; the other half is left for
-    measurements on schemas that nobody has looked at. Returns the number of schemas.
+    measurements on unseen schemas. Returns the number of schemas.
     """
     sources = sorted((checkout / "maskbench" / "data").glob("*.json"))
     _directory().mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Context-free grammars as data, written as GBNF, and recognised by a chart: the slow, plain way."""
+"""Reference recogniser for context-free grammars: a chart parser, and grammars as data and GBNF."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _says(tree: Tree, found: set[str]) -> bool:
 
 
 class Chart:
-    """What the rules of a grammar match in a text, from every place of it.
+    """The matches of all rules of a grammar at every position of a text.
 
-    The sets grow until nothing is added: the least fixed point, whatever calls itself.
+    The sets grow to their least fixed point, which left recursion does not disturb.
     """
 
     def __init__(self, grammar: Grammar, text: str) -> None:
@@ -82,7 +82,7 @@ class Chart:
             (name, at): set() for name in grammar.rules for at in places
         }
         self.open: set[tuple[str, int]] = set()
-        """Where a rule's text may begin and go on beyond the end of this one."""
+        """Start positions of a rule's text that may extend beyond the end of this one."""
         grown = True
         while grown:
             grown = False

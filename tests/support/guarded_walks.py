@@ -1,4 +1,4 @@
-"""Random texts under a guard, which must be complete when their tokens are used up."""
+"""Random texts under a guard; a text must be complete when its tokens are used up."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["random_walk"]
 
 
 def random_walk(guard: Guard, random: Random, completion: Completion) -> list[int]:
-    """Write a text out of what the guard allows, ending it as late as may be; return its tokens.
+    """Write a random text of allowed tokens that ends as late as possible; return its tokens.
 
-    Asserts on the way that nothing is offered that is not accepted, that there is always
-    something, and that the plan never takes more tokens than are left.
+    Asserts in every step that all allowed tokens are accepted, that at least one token is allowed,
+    and that the plan fits the remaining tokens.
     """
     matcher, written = guard.matcher, []
     ends = matcher.vocabulary.end_token_ids

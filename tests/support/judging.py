@@ -1,8 +1,8 @@
-"""The judge of what a schema admits: ``jsonschema``, made exact.
+"""An exact judge of instances, based on ``jsonschema``.
 
-Numbers are compared as fractions (0.1 is one tenth, in schemas as in instances), ``$`` in a
-pattern is the end of the text and not also the place before a last line feed, and a name may
-stand only once in an object.
+Numbers are compared as fractions (0.1 is one tenth in schemas and instances), ``$`` in a pattern
+matches at the end of the text only, not before a final line feed, and duplicate names in an object are
+invalid.
 """
 
 from __future__ import annotations

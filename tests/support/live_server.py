@@ -76,7 +76,7 @@ def make_settings(**given: object) -> ServerSettings:
 def serving_engine(engine: InferenceEngine, **given: object) -> Iterator[Live]:
     """Serve an engine that outlives the server."""
     app = create_app(make_settings(**given), engine=engine)
-    # Shared by all tests: nobody closes it.
+    # Shared by all tests, so no test closes it.
     app.state.services.host.close = _nothing
     with serving(app) as live:
         yield live

@@ -1,4 +1,4 @@
-"""Masks over whole vocabularies, told by trying every token."""
+"""Reference masks over whole vocabularies, computed by trying every token."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SCHEMAS: dict[str, Any] = {
 
 
 class AllTokens:
-    """All tokens of a vocabulary, to be tried with what they have in common tried once."""
+    """All tokens of a vocabulary in sorted order, so that common prefixes are tried once."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -88,7 +88,7 @@ class AllTokens:
 
 
 def assert_masks_on_a_walk(tokens: AllTokens, schema: Any, steps: int = 7) -> None:
-    """Walk at random; every mask is right, and what is written is admitted in the end."""
+    """Assert that every mask of a random walk is exact and that the schema admits the final text."""
     vocabulary, random = tokens.vocabulary, Random(0)
     machine = JsonSchemaStateMachine(schema)
     matcher, text = machine.matcher(vocabulary), b""

@@ -39,7 +39,7 @@ def joined(pieces: list[Piece]) -> list[Piece]:
 
 
 def shortest_ending(state: Node, most: int = 3000) -> bytes | None:
-    """Return a shortest word of a language; ``None`` where none is found among so many states."""
+    """Return a shortest word of a language, or ``None`` if the search exceeds its states."""
     layer = [(b"", state)]
     seen = {state}
     while layer and len(seen) < most:

@@ -1,4 +1,4 @@
-"""What a composition of parts admits and who writes what, by trying everything: slow and plain.
+"""Exhaustive reference implementation of compositions of parts and of their attribution.
 
 Texts are written with one character for each special token.
 """
@@ -63,13 +63,13 @@ class Rounds:
 
 
 class Run:
-    """A free text that has just been written: what may not hide where it ends."""
+    """A free text that has just ended, with the markers that must not occur across its end."""
 
     def __init__(self, start: int, strings: list[str], first: set[str]) -> None:
         self.start, self.strings, self.first = start, strings, first
 
     def ends_with(self, text: str, marker: str, end: int) -> bool:
-        """Whether a marker is the first string to end, the longest of those that do."""
+        """Whether a marker is the first string to end; of several, the longest."""
         for stop in range(self.start + 1, end + 1):
             ending = [s for s in self.strings if text[self.start : stop].endswith(s)]
             if ending:

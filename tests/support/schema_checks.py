@@ -55,7 +55,7 @@ def assert_texts(
     judged: bool = True,
     **options: Any,
 ) -> None:
-    """Assert what a schema admits, by bytes and by tokens.
+    """Assert which texts a schema admits, on bytes and on tokens.
 
     ``judged``: the judge must say the same; not so where a text is refused for its spelling.
     """

@@ -44,7 +44,7 @@ def small_vocabulary() -> Vocabulary:
 
 
 def brute_force_mask(state: Node, vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
-    """Return what may come next by trying each token's bytes, one by one."""
+    """Return the allowed tokens by trying the bytes of each token."""
     return np.array(
         [
             state.nullable

@@ -1,4 +1,4 @@
-"""A terminal to write to, and to see what was written."""
+"""A terminal that records its output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 
 
 class Terminal:
-    """A terminal of 100 columns, and what was written to it."""
+    """A terminal of 100 columns with its recorded output."""
 
     def __init__(self) -> None:
         self._main, self.end = pty.openpty()

@@ -1,4 +1,4 @@
-"""Small random models of architectures that behave in a way of their own in mlx-lm.
+"""Small random models of architectures with unusual behaviour in mlx-lm.
 
 ``gemma3n``, ``kimi_k3`` and ``plamo3`` keep arrays of their first pass. ``afm7`` and ``gemma2`` give
 wrong logits for rows of different lengths in one batch; ``gpt_bigcode`` does not take a batch.

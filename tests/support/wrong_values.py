@@ -1,7 +1,7 @@
-"""Values that are wrong: of wrong types, out of range, no text, too deep; and valid ones made wrong.
+"""Invalid values: wrong types, out of range, lone surrogates, too deep; and mutated valid values.
 
-What is valid but for one place reaches code that nothing random ever does, so most examples are
-mutations of valid values.
+Most examples are mutations, because values that are valid except in one place reach code that random
+values do not.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def mutated(
     draw: st.DrawFn, valid: Sequence[Any], values: st.SearchStrategy[Any] = wrong_json
 ) -> Any:
     """One of some valid JSON-like values, changed at one to three places."""
-    # What is drawn is changed later on, and is drawn again in other examples.
+    # Drawn values are changed later and drawn again in other examples.
     values = values.map(copy.deepcopy)
     value = copy.deepcopy(draw(st.sampled_from(list(valid))))
     for _ in range(draw(st.integers(1, 3))):
