@@ -143,7 +143,7 @@ class BatchEngine(ABC):
                 counts_waiting=False,
             )
 
-        return BatchStream(begin_one, requests, ahead=4 * self.batch_size, ordered=ordered)
+        return BatchStream(begin_one, requests, batch_size=self.batch_size, ordered=ordered)
 
     def aiter_batch(
         self,

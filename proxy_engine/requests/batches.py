@@ -18,9 +18,20 @@ from ..results import GenerationResult
 from .streams import AsyncClosing, Closing
 from .worker import ProcessGuard
 
-__all__ = ["AsyncBatchStream", "BatchItem", "BatchRequest", "BatchStream", "Begin", "Begun"]
+__all__ = [
+    "REQUESTS_AHEAD",
+    "AsyncBatchStream",
+    "BatchItem",
+    "BatchRequest",
+    "BatchStream",
+    "Begin",
+    "Begun",
+]
 
 T = TypeVar("T")
+
+REQUESTS_AHEAD = 4
+"""Requests that a batch reads ahead, for each that runs: prepared ones are always waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,8 @@ class BatchStream(Closing, Generic[T]):
     Args:
         begin: Prepares and queues a request.
         requests: The requests.
-        ahead: Most requests that are read before their items are returned.
+        batch_size: Most requests that run together. ``REQUESTS_AHEAD`` times as many are read
+            before their items are returned.
         ordered: Return items in the order of the requests, otherwise as they finish.
     """
 
@@ -89,14 +101,19 @@ class BatchStream(Closing, Generic[T]):
         begin: Begin,
         requests: Iterable[Prompt | BatchRequest],
         *,
-        ahead: int,
+        batch_size: int,
         ordered: bool = True,
     ) -> None:
         self._cancelled = threading.Event()
         self._begun: dict[int, Begun] = {}
         # A function, not a method: the generator must not keep the stream alive.
         self._items: Iterator[BatchItem[Any]] = _items(
-            begin, iter(requests), ahead, ordered, self._begun, self._cancelled
+            begin,
+            iter(requests),
+            REQUESTS_AHEAD * batch_size,
+            ordered,
+            self._begun,
+            self._cancelled,
         )
 
     def __iter__(self) -> Self:

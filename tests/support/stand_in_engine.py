@@ -34,8 +34,12 @@ class Item(NamedTuple):
     error: Exception | None = None
 
 
+REQUESTS_AHEAD = 4
+"""As ``proxy_engine.requests.batches.REQUESTS_AHEAD``, whose module loads mlx."""
+
+
 class StandInEngine:
-    """What the command line uses of ``InferenceEngine``. ``most_ahead``: requests read at once."""
+    """The part of ``InferenceEngine`` that the command line uses."""
 
     def __init__(
         self,
@@ -46,7 +50,6 @@ class StandInEngine:
     ) -> None:
         self.batch_size = batch_size
         self.prompts: list[str] = []
-        self.most_ahead = 0
         self.is_closed = False
 
     def __enter__(self) -> Self:
@@ -66,14 +69,13 @@ class StandInEngine:
         index = 0
         is_ended = False
         while ahead or not is_ended:
-            while not is_ended and len(ahead) < 2 * self.batch_size:
+            while not is_ended and len(ahead) < REQUESTS_AHEAD * self.batch_size:
                 prompt = next(source, None)
                 if prompt is None:
                     is_ended = True
                 else:
                     ahead.append(prompt)
                     self.prompts.append(prompt)
-            self.most_ahead = max(self.most_ahead, len(ahead))
             if ahead:
                 time.sleep(seconds)
                 yield self._item(index, ahead.popleft())

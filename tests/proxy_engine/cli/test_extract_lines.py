@@ -24,7 +24,9 @@ from stand_in_engine import SCHEMA, StandInEngine
 from terminal import Terminal, plain
 
 import proxy_engine
+from proxy_engine.cli.input_lines import InputLine, InputLines
 from proxy_engine.cli.main import main
+from proxy_engine.requests.batches import REQUESTS_AHEAD
 
 BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}
 
@@ -97,15 +99,36 @@ class TestOneRun:
         assert "proxy-engine: line 25: the text is empty" in err
         assert engines[0].is_closed
 
-    def test_lines_run_together_and_are_read_as_they_are_needed(
-        self, engines: list[StandInEngine]
+    def test_lines_are_read_as_the_engine_needs_them(
+        self, engines: list[StandInEngine], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        Path("in").write_bytes(make_input(40))
-        extract("in", "--batch-size", 3)
+        taken = 0
+        taken_before_result: list[int] = []
+        next_line, item = InputLines.__next__, StandInEngine._item
+
+        def counting(lines: InputLines) -> InputLine:
+            nonlocal taken
+            line = next_line(lines)
+            taken += 1
+            return line
+
+        def recording(engine: StandInEngine, index: int, prompt: str) -> stand_in_engine.Item:
+            taken_before_result.append(taken)
+            return item(engine, index, prompt)
+
+        monkeypatch.setattr(InputLines, "__next__", counting)
+        monkeypatch.setattr(StandInEngine, "_item", recording)
+        Path("in").write_bytes(b'{"text": "a line"}\n' * 40)
+        assert extract("in", "--batch-size", 3) == 0
         assert engines[0].batch_size == 3
-        assert engines[0].most_ahead == 6
+        assert stand_in_engine.REQUESTS_AHEAD == REQUESTS_AHEAD
+        ahead = 3 * REQUESTS_AHEAD
+        assert taken_before_result == [min(index + ahead, 40) for index in range(40)]
+
+    def test_batch_size_is_8_by_default(self, engines: list[StandInEngine]) -> None:
+        Path("in").write_bytes(make_input(4))
         extract("in")
-        assert engines[1].batch_size == 8
+        assert engines[0].batch_size == 8
 
     def test_nothing_but_bad_lines(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
