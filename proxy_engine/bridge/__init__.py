@@ -1,4 +1,4 @@
-"""A bridge for other languages: JSON Lines over standard input and output.
+"""A bridge to other languages: JSON Lines over standard input and output of a subprocess.
 
-``python -m proxy_engine bridge`` is started as a subprocess; ``docs/bridge.md`` is the protocol.
+``docs/bridge.md`` describes the protocol of ``python -m proxy_engine bridge``.
 """

@@ -1,16 +1,16 @@
-"""What a client may ask for: one pydantic model a command, told apart by ``cmd``.
-
-Types are checked here, and that no field is unknown; ranges are checked by the engine. A field
-that is ``null`` is as if it were not there.
-"""
+"""The commands of a client as pydantic models, discriminated by ``cmd``, and their parsing."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
 
 from ..option_fields import with_options
+from ..problems import problems_in, suggestion
+from .errors import InvalidFieldError, MalformedLineError, UnknownCommandError
 
 __all__ = [
     "COMMANDS",
@@ -24,10 +24,19 @@ __all__ = [
     "LoadCommand",
     "QuitCommand",
     "RequestId",
+    "id_of",
+    "parse_command",
+    "parse_object",
 ]
 
+_MAX_SHOWN = 80
+
 RequestId: TypeAlias = Annotated[str, pydantic.Field(max_length=256)] | int | None
-"""A client's name for a request; replies carry it. ``None`` where it gave none."""
+"""A client's identifier of a request, which its replies repeat; ``None`` if it gave none."""
+
+_REQUEST_ID: pydantic.TypeAdapter[RequestId] = pydantic.TypeAdapter(
+    RequestId, config=pydantic.ConfigDict(strict=True)
+)
 
 EventName: TypeAlias = Literal[
     "token",
@@ -39,63 +48,53 @@ EventName: TypeAlias = Literal[
     "tool_call_finished",
     "partial_value",
 ]
-"""The events of a stream that a client may ask to be told."""
+"""The events of a stream that a client may request."""
 
 
-class _Fields(pydantic.BaseModel):
+class _Command(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
     )
 
-    def given(self) -> dict[str, Any]:
-        """The fields that are there, by name."""
-        return {
-            name: value
-            for name, value in self
-            if name in self.model_fields_set and value is not None
-        }
-
-
-class _Command(_Fields):
     id: RequestId = None
-    """Replies carry it. Requests that run at the same time need different ones."""
+    """Repeated in the replies. Requests that run at the same time need different ids."""
 
 
 class LoadCommand(_Command):
-    """Load a model, in place of the one that is loaded.
+    """Load a model in place of the current one.
 
-    Requests before it are finished first; requests after it wait for it.
+    Earlier requests finish first; later requests wait for the new model.
     """
 
     cmd: Literal["load"]
     path: str | None = None
-    """A directory or a hub id; the embedded model where it is missing."""
+    """A directory or a Hugging Face repo id. Default: the embedded model."""
     tool_format: str | None = None
-    """The family in whose way the model writes tool calls, where its tokenizer does not tell."""
+    """The tool format. Default: detected from the tokenizer."""
     batch_size: int | None = None
-    """The most generations that run together."""
+    """Maximum number of generations in a batch."""
 
 
 @with_options()
 class GenerationCommand(_Command):
-    """What `generate` and `chat` share: the format of the answer, tools, and options."""
+    """The common fields of `generate` and `chat`: response format, tools, events, options."""
 
     response_format: dict[str, Any] | bool | None = None
-    """A JSON Schema, or OpenAI's `{"type": "json_schema", …}`; free text where it is missing."""
+    """A JSON Schema, or OpenAI's `{"type": "json_schema", …}`. Default: free text."""
     tools: list[dict[str, Any]] | None = None
     """OpenAI-style tools: `{"type": "function", "function": {…}}`."""
     tool_choice: str | dict[str, Any] | None = None
     """`"auto"`, `"required"`, `"none"`, or one tool, by its name or as OpenAI's dict."""
     events: list[EventName] | None = None
-    """What is told before the result: only tokens where it is missing."""
+    """The events sent before the result. Default: `token`."""
 
 
 class GenerateCommand(GenerationCommand):
-    """Answer a prompt, as one message of a user's."""
+    """Answer a prompt, which becomes one message of the user."""
 
     cmd: Literal["generate"]
     prompt: str
-    """What the user says."""
+    """The user's message."""
 
 
 class ChatCommand(GenerationCommand):
@@ -111,34 +110,29 @@ class CancelCommand(_Command):
 
     cmd: Literal["cancel"]
     target: RequestId = None
-    """The request's `id`. Where it is missing, the command's own is; without both, all."""
+    """The request's `id`. Default: the `id` of this command; without either, all requests."""
 
 
 class InfoCommand(_Command):
-    """Ask what is loaded, and what runs."""
+    """Report the loaded model and the running requests."""
 
     cmd: Literal["info"]
 
 
 class QuitCommand(_Command):
-    """End the bridge; its reply is the last line. What comes after it is not read."""
+    """End the bridge; its reply is the last line. Later input is not read."""
 
     cmd: Literal["quit"]
     wait: bool | None = None
-    """Finish what runs; otherwise it is cancelled."""
+    """Whether running requests are finished. Default: they are cancelled."""
 
 
-Command: TypeAlias = Annotated[
-    LoadCommand | GenerateCommand | ChatCommand | CancelCommand | InfoCommand | QuitCommand,
-    pydantic.Field(discriminator="cmd"),
-]
+Command: TypeAlias = (
+    LoadCommand | GenerateCommand | ChatCommand | CancelCommand | InfoCommand | QuitCommand
+)
 """Any command."""
 
-
-COMMANDS: dict[
-    str,
-    type[LoadCommand | GenerateCommand | ChatCommand | CancelCommand | InfoCommand | QuitCommand],
-] = {
+COMMANDS: dict[str, type[Command]] = {
     "load": LoadCommand,
     "generate": GenerateCommand,
     "chat": ChatCommand,
@@ -146,4 +140,102 @@ COMMANDS: dict[
     "info": InfoCommand,
     "quit": QuitCommand,
 }
-"""Every command by its name."""
+"""The commands by name."""
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """Parse a line as a JSON object (RFC 8259), with an optional byte order mark.
+
+    Raises:
+        MalformedLineError: The line is not UTF-8 or not JSON, contains ``NaN`` or an object with
+            duplicate names, or is not an object.
+    """
+    try:
+        value = json.loads(
+            line.decode("utf-8-sig"),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_distinct_names,
+        )
+    except UnicodeDecodeError as error:
+        raise MalformedLineError(f"the line is not UTF-8: {error}") from error
+    except ValueError as error:
+        raise MalformedLineError(f"the line is not JSON: {error}") from error
+    except RecursionError as error:
+        raise MalformedLineError("the line is nested too deeply") from error
+    if not isinstance(value, dict):
+        raise MalformedLineError(
+            f"the line is not a JSON object, but {_shown(value)}",
+            hint='A command is {"cmd": …, "id": …}.',
+        )
+    return value
+
+
+def id_of(given: dict[str, Any]) -> RequestId:
+    """Return the ``id`` for the replies to a command; ``None`` if it is invalid or missing."""
+    try:
+        return _REQUEST_ID.validate_python(given.get("id"))
+    except pydantic.ValidationError:
+        return None
+
+
+def parse_command(given: dict[str, Any]) -> Command:
+    """Return a command from its JSON object.
+
+    Raises:
+        UnknownCommandError: There is no such command.
+        InvalidFieldError: A field is unknown, missing, of a wrong type, or out of range.
+    """
+    cmd = given.get("cmd")
+    if not isinstance(cmd, str):
+        raise UnknownCommandError(
+            "'cmd' is missing" if cmd is None else f"'cmd' is not a string: {_shown(cmd)}",
+            cmd=None,
+            hint=f"Known are {', '.join(COMMANDS)}.",
+        )
+    if cmd not in COMMANDS:
+        raise UnknownCommandError(
+            f"there is no command {_shown(cmd)}",
+            cmd=cmd[:_MAX_SHOWN],
+            hint=suggestion(cmd, COMMANDS),
+        )
+    model = COMMANDS[cmd]
+    try:
+        return model.model_validate(given)
+    except pydantic.ValidationError as error:
+        raise _invalid_field(error, given, model) from error
+
+
+def _invalid_field(
+    error: pydantic.ValidationError, given: dict[str, Any], model: type[pydantic.BaseModel]
+) -> InvalidFieldError:
+    found = problems_in(error, given)
+    unknown = [
+        problem.location[0]
+        for problem in found
+        if problem.kind == "extra_forbidden" and len(problem.location) == 1
+    ]
+    hint = suggestion(str(unknown[0]), model.model_fields) if unknown else ""
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return InvalidFieldError(
+        f"{'.'.join(map(str, found[0].location))} {found[0].what}{more}",
+        field=found[0].pointer,
+        problems=[{"field": problem.pointer, "what": problem.what} for problem in found],
+        hint=hint,
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        duplicate = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"an object has the name {_shown(duplicate)} twice")
+    return made

@@ -1,16 +1,16 @@
-"""What can be wrong with a line of input.
+"""Errors of lines of input.
 
 ::
 
     EngineError
     └── ProtocolError
-        ├── MalformedLineError      no JSON object
-        ├── LineTooLongError        ``limit``: the most bytes a line may have
+        ├── MalformedLineError      the line is not a JSON object
+        ├── LineTooLongError        ``limit``: the maximum length in bytes
         ├── UnknownCommandError     ``cmd``
         ├── InvalidFieldError       ``field``: a JSON Pointer into the command; ``problems``: all
         ├── DuplicateIdError        another request with this id is running
-        ├── TooManyRequestsError    ``limit``: the most that may run at a time
-        └── NoModelError            ``load`` has not been asked for, or failed
+        ├── TooManyRequestsError    ``limit``: the maximum number of running requests
+        └── NoModelError            no model was loaded, or loading failed
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 
 
 class ProtocolError(EngineError):
-    """A line that cannot be carried out; the bridge goes on with the next one."""
+    """A line that cannot be executed; the bridge continues with the next line."""
 
 
 class MalformedLineError(ProtocolError):
-    """The line is no JSON object in UTF-8."""
+    """The line is not a JSON object in UTF-8."""
 
 
 class LineTooLongError(ProtocolError):
-    """The line has more than ``limit`` bytes. It was not kept, so its ``id`` is not known."""
+    """The line has more than ``limit`` bytes. It is discarded, so its ``id`` is unknown."""
 
     def __init__(self, what: str, *, limit: int, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -48,7 +48,7 @@ class LineTooLongError(ProtocolError):
 
 
 class UnknownCommandError(ProtocolError):
-    """``cmd`` is no command, or missing (``None``)."""
+    """``cmd`` is not a command, or missing (``None``)."""
 
     def __init__(self, what: str, *, cmd: str | None, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -56,10 +56,11 @@ class UnknownCommandError(ProtocolError):
 
 
 class InvalidFieldError(ProtocolError):
-    """A field is unknown, missing, or of the wrong type.
+    """A field is unknown, missing, of a wrong type, or out of range.
 
-    ``field`` is its JSON Pointer (RFC 6901). ``problems`` are all that were found, this one first,
-    each with its ``field`` and ``what``.
+    Attributes:
+        field: Its JSON Pointer (RFC 6901).
+        problems: All problems of the command, this one first, each with ``field`` and ``what``.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class InvalidFieldError(ProtocolError):
 
 
 class DuplicateIdError(ProtocolError):
-    """Replies to two requests of one id could not be told apart."""
+    """A request with the same id is running; replies to both would be indistinguishable."""
 
 
 class TooManyRequestsError(ProtocolError):
-    """``limit`` requests are running or waiting already."""
+    """``limit`` requests are running or waiting."""
 
     def __init__(self, what: str, *, limit: int, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -91,4 +92,4 @@ class TooManyRequestsError(ProtocolError):
 
 
 class NoModelError(ProtocolError):
-    """There is no model to generate with."""
+    """No model is loaded."""

@@ -1,4 +1,4 @@
-"""Lines in and out: of bounded length, and never waited for by what runs meanwhile."""
+"""Reading lines of bounded length, and writing lines without blocking the caller."""
 
 from __future__ import annotations
 
@@ -15,53 +15,57 @@ _CHUNK = 1 << 16
 
 
 def read_lines(read: Callable[[int], bytes], limit: int) -> Iterator[bytes | LineTooLongError]:
-    """The lines of what ``read`` gives, without their ends, until it gives nothing.
+    """Yield the lines of an input, without their line breaks.
 
-    ``read`` takes the most bytes to return. In place of a line of more than ``limit`` bytes there
-    is an error, as soon as that is known; what remains of it is dropped as it comes.
+    Args:
+        read: Returns up to the given number of bytes; ``b""`` at the end.
+        limit: The maximum length of a line in bytes. In place of a longer line an error is yielded,
+            as soon as the limit is exceeded; the rest of the line is discarded.
     """
-    held = bytearray()
-    is_dropping = False
+    buffer = bytearray()
+    is_discarding = False
     while chunk := read(_CHUNK):
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            if not is_dropping:
-                held += end
-                yield _too_long(limit) if len(held) > limit else bytes(held)
-            held.clear()
-            is_dropping = False
-        if is_dropping:
+            if not is_discarding:
+                buffer += end
+                yield _too_long(limit) if len(buffer) > limit else bytes(buffer)
+            buffer.clear()
+            is_discarding = False
+        if is_discarding:
             continue
-        held += rest
-        if len(held) > limit:
+        buffer += rest
+        if len(buffer) > limit:
             yield _too_long(limit)
-            held.clear()
-            is_dropping = True
-    if held:
-        yield bytes(held)
+            buffer.clear()
+            is_discarding = True
+    if buffer:
+        yield bytes(buffer)
 
 
 class LineWriter:
-    """Writes whole lines to the file descriptor ``target``, each at once, on a thread of its own.
+    """Writes lines on a dedicated thread, each without delay.
 
-    ``broken`` is called, on that thread, when nobody reads any more.
+    Args:
+        target: The file descriptor to write to.
+        on_broken: Called on that thread when the reader has closed the pipe.
     """
 
-    def __init__(self, target: int, broken: Callable[[], None]) -> None:
+    def __init__(self, target: int, on_broken: Callable[[], None]) -> None:
         self._target = target
-        self._broken = broken
+        self._on_broken = on_broken
         self._is_broken = False
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="bridge-output", daemon=True)
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Queue a line. Never waits."""
+        """Queue a line. Never blocks."""
         if not self._is_broken:
             self._lines.put(line)
 
     def close(self, seconds: float) -> bool:
-        """Write what is queued, within so many seconds; returns whether that was enough."""
+        """Wait up to ``seconds`` until all queued lines are written; return whether they are."""
         self._lines.put(None)
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -74,7 +78,7 @@ class LineWriter:
                     rest = rest[os.write(self._target, rest) :]
         except OSError:
             self._is_broken = True
-            self._broken()
+            self._on_broken()
 
 
 def _too_long(limit: int) -> LineTooLongError:

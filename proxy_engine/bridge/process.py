@@ -1,4 +1,4 @@
-"""The bridge as a process: standard input to commands, replies to standard output, signals."""
+"""The bridge as a process: threads for input and output, signals, and shutdown."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ _DONE = 0
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _TERMINATED = 143
-_SECONDS_TO_END = 5.0
-_SECONDS_BETWEEN_LOOKS = 1.0
-# Lines that were read and wait for their turn; each may be as long as a line may be.
-_LINES_AHEAD = 8
+_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 1.0
+# Lines that were read and not yet executed; each may be as long as a line may be.
+_MAX_PENDING_LINES = 8
 
 
 def serve(source: int, target: int, *, max_line_bytes: int) -> NoReturn:
-    """Read commands from the file descriptor ``source``, and write replies to ``target``.
+    """Execute commands until the client quits, the pipes close, or a signal; then exit the process.
 
-    Ends the process when the client has quit, ``source`` has ended, nobody reads ``target`` any
-    more, or a signal asks for the end.
+    Args:
+        source: The file descriptor of the commands.
+        target: The file descriptor of the replies.
+        max_line_bytes: The maximum length of a command.
     """
     own_process.take_over()
     asyncio.run(_serve(source, target, max_line_bytes))
@@ -56,29 +58,29 @@ async def _serve(source: int, target: int, max_line_bytes: int) -> NoReturn:
             ending.set_result(status)
 
     def soon(call: Callable[[], None]) -> None:
-        # A loop that was closed has nothing left to do.
+        # Raised after the loop was closed, when nothing is left to do.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(call)
 
     writer = LineWriter(target, lambda: soon(partial(end, _BROKEN_PIPE)))
-    session = Session(writer.write, _load, partial(end, _DONE), grace=_SECONDS_TO_END)
+    session = Session(writer.write, _load, partial(end, _DONE), grace=_GRACE_SECONDS)
 
     def input_ended() -> None:
-        # Who quits and waits has nothing more to say, but listens.
+        # After `quit` with `wait`, the client closes the input and still reads replies.
         if not session.is_quitting:
             end(_DONE)
 
-    # So that a client which writes faster than it is answered waits, and fills no memory here.
-    ahead = threading.Semaphore(_LINES_AHEAD)
+    # Back pressure: a client that writes faster than commands are executed blocks.
+    pending = threading.Semaphore(_MAX_PENDING_LINES)
 
     def receive(line: bytes | ProtocolError) -> None:
-        ahead.release()
+        pending.release()
         session.receive(line)
 
     def read() -> None:
         with contextlib.suppress(OSError):
             for line in read_lines(partial(os.read, source), max_line_bytes):
-                ahead.acquire()
+                pending.acquire()
                 soon(partial(receive, line))
         soon(input_ended)
 
@@ -86,37 +88,37 @@ async def _serve(source: int, target: int, max_line_bytes: int) -> NoReturn:
         loop.add_signal_handler(number, end, status)
     threading.Thread(target=read, name="bridge-input", daemon=True).start()
     collecting = asyncio.create_task(own_process.collect_when_idle(lambda: session.is_idle))
-    watching = asyncio.create_task(_nobody_reads(target))
+    watching = asyncio.create_task(_reader_closed(target))
     watching.add_done_callback(lambda _: end(_BROKEN_PIPE))
     status = await ending
     collecting.cancel()
     await session.close()
-    # On no thread of a pool, whose threads may all be at what does not end.
-    writer.close(_SECONDS_TO_END)
+    # Not on a thread of the pool: all of its threads may be blocked.
+    writer.close(_GRACE_SECONDS)
     for stream in (sys.stdout, sys.stderr):
-        # One that was closed from the beginning is `None`.
+        # A stream that was closed at the start is `None`.
         with contextlib.suppress(OSError, AttributeError):
             stream.flush()
-    # Python would wait for a model that is being loaded, and MLX may abort a process that ends at
-    # the same moment as a thread which has used it.
+    # Python would wait for a model that is being loaded, and MLX may abort the process if a thread
+    # that has used it ends at process exit.
     os._exit(status)
 
 
-async def _nobody_reads(target: int) -> None:
-    """Wait until nobody reads ``target`` any more, which writing alone would show too late.
+async def _reader_closed(target: int) -> None:
+    """Poll until the reader of ``target`` has closed it.
 
-    A parent may be gone while another process of its keeps the input open.
+    Writing alone would notice it too late: a parent may end while another of its processes keeps
+    the input open.
     """
     poll = select.poll()
     poll.register(target, 0)
     while not any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0)):
-        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _load(command: LoadCommand) -> InferenceEngine:
-    given = command.given()
-    options = {name: given[name] for name in ("tool_format", "batch_size") if name in given}
-    # Imported by this, in its own time, while input is read.
+    options = command.model_dump(include={"tool_format", "batch_size"}, exclude_none=True)
+    # The attribute imports MLX, on this thread, while commands are read.
     engine = proxy_engine.InferenceEngine(command.path, **options)
     own_process.freeze()
     return engine

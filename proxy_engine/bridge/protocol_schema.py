@@ -1,4 +1,4 @@
-"""The protocol as one JSON Schema: what any line of input or output must match."""
+"""The protocol as a JSON Schema of every line of input and output."""
 
 from __future__ import annotations
 
@@ -7,28 +7,41 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
+from ..results import Logprob
 from .commands import COMMANDS
 from .replies import PROTOCOL, REPLIES
 
 __all__ = ["protocol_schema", "protocol_schema_text"]
 
 
-class _Exact(GenerateJsonSchema):
-    """Without titles, which would only say the names of the fields once more."""
+class _SchemaGenerator(GenerateJsonSchema):
+    """Leaves out titles, which repeat the names of fields."""
+
+    def normalize_name(self, name: str) -> str:
+        """Name the definition of ``GenerationResult[Any]`` without its type parameter."""
+        return super().normalize_name(name.removesuffix("[Any]"))
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
-        """What is no name of an entry is refused."""
+        """Forbid names that no pattern matches."""
         generated = super().dict_schema(schema)
         if "patternProperties" in generated:
             generated["additionalProperties"] = False
         return generated
 
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        """Permit ``null`` for a log-probability of minus infinity."""
+        generated = super().dataclass_schema(schema)
+        if schema["cls"] is Logprob:
+            for name in ("before_mask", "after_mask"):
+                generated["properties"][name]["type"] = ["number", "null"]
+        return generated
+
 
 def protocol_schema() -> dict[str, Any]:
-    """A JSON Schema (2020-12) of all messages, each a definition of its own.
+    """Return a JSON Schema (2020-12) of all messages, each a definition of its own.
 
     ``#/$defs/Command`` is any command, ``#/$defs/Reply`` any reply.
     """
@@ -37,8 +50,7 @@ def protocol_schema() -> dict[str, Any]:
         *((model, "validation") for model in commands),
         *((model, "serialization") for model in REPLIES),
     ]
-    _, generated = models_json_schema(modes, schema_generator=_Exact)
-    definitions = generated["$defs"]
+    _, generated = models_json_schema(modes, schema_generator=_SchemaGenerator)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "The bridge's protocol",
@@ -47,13 +59,13 @@ def protocol_schema() -> dict[str, Any]:
         "$defs": {
             "Command": {"oneOf": [_reference(model) for model in commands]},
             "Reply": {"oneOf": [_reference(model) for model in REPLIES]},
-            **dict(sorted(definitions.items())),
+            **dict(sorted(generated["$defs"].items())),
         },
     }
 
 
 def protocol_schema_text() -> str:
-    """The same as text, as it is kept in ``docs/bridge-protocol.json``."""
+    """Return the schema as the text of ``docs/bridge-protocol.json``."""
     return json.dumps(protocol_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,25 +1,34 @@
-"""What the bridge says: one pydantic model a reply, told apart by the field that only it has.
+"""The replies of the bridge: one pydantic model each, and their encoding as lines.
 
-Every reply has all of its fields. The ``id`` is the command's, or ``None``.
+Each kind of reply has a field that no other has. Every reply contains all of its fields. The ``id``
+is that of the command, or ``None``.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
-from typing import Annotated, Any, Literal, TypeAlias
+import sys
+import traceback
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import pydantic
 
+from state_machines.errors import ProxyError
+
 from ..events import (
+    Finished,
     PartialValue,
     PromptProgress,
     ReasoningDelta,
     TextDelta,
+    TokenGenerated,
     ToolCallDelta,
     ToolCallFinished,
     ToolCallStarted,
 )
-from ..results import FinishReason
+from ..results import GenerationResult, Logprob, TokenLogprobs
 from .commands import RequestId
 
 __all__ = [
@@ -35,27 +44,20 @@ __all__ = [
     "ModelFacts",
     "QuitReply",
     "Reply",
-    "Result",
-    "TokenLogprobsFacts",
     "TokenReply",
+    "error_reply",
+    "event_reply",
+    "to_line",
 ]
 
 PROTOCOL = 1
-"""Raised when a message changes so that a client written for an earlier one would not do."""
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-_LogProbability: TypeAlias = Annotated[float | None, pydantic.BeforeValidator(_finite)]
+"""The version of the protocol; incremented by changes that break existing clients."""
 
 
 class _Message(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         extra="forbid",
         frozen=True,
-        from_attributes=True,
         use_attribute_docstrings=True,
         protected_namespaces=(),
         json_schema_serialization_defaults_required=True,
@@ -64,7 +66,7 @@ class _Message(pydantic.BaseModel):
 
 class _Reply(_Message):
     id: RequestId
-    """That of the command it answers; `null` where it had none, or none that could be read."""
+    """The `id` of the command; `null` if it has none, or is not valid JSON."""
 
 
 class _OkReply(_Reply):
@@ -72,82 +74,62 @@ class _OkReply(_Reply):
 
 
 class ModelFacts(_Message):
-    """A model that is ready."""
+    """A loaded model."""
 
     model: str
-    """Its path, hub id, or the embedded model's name."""
+    """Its path, its Hugging Face repo id, or the embedded model's name."""
     model_type: str
-    """Its architecture, as its configuration names it."""
+    """The architecture that its configuration names."""
     vocab_size: int
-    """Token ids are less than this."""
+    """The size of the vocabulary; token ids are smaller."""
     context_length: int | None
-    """Tokens of prompt and answer together; `null` where the model sets no limit."""
+    """The maximum number of tokens of prompt and answer; `null` if the model sets no limit."""
 
 
 class LoadedReply(ModelFacts, _OkReply):
-    """The model that was asked for is ready."""
+    """The model is loaded."""
 
 
 class InfoReply(_OkReply):
-    """How things stand."""
+    """The state of the bridge."""
 
     protocol: int = PROTOCOL
-    """The version of this protocol."""
+    """The version of the protocol."""
     is_loading: bool
-    """Whether a model is being loaded, or waits for that."""
+    """Whether a model is being loaded, or will be."""
     model: ModelFacts | None
-    """The model that is loaded."""
+    """The loaded model."""
     running: list[RequestId]
     """The requests that run or wait, the oldest first."""
 
 
 class CancelledReply(_OkReply):
-    """The requests will end at their next token; each still gets its own last reply."""
+    """The requests end at their next token; each still gets its last reply."""
 
     cancelled: list[RequestId]
-    """Those that were meant and not ended yet; it is no error if there are none."""
+    """The cancelled requests. Requests that have ended already are left out, without an error."""
 
 
 class QuitReply(_OkReply):
-    """The bridge ends; nothing comes after it."""
-
-
-class LogprobFacts(_Message):
-    """A token, and the natural logarithms of its probability; `null` is minus infinity."""
-
-    token_id: int
-    before_mask: _LogProbability
-    """As the model has it."""
-    after_mask: _LogProbability
-    """The same among the tokens that were allowed."""
-
-
-class TokenLogprobsFacts(_Message):
-    """A token that was chosen, and those that were likeliest in its place."""
-
-    chosen: LogprobFacts
-    top_before_mask: tuple[LogprobFacts, ...]
-    """The model's own, the likeliest first."""
-    top_after_mask: tuple[LogprobFacts, ...]
-    """The allowed ones, the likeliest first."""
+    """The bridge ends; this is the last line."""
 
 
 class TokenReply(_Reply):
-    """A token more."""
+    """A generated token."""
 
     token: str
-    """What it spells, for display: parts of characters are replacement characters."""
+    """Its text for display: incomplete characters are replacement characters."""
     token_id: int
     part: str
-    """The sub-state that it most likely belongs to: `text`, `reasoning`, `structured`, …"""
+    """The part of the answer it most likely belongs to: `text`, `reasoning`, `structured`, …"""
     is_forced: bool
-    """It was the only way to go on, and was not sampled."""
-    logprobs: TokenLogprobsFacts | None
-    """Where they were asked for."""
+    """Whether the grammar allowed no other token, so that it was not sampled."""
+    logprobs: TokenLogprobs | None
+    """Its log-probabilities, if they were requested."""
 
 
 class EventReply(_Reply):
-    """Another event of the stream, where it was asked for."""
+    """An event of the stream that was requested."""
 
     event: Annotated[
         PromptProgress
@@ -161,119 +143,34 @@ class EventReply(_Reply):
     ]
 
 
-class CallFacts(_Message):
-    """A tool call; its arguments match the tool's schema."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    raw: str
-    """What the model wrote."""
-
-
-class PartFacts(_Message):
-    """A stretch of the output."""
-
-    name: str
-    """The sub-state that wrote it."""
-    text: str
-    is_marker: bool
-    """Text that delimits, and no content."""
-
-
-class UsageFacts(_Message):
-    """Token counts, and seconds."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    """End tokens too."""
-    prompt_seconds: float
-    """Until the first sampled token."""
-    completion_seconds: float
-    """After it."""
-    cached_tokens: int
-    """Those of the prompt that an earlier request had read already."""
-    fast_forwarded_tokens: int
-    """Those that were the only way to go on, and were not sampled."""
-    mask_seconds: float
-    sample_seconds: float
-    forward_seconds: float
-    queue_seconds: float
-    """How long the request had waited before."""
-
-
-class SpanFacts(_Message):
-    """A stretch of time of the loop, in seconds since the request was begun."""
-
-    name: str
-    step: int
-    started: float
-    ended: float
-
-
-class Result(_Message):
-    """A finished output."""
-
-    text: str
-    """What was answered, without reasoning, tool calls and markers."""
-    parsed: Any
-    """The JSON value, for a response format; otherwise `null`."""
-    finish_reason: FinishReason
-    """`length` cuts off free text and reasoning only; `cancelled` is what there was by then."""
-    usage: UsageFacts
-    token_ids: tuple[int, ...]
-    """As generated, end tokens included."""
-    model: str
-    reasoning: str
-    tool_calls: tuple[CallFacts, ...]
-    parts: tuple[PartFacts, ...]
-    """The whole output, in order: who wrote what."""
-    logprobs: tuple[TokenLogprobsFacts, ...] | None
-    """One for each token, where they were asked for."""
-    trace: tuple[SpanFacts, ...]
-    """What the loop did when, where it was asked for."""
-
-
 class DoneReply(_Reply):
-    """The last reply to a request that ended well."""
+    """The last reply to a request that succeeded."""
 
     done: Literal[True] = True
     tokens_generated: int
-    result: Result
+    result: GenerationResult[Any]
 
 
 class ErrorFacts(_Message):
-    """What went wrong."""
+    """An error."""
 
     type: str
     """The name of the exception, such as `UnsupportedSchemaError`."""
     message: str
-    """A sentence."""
+    """What is wrong, where, and what to do about it."""
     what: str
-    """The sentence without place and hint."""
+    """What is wrong."""
     hint: str
     """What to do about it; may be empty."""
     facts: dict[str, Any]
-    """What else is known, by name: `pointer`, `keyword`, `option`, `needed`, `field`, …"""
+    """The exception's attributes: `pointer`, `keyword`, `option`, `needed`, `field`, …"""
 
 
 class ErrorReply(_Reply):
-    """The last reply to a request that failed, or to a line that was no command."""
+    """The last reply to a request that failed, or to an invalid line."""
 
     error: ErrorFacts
 
-
-REPLIES = (
-    LoadedReply,
-    InfoReply,
-    CancelledReply,
-    QuitReply,
-    TokenReply,
-    EventReply,
-    DoneReply,
-    ErrorReply,
-)
-"""Every kind of reply."""
 
 Reply: TypeAlias = (
     LoadedReply
@@ -286,3 +183,68 @@ Reply: TypeAlias = (
     | ErrorReply
 )
 """Any reply."""
+
+REPLIES: tuple[type[Reply], ...] = get_args(Reply)
+"""The models of replies."""
+
+
+def event_reply(id: RequestId, event: Any) -> Reply:
+    """Return the reply for an event of a stream."""
+    match event:
+        case Finished(result=result):
+            return DoneReply(id=id, tokens_generated=len(result.token_ids), result=result)
+        case TokenGenerated():
+            return TokenReply(
+                id=id,
+                token=event.text,
+                token_id=event.token_id,
+                part=event.part,
+                is_forced=event.is_forced,
+                logprobs=event.logprobs,
+            )
+    return EventReply(id=id, event=event)
+
+
+def error_reply(id: RequestId, error: Exception) -> ErrorReply:
+    """Return the reply for an error. The traceback of a defect is written to standard error."""
+    if isinstance(error, ProxyError):
+        facts = {name: _json_value(value) for name, value in vars(error).items()}
+        what, hint = facts.pop("what"), facts.pop("hint")
+        kind, message = type(error).__name__, str(error)
+    else:
+        traceback.print_exception(error, file=sys.stderr)
+        facts = {"exception": type(error).__name__}
+        what, hint = str(error), ""
+        kind, message = "InternalError", f"{type(error).__name__}: {error}"
+    return ErrorReply(
+        id=id, error=ErrorFacts(type=kind, message=message, what=what, hint=hint, facts=facts)
+    )
+
+
+def to_line(reply: Reply) -> bytes:
+    """Encode a reply as one line of ASCII, which no encoding in between can damage.
+
+    Raises:
+        ValueError: A value cannot be written as JSON.
+        RecursionError: A value is nested too deeply.
+    """
+    text = json.dumps(reply, default=_members, allow_nan=False, separators=(",", ":"))
+    return f"{text}\n".encode("ascii")
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """The fields of a model or dataclass. Their values are left alone: JSON of any depth."""
+    if isinstance(value, pydantic.BaseModel):
+        return dict(value)
+    members = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Logprob):
+        # JSON has no infinity.
+        return {name: one if math.isfinite(one) else None for name, one in members.items()}
+    return members
+
+
+def _json_value(value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)

@@ -1,4 +1,4 @@
-"""One client: its commands, the model, and the requests that run."""
+"""A client's session: its commands, its model, and its running requests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,22 @@ from .commands import (
     LoadCommand,
     QuitCommand,
     RequestId,
+    id_of,
+    parse_command,
+    parse_object,
 )
-from .encoding import error_reply, event_reply, to_line
 from .errors import DuplicateIdError, NoModelError, ProtocolError, TooManyRequestsError
-from .parsing import id_of, read_command, read_object
-from .replies import CancelledReply, InfoReply, LoadedReply, ModelFacts, QuitReply, Reply
+from .replies import (
+    CancelledReply,
+    InfoReply,
+    LoadedReply,
+    ModelFacts,
+    QuitReply,
+    Reply,
+    error_reply,
+    event_reply,
+    to_line,
+)
 
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
@@ -33,11 +44,11 @@ __all__ = ["MakeEngine", "Session"]
 MakeEngine: TypeAlias = "Callable[[LoadCommand], InferenceEngine]"
 """Loads a model; called on another thread."""
 
-_MOST_REQUESTS = 4096
+_MAX_REQUESTS = 4096
 
 
 class _Request:
-    """A request from its command to its last reply."""
+    """A request, which may be cancelled before its stream exists."""
 
     def __init__(self) -> None:
         self._is_cancelled = False
@@ -55,31 +66,34 @@ class _Request:
 
 
 class Session:
-    """Carries out commands, each as soon as it can be; to be used on one event loop.
+    """Executes commands concurrently, on one event loop.
 
-    ``write`` is handed every line of output, ``make_engine`` loads models, and ``quit`` is called
-    when the client has asked for the end and was answered. ``grace`` is how many seconds it then
-    takes at most for what runs to end.
+    Args:
+        write: Called with every line of output.
+        make_engine: Loads a model; called on another thread.
+        on_quit: Called after the reply to ``quit``.
+        grace: Seconds for running requests to end when the session is closed.
+        max_requests: The maximum number of running and waiting requests.
     """
 
     def __init__(
         self,
         write: Callable[[bytes], None],
         make_engine: MakeEngine,
-        quit: Callable[[], None],
+        on_quit: Callable[[], None],
         *,
         grace: float,
-        most_requests: int = _MOST_REQUESTS,
+        max_requests: int = _MAX_REQUESTS,
     ) -> None:
         self._write = write
         self._make_engine = make_engine
-        self._quit = quit
+        self._on_quit = on_quit
         self._grace = grace
-        self._most_requests = most_requests
+        self._max_requests = max_requests
         self._requests: dict[RequestId, _Request] = {}
-        # What is under way, and whom it answers.
+        # Running commands, and the ids for their replies.
         self._tasks: dict[asyncio.Task[None], RequestId] = {}
-        # What the next load waits for; the last one waits for all that was before it.
+        # Commands since the last load: the next load waits for them.
         self._since_load: set[asyncio.Task[None]] = set()
         self._engine: asyncio.Task[InferenceEngine] | None = None
         self._quitting: asyncio.Task[None] | None = None
@@ -87,16 +101,16 @@ class Session:
 
     @property
     def is_quitting(self) -> bool:
-        """Whether the client has asked for the end; nothing that comes after that is looked at."""
+        """Whether the client has sent ``quit``; later lines are ignored."""
         return self._quitting is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether no command is under way."""
+        """Whether no command is running."""
         return not self._tasks
 
     def receive(self, line: bytes | ProtocolError) -> None:
-        """Carry out what a line asks for, or begin to. Blank lines are none."""
+        """Execute the command in a line, or start to. Blank lines are ignored."""
         if self.is_quitting or self._closing is not None:
             return
         if isinstance(line, bytes) and not line.strip():
@@ -105,16 +119,17 @@ class Session:
         try:
             if isinstance(line, ProtocolError):
                 raise line
-            given = read_object(line)
+            given = parse_object(line)
             id = id_of(given)
-            self._carry_out(read_command(given))
+            self._execute(parse_command(given))
         except Exception as error:
             self._reply(error_reply(id, error))
 
     async def close(self) -> bool:
-        """Cancel what runs, and close the engine; returns whether that was done in time.
+        """Cancel all requests, close the engine, and ignore later lines. Idempotent.
 
-        What was not is answered with an error. Nothing that comes later is looked at. Idempotent.
+        Returns:
+            Whether all commands ended in time; the others are answered with an error.
         """
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
@@ -136,7 +151,7 @@ class Session:
             return closing.done()
         return True
 
-    def _carry_out(self, command: Command) -> None:
+    def _execute(self, command: Command) -> None:
         match command:
             case GenerateCommand() | ChatCommand():
                 self._generate(command)
@@ -150,7 +165,7 @@ class Session:
                 self._quitting = asyncio.ensure_future(self._end(command))
 
     def _load(self, command: LoadCommand) -> None:
-        # Models that are asked for and not yet loaded.
+        # Pending loads are limited, too.
         self._check_room(len(self._tasks) - len(self._requests))
         before, self._since_load = self._since_load, set()
         previous, self._engine = self._engine, None
@@ -176,7 +191,7 @@ class Session:
         before.clear()
         if previous is not None and previous.exception() is None:
             await asyncio.to_thread(previous.result().close)
-            # Two models may not fit into memory: the old one goes first.
+            # Two models may not fit into memory: the old one is released first.
             del previous
             own_process.collect()
         return await asyncio.to_thread(self._make_engine, command)
@@ -190,18 +205,18 @@ class Session:
                 "a request with this id is running"
                 if command.id is not None
                 else "a request without an id is running",
-                hint="Give each its own id; replies are told apart by it.",
+                hint="Give each request an id of its own.",
             )
         self._check_room(len(self._requests))
         request = self._requests[command.id] = _Request()
         self._begin(command.id, self._run(command, loading, request))
 
     def _check_room(self, taken: int) -> None:
-        if taken >= self._most_requests:
+        if taken >= self._max_requests:
             raise TooManyRequestsError(
-                f"{self._most_requests} requests are running or waiting",
-                limit=self._most_requests,
-                hint="Wait for some of them.",
+                f"{self._max_requests} requests are running or waiting",
+                limit=self._max_requests,
+                hint="Wait for some of them to end.",
             )
 
     async def _run(
@@ -214,7 +229,7 @@ class Session:
             last = await self._stream(command, loading, request)
         finally:
             del self._requests[command.id]
-        # Only now, so that whoever is told may use the id again.
+        # After the removal: once the client reads the reply, it may use the id again.
         self._reply(last)
 
     async def _stream(
@@ -223,8 +238,8 @@ class Session:
         loading: asyncio.Task[InferenceEngine],
         request: _Request,
     ) -> Reply:
-        """Tell of a request as it runs; returns its last reply."""
-        told = ("token",) if command.events is None else tuple(command.events)
+        """Write the replies of a request as it runs; return its last one."""
+        events = ("token",) if command.events is None else tuple(command.events)
         prompt = command.prompt if isinstance(command, GenerateCommand) else command.messages
         options = given_options(command)
         engine = await _engine_of(loading)
@@ -240,7 +255,7 @@ class Session:
             async for event in stream:
                 if event.type == "finished":
                     return event_reply(command.id, event)
-                if event.type in told:
+                if event.type in events:
                     self._reply(event_reply(command.id, event))
         raise AssertionError("a stream ends with Finished or an error")
 
@@ -265,7 +280,7 @@ class Session:
             await asyncio.wait(self._tasks)
         await self.close()
         self._reply(QuitReply(id=command.id))
-        self._quit()
+        self._on_quit()
 
     def _begin(self, id: RequestId, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(self._answered(id, work))
@@ -292,7 +307,7 @@ class Session:
 
 async def _engine_of(loading: asyncio.Task[InferenceEngine]) -> InferenceEngine:
     try:
-        # Shielded: others wait for it, too.
+        # Shielded: other commands wait for it, too.
         return await asyncio.shield(loading)
     except Exception as error:
         raise NoModelError(

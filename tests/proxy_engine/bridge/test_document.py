@@ -1,8 +1,9 @@
-"""What the document says is what the bridge does."""
+"""``docs/bridge.md`` agrees with the bridge."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Any
 from bridge_clients import Client, validator
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from proxy_engine import InferenceEngine
+from proxy_engine import GenerationResult, InferenceEngine, ReasoningOptions
 from proxy_engine.bridge import errors
-from proxy_engine.bridge.commands import COMMANDS, ReasoningFields
-from proxy_engine.bridge.replies import REPLIES, Result
+from proxy_engine.bridge.commands import COMMANDS
+from proxy_engine.bridge.replies import REPLIES
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "bridge.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -31,7 +32,7 @@ def kind(reply: dict[str, Any]) -> str:
     return next(key for key in ("token", "ok", "done", "error") if key in reply)
 
 
-def test_every_example_matches_its_schema() -> None:
+def test_documented_examples_match_the_schema() -> None:
     assert len(BLOCKS) >= 4
     for block in BLOCKS:
         for reply in lines(block, "←"):
@@ -43,10 +44,10 @@ def test_every_example_matches_its_schema() -> None:
     assert {"token", "ok", "done", "error"} <= shown
 
 
-def test_examples_are_answered_as_they_are_shown(
+def test_documented_commands_get_the_documented_replies(
     roomy_model: Any, tiny_tokenizer: TokenizerWrapper
 ) -> None:
-    """With another model other words, but the same kinds of replies, and the same errors."""
+    """Another model writes other words, but gets the same kinds of replies and the same errors."""
 
     async def main() -> None:
         client = Client(lambda command: InferenceEngine(roomy_model, tiny_tokenizer))
@@ -72,9 +73,10 @@ def test_examples_are_answered_as_they_are_shown(
     asyncio.run(main())
 
 
-def test_every_name_is_there() -> None:
-    names = set(COMMANDS) | set(ReasoningFields.model_fields)
-    for message in (*COMMANDS.values(), *REPLIES, Result):
+def test_document_names_every_field_and_error() -> None:
+    names = set(COMMANDS) | set(ReasoningOptions.model_fields)
+    names |= {field.name for field in dataclasses.fields(GenerationResult)}
+    for message in (*COMMANDS.values(), *REPLIES):
         names |= set(message.model_fields)
     quoted = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`\n]+`", TEXT))))
     assert names - quoted == set()

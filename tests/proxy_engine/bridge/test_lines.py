@@ -28,7 +28,7 @@ def lines_of(data: bytes, limit: int, sizes: list[int]) -> list[bytes | None]:
 
 
 @given(BYTES, st.integers(1, 6), st.lists(st.integers(1, 9)))
-def test_lines_do_not_depend_on_how_they_come(data: bytes, limit: int, sizes: list[int]) -> None:
+def test_lines_do_not_depend_on_chunk_boundaries(data: bytes, limit: int, sizes: list[int]) -> None:
     expected = data.split(b"\n")
     if not expected[-1]:
         expected.pop()
@@ -37,7 +37,7 @@ def test_lines_do_not_depend_on_how_they_come(data: bytes, limit: int, sizes: li
     ]
 
 
-def test_a_line_too_long_is_told_before_it_ends_and_is_not_kept() -> None:
+def test_too_long_line_is_reported_early_and_discarded() -> None:
     def endless(most: int) -> bytes:
         return b"x" * most
 
@@ -45,7 +45,7 @@ def test_a_line_too_long_is_told_before_it_ends_and_is_not_kept() -> None:
     assert isinstance(next(lines), LineTooLongError)
 
 
-def test_lines_are_written_whole_and_in_order_while_nobody_reads() -> None:
+def test_writer_queues_whole_lines_while_the_reader_blocks() -> None:
     source, target = os.pipe()
     writer = LineWriter(target, lambda: None)
     lines = [b"%d" % number * 5000 + b"\n" for number in range(100)]
@@ -60,7 +60,7 @@ def test_lines_are_written_whole_and_in_order_while_nobody_reads() -> None:
     assert writer.close(10)
 
 
-def test_a_reader_that_went_away_is_told_of_once() -> None:
+def test_closed_pipe_is_reported_once() -> None:
     source, target = os.pipe()
     os.close(source)
     broken = threading.Event()

@@ -29,7 +29,7 @@ def run(*arguments: str, python: str = sys.executable) -> subprocess.CompletedPr
     )
 
 
-def test_it_loads_and_generates_and_cancels(tiny_model_directory: Path) -> None:
+def test_node_client_loads_generates_and_cancels(tiny_model_directory: Path) -> None:
     done = run(str(tiny_model_directory))
     assert done.stderr == ""
     assert done.returncode == 0
@@ -42,7 +42,7 @@ def test_it_loads_and_generates_and_cancels(tiny_model_directory: Path) -> None:
     assert ended == "ended with status 0"
 
 
-def test_it_ends_when_the_bridge_does() -> None:
+def test_node_client_ends_with_the_bridge() -> None:
     done = run(python="false")
     assert done.returncode == 1
     assert "the bridge has ended with status 1" in done.stderr

@@ -48,7 +48,7 @@ def running(bridge: BridgeProcess) -> dict[str, Any]:
     return bridge.receive()
 
 
-def test_a_model_is_used_from_outside(tiny_model_directory: Path) -> None:
+def test_bridge_process_loads_a_model_and_generates(tiny_model_directory: Path) -> None:
     with BridgeProcess("--max-line-bytes", "4000") as bridge:
         bridge.send(b"garbage", b'{"id": "' + b"x" * 300_000 + b'"}', {"cmd": "info", "id": "i"})
         kinds = [bridge.receive()["error"]["type"] for _ in range(2)]
@@ -91,7 +91,7 @@ def test_a_model_is_used_from_outside(tiny_model_directory: Path) -> None:
         assert "Traceback" not in err
 
 
-def test_a_model_that_is_not_there() -> None:
+def test_missing_model_is_an_error() -> None:
     with BridgeProcess() as bridge:
         bridge.send({"cmd": "load", "id": 0, "path": "./none"}, {"cmd": "quit", "wait": True})
         status, (failed, ended), _ = bridge.end()
@@ -100,7 +100,7 @@ def test_a_model_that_is_not_there() -> None:
         assert status == 0
 
 
-def test_only_the_protocol_is_on_standard_output() -> None:
+def test_only_replies_are_written_to_standard_output() -> None:
     noise = """
     print("printed")
     os.write(1, b"written\\n")
@@ -116,7 +116,7 @@ def test_only_the_protocol_is_on_standard_output() -> None:
         assert {"printed", "written", "echoed"} <= set(err.split())
 
 
-def test_the_end_of_the_input_ends_what_runs() -> None:
+def test_end_of_input_cancels_running_requests() -> None:
     with bridge_with("return FakeEngine(token, is_endless=True)") as bridge:
         running(bridge)
         status, (last,), _ = bridge.end()
@@ -126,7 +126,7 @@ def test_the_end_of_the_input_ends_what_runs() -> None:
 @pytest.mark.parametrize(
     ("number", "expected"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["TERM", "INT"]
 )
-def test_signals_end_it_cleanly(number: int, expected: int) -> None:
+def test_signal_ends_the_process_with_its_exit_status(number: int, expected: int) -> None:
     with bridge_with("return FakeEngine(token, is_endless=True)") as bridge:
         running(bridge)
         bridge.signal(number)
@@ -136,7 +136,7 @@ def test_signals_end_it_cleanly(number: int, expected: int) -> None:
         assert bridge.end()[2] == ""
 
 
-def test_a_reader_that_goes_away_ends_it() -> None:
+def test_closed_output_ends_the_process() -> None:
     with bridge_with("return FakeEngine(*[token] * 100_000, is_endless=True)") as bridge:
         running(bridge)
         assert bridge.process.stdout
@@ -145,7 +145,7 @@ def test_a_reader_that_goes_away_ends_it() -> None:
         assert bridge.end()[2] == ""
 
 
-def test_a_reader_that_goes_away_is_missed_before_anything_is_written() -> None:
+def test_closed_output_is_noticed_without_writing() -> None:
     with bridge_with("return FakeEngine(token)") as bridge:
         bridge.send(_LOAD)
         assert bridge.last(0)["ok"]
@@ -156,7 +156,7 @@ def test_a_reader_that_goes_away_is_missed_before_anything_is_written() -> None:
         assert bridge.end()[2] == ""
 
 
-def test_a_client_that_writes_faster_than_it_is_answered_waits() -> None:
+def test_fast_client_is_slowed_down() -> None:
     commands = b'{"cmd": "cancel", "id": 1}\n' * 20_000 + b'{"cmd": "info", "id": 2}\n'
     with bridge_with("return FakeEngine(token)") as bridge:
         out, _ = bridge.process.communicate(commands)
@@ -165,7 +165,7 @@ def test_a_client_that_writes_faster_than_it_is_answered_waits() -> None:
         assert b'"protocol"' in out.splitlines()[-1]
 
 
-def test_a_model_that_never_loads_does_not_keep_it() -> None:
+def test_hanging_load_does_not_keep_the_process_alive() -> None:
     with bridge_with("threading.Event().wait()", seconds=0.2) as bridge:
         bridge.send(_LOAD, {"cmd": "info", "id": 1})
         assert bridge.receive()["is_loading"]
@@ -174,7 +174,7 @@ def test_a_model_that_never_loads_does_not_keep_it() -> None:
         assert last["error"]["type"] == "EngineClosedError"
 
 
-def test_a_reader_that_reads_nothing_does_not_keep_it() -> None:
+def test_blocked_reader_does_not_keep_the_process_alive() -> None:
     with bridge_with("return FakeEngine(*[token] * 100_000)", seconds=0.2) as bridge:
         assert bridge.process.stdin
         bridge.send(_LOAD, _GENERATE, {"cmd": "info", "id": 2})
@@ -183,14 +183,14 @@ def test_a_reader_that_reads_nothing_does_not_keep_it() -> None:
 
 
 @pytest.mark.parametrize("closed", [0, 1])
-def test_closed_pipes_are_a_wrong_command_line(closed: int) -> None:
+def test_closed_standard_stream_is_a_command_line_error(closed: int) -> None:
     command = f"exec {sys.executable} -m proxy_engine bridge {closed}<&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "one is closed" in done.stderr
+    assert "is closed" in done.stderr
 
 
-def test_the_schema_is_printed() -> None:
+def test_schema_flag_prints_the_protocol() -> None:
     document = Path(__file__).parents[3] / "docs" / "bridge-protocol.json"
     command = [sys.executable, "-m", "proxy_engine", "bridge", "--schema"]
     printed = subprocess.run(command, capture_output=True, timeout=60, env=os.environ)

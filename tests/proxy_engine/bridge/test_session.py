@@ -83,7 +83,7 @@ def tiny(roomy_model: Any, tiny_tokenizer: TokenizerWrapper) -> MakeEngine:
     )
 
 
-def test_a_model_is_loaded_and_asked(tiny: MakeEngine) -> None:
+def test_session_loads_a_model_and_generates(tiny: MakeEngine) -> None:
     async def scenario(client: Client) -> None:
         loaded = await client.ask({"cmd": "load", "id": 0, "path": "anything"})
         assert loaded == {
@@ -124,7 +124,7 @@ def test_a_model_is_loaded_and_asked(tiny: MakeEngine) -> None:
     run(scenario, tiny)
 
 
-def test_events_that_are_asked_for_are_told_in_order(tiny: MakeEngine) -> None:
+def test_requested_events_arrive_in_order(tiny: MakeEngine) -> None:
     async def scenario(client: Client) -> None:
         client.send({"cmd": "load", "tool_format": "hermes"})
         request = {
@@ -156,7 +156,7 @@ def test_events_that_are_asked_for_are_told_in_order(tiny: MakeEngine) -> None:
     run(scenario, tiny)
 
 
-def test_a_conversation_of_interactions(tiny: MakeEngine) -> None:
+def test_chat_accepts_interactions(tiny: MakeEngine) -> None:
     async def scenario(client: Client) -> None:
         client.send({"cmd": "load"})
         turns = [Interaction("system", "Be brief."), Interaction("user", "x")]
@@ -173,7 +173,7 @@ def test_a_conversation_of_interactions(tiny: MakeEngine) -> None:
     run(scenario, tiny)
 
 
-def test_tokens_are_told_as_they_are_generated() -> None:
+def test_tokens_are_sent_as_they_are_generated() -> None:
     async def scenario(client: Client) -> None:
         client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": "g", "prompt": "x"})
         await client.last("g")
@@ -189,7 +189,7 @@ def test_tokens_are_told_as_they_are_generated() -> None:
     run(scenario, fake(PromptProgress(processed=1, total=1), *TOKENS, TextDelta(text="a{")))
 
 
-def test_every_token_of_a_model_is_told(tiny: MakeEngine) -> None:
+def test_every_token_is_sent(tiny: MakeEngine) -> None:
     async def scenario(client: Client) -> None:
         client.send({"cmd": "load"})
         request = {"cmd": "generate", "prompt": "x", "response_format": PERSON, "logprobs": 2}
@@ -202,7 +202,7 @@ def test_every_token_of_a_model_is_told(tiny: MakeEngine) -> None:
     run(scenario, tiny)
 
 
-def test_only_what_was_given_is_asked_of_the_engine() -> None:
+def test_only_given_options_are_passed_to_the_engine() -> None:
     engine = FakeEngine()
 
     async def scenario(client: Client) -> None:
@@ -218,7 +218,7 @@ def test_only_what_was_given_is_asked_of_the_engine() -> None:
 class TestErrors:
     """A line that is wrong gets an error, and the next one is as if it had not been."""
 
-    def test_lines_that_are_no_commands(self) -> None:
+    def test_invalid_lines_are_answered_with_errors(self) -> None:
         async def scenario(client: Client) -> None:
             client.send(b"garbage", b"", b" \r", b"[]", b'{"id": "a"}', b'{"id": 7, "cmd": "x"}')
             client.send(LineTooLongError("too long", limit=3))
@@ -242,14 +242,14 @@ class TestErrors:
 
         run(scenario, fake())
 
-    def test_a_request_without_a_model(self) -> None:
+    def test_request_without_a_model_is_refused(self) -> None:
         async def scenario(client: Client) -> None:
             reply = await client.ask({"cmd": "generate", "id": 1, "prompt": "x"})
             assert reply["error"]["type"] == "NoModelError"
 
         run(scenario, fake())
 
-    def test_what_the_engine_refuses(self, tiny: MakeEngine) -> None:
+    def test_errors_of_the_engine_are_replies(self, tiny: MakeEngine) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load"})
             asked: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
@@ -278,7 +278,7 @@ class TestErrors:
 
         run(scenario, tiny)
 
-    def test_two_requests_of_one_id(self) -> None:
+    def test_running_id_cannot_be_reused(self) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load", "id": 0})
             for id in ("g", None):
@@ -294,7 +294,7 @@ class TestErrors:
 
         run(scenario, fake(is_endless=True))
 
-    def test_too_many_requests(self) -> None:
+    def test_number_of_requests_is_limited(self) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load", "id": "l"})
             for id in range(4):
@@ -306,9 +306,9 @@ class TestErrors:
             client.send({"cmd": "generate", "id": 4, "prompt": "x"})
             assert (await client.ask({"cmd": "info", "id": "i"}))["running"] == [0, 2, 4]
 
-        run(scenario, fake(is_endless=True), most_requests=3)
+        run(scenario, fake(is_endless=True), max_requests=3)
 
-    def test_too_many_loads(self) -> None:
+    def test_number_of_loads_is_limited(self) -> None:
         async def scenario(client: Client) -> None:
             client.send(*({"cmd": "load", "id": id} for id in range(4)))
             error = (await client.last(3))["error"]
@@ -317,9 +317,9 @@ class TestErrors:
             assert (await client.last(2))["ok"]
             assert (await client.ask({"cmd": "generate", "id": 4, "prompt": "x"}))["done"]
 
-        run(scenario, fake(), most_requests=3)
+        run(scenario, fake(), max_requests=3)
 
-    def test_values_that_are_not_for_json_end_only_their_request(self) -> None:
+    def test_unencodable_value_fails_only_its_request(self) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load"})
             command = {"cmd": "generate", "id": 1, "prompt": "x", "events": ["text_delta"]}
@@ -333,7 +333,7 @@ class TestErrors:
 class TestCancel:
     """A request that is cancelled ends at its next token, and is told of."""
 
-    def test_while_it_runs(self, tiny: MakeEngine) -> None:
+    def test_running_request_ends_at_its_next_token(self, tiny: MakeEngine) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load"})
             forever = {"cmd": "generate", "prompt": "x", "max_tokens": 3000, "min_tokens": 3000}
@@ -364,7 +364,9 @@ class TestCancel:
             ({"id": "c"}, []),
         ],
     )
-    def test_which(self, cancel: dict[str, Any], cancelled: list[Any]) -> None:
+    def test_target_selects_the_requests(
+        self, cancel: dict[str, Any], cancelled: list[Any]
+    ) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load", "id": "l"})
             for id in (1, 2, "2"):
@@ -380,7 +382,7 @@ class TestCancel:
 
         run(scenario, fake(is_endless=True))
 
-    def test_before_the_model_is_there(self) -> None:
+    def test_waiting_request_is_cancelled_before_the_model_is_loaded(self) -> None:
         may_load = threading.Event()
 
         def make_engine(command: LoadCommand) -> Any:
@@ -400,7 +402,7 @@ class TestCancel:
 class TestSeveral:
     """Requests that run at the same time."""
 
-    def test_each_has_its_own_replies(self, tiny: MakeEngine) -> None:
+    def test_concurrent_requests_have_their_own_replies(self, tiny: MakeEngine) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load"})
             for id in range(12):
@@ -429,7 +431,7 @@ class TestSeveral:
 class TestLoad:
     """Models take turns."""
 
-    def test_a_model_that_is_not_there(self) -> None:
+    def test_missing_model_is_an_error(self) -> None:
         def make_engine(command: LoadCommand) -> Any:
             if command.path == "none":
                 raise ModelNotFoundError("no such model", model="none")
@@ -449,7 +451,7 @@ class TestLoad:
 
         run(scenario, make_engine)
 
-    def test_requests_before_it_end_first_and_the_old_model_is_gone(self) -> None:
+    def test_load_waits_for_earlier_requests_and_releases_the_old_model(self) -> None:
         engines: list[weakref.ref[FakeEngine]] = []
         alive_at_load: list[int] = []
 
@@ -481,7 +483,7 @@ class TestLoad:
         run(scenario, make_engine)
         assert alive_at_load == [0, 0]
 
-    def test_the_old_engine_is_closed(self) -> None:
+    def test_load_closes_the_old_engine(self) -> None:
         engines: list[FakeEngine] = []
 
         def make_engine(command: LoadCommand) -> Any:
@@ -501,7 +503,7 @@ class TestLoad:
 class TestEnd:
     """``quit``, and the end of the input."""
 
-    def test_quit_cancels_and_is_the_last_to_be_answered(self) -> None:
+    def test_quit_cancels_requests_and_is_answered_last(self) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": 1, "prompt": "x"})
             client.send({"cmd": "quit", "id": 2}, {"cmd": "info", "id": 3}, b"garbage")
@@ -514,7 +516,7 @@ class TestEnd:
         assert client.replies[-1] == {"id": 2, "ok": True}
         assert client.of(3) == []
 
-    def test_quit_can_wait(self) -> None:
+    def test_quit_with_wait_finishes_requests(self) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": 1, "prompt": "x"})
             client.send({"cmd": "quit", "id": 2, "wait": True})
@@ -524,7 +526,7 @@ class TestEnd:
         assert [reply["id"] for reply in client.replies] == [0, 1, 1, 1, 2]
         assert client.of(1)[-1]["result"]["finish_reason"] == "stop"
 
-    def test_what_does_not_end_in_time_is_given_up(self) -> None:
+    def test_request_that_outlasts_the_grace_period_is_abandoned(self) -> None:
         may_end = threading.Event()
 
         def make_engine(command: LoadCommand) -> Any:
@@ -560,7 +562,7 @@ LINES = COMMANDS | st.binary(max_size=4).filter(lambda line: b"\n" not in line)
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(LINES, max_size=12))
-def test_every_line_gets_one_last_reply(lines: list[dict[str, Any] | bytes]) -> None:
+def test_every_line_gets_exactly_one_last_reply(lines: list[dict[str, Any] | bytes]) -> None:
     def make_engine(command: LoadCommand) -> Any:
         if command.path == "none":
             raise ModelNotFoundError("no such model", model="none")

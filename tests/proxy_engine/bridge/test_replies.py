@@ -1,4 +1,4 @@
-"""Commands and replies say all that the engine's own types do."""
+"""Options of commands, encoding of replies, and the published schema."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from proxy_engine.bridge.commands import (
     COMMANDS,
     EventName,
     GenerationCommand,
+    parse_command,
 )
-from proxy_engine.bridge.encoding import error_reply, event_reply, to_line
 from proxy_engine.bridge.errors import InvalidFieldError
-from proxy_engine.bridge.parsing import read_command
 from proxy_engine.bridge.protocol_schema import protocol_schema, protocol_schema_text
+from proxy_engine.bridge.replies import error_reply, event_reply, to_line
 from proxy_engine.events import Finished, StreamEvent
 from proxy_engine.option_fields import given_options
 from proxy_engine.option_overrides import OptionOverrides
@@ -50,28 +50,12 @@ def field_names(kind: Any) -> set[str]:
     return set(kind.model_fields)
 
 
-def test_every_option_can_be_given() -> None:
+def test_commands_have_every_option() -> None:
     own = {"id", "response_format", "tools", "tool_choice", "events"}
     assert field_names(GenerationCommand) - own == set(OptionOverrides.__annotations__)
 
 
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [
-        (replies.Result, GenerationResult),
-        (replies.UsageFacts, Usage),
-        (replies.PartFacts, AnswerPart),
-        (replies.SpanFacts, Span),
-        (replies.CallFacts, ToolCall),
-        (replies.LogprobFacts, Logprob),
-        (replies.TokenLogprobsFacts, TokenLogprobs),
-    ],
-)
-def test_messages_have_the_fields_of_what_they_tell(message: Any, kind: Any) -> None:
-    assert field_names(message) == field_names(kind)
-
-
-def test_every_event_can_be_told() -> None:
+def test_every_event_can_be_requested() -> None:
     kinds = [typing.get_origin(kind) or kind for kind in typing.get_args(StreamEvent)]
     names = {kind.model_fields["type"].default for kind in kinds}
     assert set(typing.get_args(EventName)) == names - {"finished"}
@@ -79,8 +63,8 @@ def test_every_event_can_be_told() -> None:
     assert set(told) == set(kinds) - {Finished, TokenGenerated}
 
 
-def test_options_as_the_engine_takes_them() -> None:
-    command = read_command(
+def test_options_are_converted_for_the_engine() -> None:
+    command = parse_command(
         {
             "cmd": "generate",
             "prompt": "x",
@@ -115,7 +99,7 @@ def test_options_as_the_engine_takes_them() -> None:
 )
 def test_options_out_of_range_are_located(fields: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidFieldError) as caught:
-        read_command({"cmd": "generate", "prompt": "x", **fields})
+        parse_command({"cmd": "generate", "prompt": "x", **fields})
     assert caught.value.field == pointer
 
 
@@ -127,7 +111,7 @@ def line_of(reply: replies.Reply) -> Any:
     return value
 
 
-def test_a_token() -> None:
+def test_token_reply_has_the_fields_of_the_token_event() -> None:
     event = TokenGenerated(part="text", token_id=5, text=" Zoë\n")
     assert line_of(event_reply("g", event)) == {
         "id": "g",
@@ -139,7 +123,7 @@ def test_a_token() -> None:
     }
 
 
-def test_probabilities_that_are_nothing_are_null() -> None:
+def test_infinite_log_probabilities_are_null() -> None:
     chosen = Logprob(token_id=5, before_mask=-0.5, after_mask=0.0)
     other = Logprob(token_id=6, before_mask=-1.5, after_mask=-math.inf)
     event = TokenGenerated(
@@ -150,7 +134,7 @@ def test_probabilities_that_are_nothing_are_null() -> None:
     assert [choice["after_mask"] for choice in told["top_before_mask"]] == [0.0, None]
 
 
-def test_other_events_are_the_engines_own() -> None:
+def test_event_reply_contains_the_engines_event() -> None:
     event = TextDelta(part="text", text="hé\ud800")
     assert line_of(event_reply(None, event)) == {
         "id": None,
@@ -158,7 +142,7 @@ def test_other_events_are_the_engines_own() -> None:
     }
 
 
-def test_a_result() -> None:
+def test_done_reply_contains_the_result() -> None:
     value: Any = 10**400
     for _ in range(300):
         value = [value]
@@ -183,7 +167,7 @@ def test_a_result() -> None:
     assert told["result"]["parts"][1]["is_marker"]
 
 
-def test_errors_carry_their_facts() -> None:
+def test_error_reply_contains_the_attributes_of_the_exception() -> None:
     error = line_of(
         error_reply(
             "g",
@@ -199,14 +183,14 @@ def test_errors_carry_their_facts() -> None:
     assert error["facts"]["keyword"] == "$dynamicRef"
 
 
-def test_facts_that_are_not_for_json_are_told_in_words() -> None:
+def test_attributes_that_are_not_json_are_sent_as_their_repr() -> None:
     error = MaxTokensTooSmallError("too few", needed=math.inf, given=object())  # type: ignore[arg-type]
     facts = line_of(error_reply(None, error))["error"]["facts"]
     assert facts["needed"] == "inf"
     assert facts["given"].startswith("<object")
 
 
-def test_what_nobody_raised_on_purpose_is_told_and_logged(
+def test_defect_is_reported_and_its_traceback_logged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     error = line_of(error_reply(3, ZeroDivisionError("by zero")))["error"]
@@ -217,13 +201,13 @@ def test_what_nobody_raised_on_purpose_is_told_and_logged(
     assert "ZeroDivisionError" in err
 
 
-def test_the_published_schema_is_the_real_one() -> None:
+def test_published_schema_is_up_to_date() -> None:
     assert SCHEMA.read_text(encoding="utf-8") == protocol_schema_text(), (
-        "write it anew: python -m proxy_engine bridge --schema > docs/bridge-protocol.json"
+        "regenerate it: python -m proxy_engine bridge --schema > docs/bridge-protocol.json"
     )
 
 
-def test_the_published_schema_is_one() -> None:
+def test_published_schema_is_valid_and_closed() -> None:
     schema = protocol_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     names = {model.__name__ for model in (*COMMANDS.values(), *replies.REPLIES)}
@@ -234,7 +218,7 @@ def test_the_published_schema_is_one() -> None:
         assert definition.get("additionalProperties") is False or name in ("Command", "Reply")
 
 
-def test_every_reply_is_of_one_kind() -> None:
+def test_each_reply_has_exactly_one_discriminating_field() -> None:
     own = [set(model.model_fields) - {"id"} for model in replies.REPLIES]
     for key in ("token", "event", "done", "error", "ok"):
         assert any(key in fields for fields in own)

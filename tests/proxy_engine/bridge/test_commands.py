@@ -1,4 +1,4 @@
-"""From lines to commands, and to what is wrong with them."""
+"""Parsing of lines as commands, and errors in them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from bridge_clients import validator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.bridge.commands import ChatCommand, GenerateCommand, LoadCommand
+from proxy_engine.bridge.commands import (
+    ChatCommand,
+    GenerateCommand,
+    LoadCommand,
+    id_of,
+    parse_command,
+    parse_object,
+)
 from proxy_engine.bridge.errors import (
     InvalidFieldError,
     MalformedLineError,
     ProtocolError,
     UnknownCommandError,
 )
-from proxy_engine.bridge.parsing import id_of, read_command, read_object
 
 VALUES = st.recursive(
     st.none()
@@ -37,25 +43,25 @@ VALUES = st.recursive(
         (b'{"cmd": "info"', "not JSON"),
         (b'{"cmd": "info"}{}', "not JSON"),
         (b'{"cmd": "\xff"}', "not UTF-8"),
-        (b"[1, 2]", "no JSON object, but [1, 2]"),
-        (b"null", "no JSON object"),
-        (b'{"a": NaN}', "NaN is no number"),
-        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b"[1, 2]", "not a JSON object, but [1, 2]"),
+        (b"null", "not a JSON object"),
+        (b'{"a": NaN}', "NaN is not a JSON number"),
+        (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
         (b'{"a": 1, "b": {"c": 1, "c": 2}}', "the name 'c' twice"),
         (b"{" + b"".join(b'"%d":0,' % i for i in range(50_000)) + b'"49999":0}', "'49999' twice"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"id": ' + b"9" * 5000 + b"}", "not JSON"),
     ],
 )
-def test_what_is_no_object_of_json(line: bytes, what: str) -> None:
+def test_line_that_is_not_a_json_object_is_refused(line: bytes, what: str) -> None:
     with pytest.raises(MalformedLineError) as caught:
-        read_object(line)
+        parse_object(line)
     assert what in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
-def test_a_mark_and_line_ends_of_other_systems_are_no_part_of_it() -> None:
-    assert read_object(b'\xef\xbb\xbf{"cmd": "info"}\r') == {"cmd": "info"}
+def test_byte_order_mark_and_carriage_return_are_accepted() -> None:
+    assert parse_object(b'\xef\xbb\xbf{"cmd": "info"}\r') == {"cmd": "info"}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +69,7 @@ def test_a_mark_and_line_ends_of_other_systems_are_no_part_of_it() -> None:
     [({}, None), ({"id": "a"}, "a"), ({"id": 0}, 0), ({"id": -3}, -3), ({"id": None}, None)]
     + [({"id": id}, None) for id in (True, 1.0, 1.5, [], {}, "x" * 257)],
 )
-def test_identifiers(given: dict[str, Any], expected: Any) -> None:
+def test_id_is_a_short_string_or_an_integer(given: dict[str, Any], expected: Any) -> None:
     assert id_of(given) == expected
     assert type(id_of(given)) is type(expected)
 
@@ -77,9 +83,9 @@ def test_identifiers(given: dict[str, Any], expected: Any) -> None:
         ({"cmd": "x" * 10_000}, "Known are"),
     ],
 )
-def test_unknown_commands(given: dict[str, Any], hint: str) -> None:
+def test_unknown_command_is_refused_with_a_hint(given: dict[str, Any], hint: str) -> None:
     with pytest.raises(UnknownCommandError) as caught:
-        read_command(given)
+        parse_command(given)
     assert hint in caught.value.hint
     assert len(str(caught.value)) < 300
 
@@ -110,34 +116,33 @@ def test_unknown_commands(given: dict[str, Any], hint: str) -> None:
         ({"prompt": "x", "path": "p"}, "/path"),
     ],
 )
-def test_fields_that_are_wrong(more: dict[str, Any], field: str) -> None:
+def test_wrong_field_is_located(more: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidFieldError) as caught:
-        read_command({"cmd": "generate", **more})
+        parse_command({"cmd": "generate", **more})
     assert caught.value.field == field
     assert field in str(caught.value)
     assert caught.value.problems[0]["field"] == field
 
 
-def test_what_is_similar_is_hinted_at() -> None:
+def test_misspelled_field_gets_a_suggestion() -> None:
     with pytest.raises(InvalidFieldError, match="Did you mean 'temperature'") as caught:
-        read_command({"cmd": "chat", "temprature": 1})
+        parse_command({"cmd": "chat", "temprature": 1})
     assert {problem["field"] for problem in caught.value.problems} == {"/messages", "/temprature"}
 
 
-def test_what_is_null_is_as_if_it_were_not_there() -> None:
+def test_null_field_equals_a_missing_field() -> None:
     for name in set(GenerateCommand.model_fields) - {"cmd", "prompt"}:
-        command = read_command({"cmd": "generate", "prompt": "x", name: None})
-        assert isinstance(command, GenerateCommand)
-        assert set(command.given()) == {"cmd", "prompt"}
+        command = parse_command({"cmd": "generate", "prompt": "x", name: None})
+        assert command == parse_command({"cmd": "generate", "prompt": "x"})
 
 
 @given(st.dictionaries(st.sampled_from(sorted(GenerateCommand.model_fields)) | st.text(), VALUES))
-def test_a_command_is_read_exactly_if_it_matches_its_schema(fields: dict[str, Any]) -> None:
+def test_command_is_accepted_if_and_only_if_it_matches_its_schema(fields: dict[str, Any]) -> None:
     given = {"prompt": "x", **fields, "cmd": "generate"}
     given = json.loads(json.dumps(given))
     is_valid = validator("GenerateCommand").is_valid(given)
     try:
-        read_command(given)
+        parse_command(given)
     except ProtocolError:
         assert not is_valid or _has_whole_floats(given)
     else:
@@ -145,16 +150,16 @@ def test_a_command_is_read_exactly_if_it_matches_its_schema(fields: dict[str, An
 
 
 def _has_whole_floats(value: Any) -> bool:
-    """JSON Schema takes 1.0 for an integer, the bridge does not."""
+    """1.0 is an integer for JSON Schema, but not for the bridge."""
     if isinstance(value, dict | list):
         return any(map(_has_whole_floats, value.values() if isinstance(value, dict) else value))
     return isinstance(value, float) and value.is_integer()
 
 
-def test_commands_of_each_kind() -> None:
-    load = read_command({"cmd": "load", "path": "p"})
+def test_commands_are_parsed_as_their_models() -> None:
+    load = parse_command({"cmd": "load", "path": "p"})
     assert isinstance(load, LoadCommand)
     assert (load.id, load.path) == (None, "p")
-    chat = read_command({"cmd": "chat", "id": 4, "messages": [{"role": "user", "more": [1]}]})
+    chat = parse_command({"cmd": "chat", "id": 4, "messages": [{"role": "user", "more": [1]}]})
     assert isinstance(chat, ChatCommand)
     assert chat.messages == [{"role": "user", "more": [1]}]
