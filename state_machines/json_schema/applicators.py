@@ -48,188 +48,197 @@ __all__ = [
 ]
 
 
-def _subschemas(place: SchemaLocation, keyword: str, value: Any) -> Iterator[SchemaLocation]:
+def _subschemas(location: SchemaLocation, keyword: str, value: Any) -> Iterator[SchemaLocation]:
     if not isinstance(value, list) or not value:
-        raise place.error(f"{keyword} is not a non-empty array of schemas", keyword)
+        raise location.error(f"{keyword} is not a non-empty array of schemas", keyword)
     for index, schema in enumerate(value):
-        yield place.child(schema, keyword, index)
+        yield location.child(schema, keyword, index)
 
 
 def _named_subschemas(
-    place: SchemaLocation, keyword: str, value: Any
+    location: SchemaLocation, keyword: str, value: Any
 ) -> Iterator[tuple[str, SchemaLocation]]:
     if not isinstance(value, dict):
-        raise place.error(f"{keyword} is not an object of schemas", keyword)
+        raise location.error(f"{keyword} is not an object of schemas", keyword)
     for name, schema in value.items():
-        yield name, place.child(schema, keyword, name)
+        yield name, location.child(schema, keyword, name)
 
 
-def _terms(places: Iterable[SchemaLocation], evaluator: TermEvaluator) -> list[Term]:
-    return [evaluator.table.schema_ref(place) for place in places]
+def _terms(locations: Iterable[SchemaLocation], evaluator: TermEvaluator) -> list[Term]:
+    return [evaluator.table.schema_ref(location) for location in locations]
 
 
-def dynamic_ref(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def dynamic_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$dynamicRef``: as ``$ref``, by way of the dynamic scope (core, 8.2.3.2)."""
-    return evaluator.table.schema_ref(place.document.resolve(place, value, "$dynamicRef"))
+    return evaluator.table.schema_ref(location.document.resolve(location, value, "$dynamicRef"))
 
 
-def recursive_ref(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def recursive_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$recursiveRef``: the outermost schema that asks for it (2019-09 core, 8.2.4.2)."""
     if value != "#":
-        raise place.error("$recursiveRef is not '#'", "$recursiveRef")
-    return evaluator.table.schema_ref(place.document.resolve_recursive(place))
+        raise location.error("$recursiveRef is not '#'", "$recursiveRef")
+    return evaluator.table.schema_ref(location.document.resolve_recursive(location))
 
 
-def ref(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$ref``: what the schema at the reference admits (core, 8.2.3.1)."""
-    return evaluator.table.schema_ref(place.document.resolve(place, value, "$ref"))
+    return evaluator.table.schema_ref(location.document.resolve(location, value, "$ref"))
 
 
-def all_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def all_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``allOf``: what all of the schemas admit (core, 10.2.1.1)."""
-    return evaluator.table.all_of(_terms(_subschemas(place, "allOf", value), evaluator))
+    return evaluator.table.all_of(_terms(_subschemas(location, "allOf", value), evaluator))
 
 
-def any_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def any_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``anyOf``: what at least one of the schemas admits (core, 10.2.1.2)."""
-    return evaluator.table.any_of(_terms(_subschemas(place, "anyOf", value), evaluator))
+    return evaluator.table.any_of(_terms(_subschemas(location, "anyOf", value), evaluator))
 
 
-def one_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def one_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3)."""
-    terms = _terms(_subschemas(place, "oneOf", value), evaluator)
+    terms = _terms(_subschemas(location, "oneOf", value), evaluator)
     return in_exactly_one(terms, evaluator)
 
 
-def not_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def not_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``not``: what the schema does not admit (core, 10.2.1.4)."""
-    return evaluator.table.negation(evaluator.table.schema_ref(place.child(value, "not")))
+    return evaluator.table.negation(evaluator.table.schema_ref(location.child(value, "not")))
 
 
-def if_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term | ValueSet:
+def if_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term | ValueSet:
     """``if`` with ``then`` and ``else`` beside it (core, 10.2.2)."""
-    table, schema = evaluator.table, place.schema
-    condition = table.schema_ref(place.child(value, "if"))
-    then = table.schema_ref(place.child(schema["then"], "then")) if "then" in schema else TRUE
-    otherwise = table.schema_ref(place.child(schema["else"], "else")) if "else" in schema else TRUE
+    table, schema = evaluator.table, location.schema
+    condition = table.schema_ref(location.child(value, "if"))
+    then = table.schema_ref(location.child(schema["then"], "then")) if "then" in schema else TRUE
+    otherwise = (
+        table.schema_ref(location.child(schema["else"], "else")) if "else" in schema else TRUE
+    )
     return table.conditional(condition, then, otherwise)
 
 
-def properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``properties``: the values of the named properties (core, 10.3.2.1)."""
     table = evaluator.table
     terms = {
         name: table.schema_ref(child)
-        for name, child in _named_subschemas(place, "properties", value)
+        for name, child in _named_subschemas(location, "properties", value)
         if is_encodable(name)
     }
     return restrict_one_type(shape=ObjectShape(properties=terms, order=tuple(terms)))
 
 
-def _name_patterns(place: SchemaLocation) -> dict[str, Node]:
-    named = place.member("patternProperties", dict) or {}
+def _name_patterns(location: SchemaLocation) -> dict[str, Node]:
+    named = location.keyword_value("patternProperties", dict) or {}
     return {name: compile_pattern(name, search=True) for name in named}
 
 
-def pattern_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def pattern_properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``patternProperties``: the values of properties whose name matches (core, 10.3.2.2)."""
-    patterns = _name_patterns(place)
+    patterns = _name_patterns(location)
     terms = {
         name: evaluator.table.schema_ref(child)
-        for name, child in _named_subschemas(place, "patternProperties", value)
+        for name, child in _named_subschemas(location, "patternProperties", value)
     }
     rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
     return restrict_one_type(shape=ObjectShape(name_rules=tuple(rules)))
 
 
-def additional_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def additional_properties(
+    location: SchemaLocation, value: Any, evaluator: TermEvaluator
+) -> ValueSet:
     """``additionalProperties``: the values of all properties not named beside it (10.3.2.3)."""
-    term = evaluator.table.schema_ref(place.child(value, "additionalProperties"))
+    term = evaluator.table.schema_ref(location.child(value, "additionalProperties"))
     if term is TRUE:
         return restrict_one_type()
-    listed = {name: TRUE for name in place.member("properties", dict) or {} if is_encodable(name)}
-    matched = union(_name_patterns(place).values())
+    listed = {
+        name: TRUE
+        for name in location.keyword_value("properties", dict) or {}
+        if is_encodable(name)
+    }
+    matched = union(_name_patterns(location).values())
     names = complement(matched, ANY_CODE_POINT)
     return restrict_one_type(
         shape=ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
     )
 
 
-def property_names(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``propertyNames``: what every property's name is (core, 10.3.2.4).
 
     Names are strings, so that what the schema says of objects is none of theirs, be it this
     very keyword.
     """
-    allowed = evaluator.strings(evaluator.table.schema_ref(place.child(value, "propertyNames")))
+    allowed = evaluator.strings(evaluator.table.schema_ref(location.child(value, "propertyNames")))
     if allowed is ANY_TEXT:
         return restrict_one_type()
     refused = complement(allowed, ANY_CODE_POINT)
     return restrict_one_type(shape=ObjectShape(name_rules=(NameRule(refused, FALSE),)))
 
 
-def dependent_schemas(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def dependent_schemas(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependentSchemas``: who has this property is in that schema too (core, 10.2.2.4)."""
     table = evaluator.table
     return table.all_of(
         table.conditional(table.evaluated(objects_with(name)), table.schema_ref(child), TRUE)
-        for name, child in _named_subschemas(place, "dependentSchemas", value)
+        for name, child in _named_subschemas(location, "dependentSchemas", value)
     )
 
 
-def dependencies(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def dependencies(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependencies``: drafts 4 to 7's two keywords in one (draft 7 validation, 6.5.7)."""
     if not isinstance(value, dict):
-        raise place.error("dependencies is not an object", "dependencies")
+        raise location.error("dependencies is not an object", "dependencies")
     table = evaluator.table
     parts = []
     for name, needed in value.items():
         if isinstance(needed, list):
-            then = table.evaluated(requiring(names_in(place, "dependencies", needed)))
+            then = table.evaluated(requiring(names_in(location, "dependencies", needed)))
         else:
-            then = table.schema_ref(place.child(needed, "dependencies", name))
+            then = table.schema_ref(location.child(needed, "dependencies", name))
         parts.append(table.conditional(table.evaluated(objects_with(name)), then, TRUE))
     return table.all_of(parts)
 
 
-def prefix_items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``prefixItems``: the first items, one schema each (core, 10.3.1.1)."""
-    terms = _terms(_subschemas(place, "prefixItems", value), evaluator)
+    terms = _terms(_subschemas(location, "prefixItems", value), evaluator)
     return restrict_one_type(array=ArrayShape(prefix=tuple(terms)))
 
 
-def items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``items``: every item beyond ``prefixItems`` (core, 10.3.1.2)."""
-    before = place.member("prefixItems", list) or []
-    term = evaluator.table.schema_ref(place.child(value, "items"))
+    before = location.keyword_value("prefixItems", list) or []
+    term = evaluator.table.schema_ref(location.child(value, "items"))
     return restrict_one_type(array=_beyond(len(before), term))
 
 
-def items_or_tuple(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def items_or_tuple(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``items`` up to 2019-09: all items, or an array for the first ones (draft 7, 6.4.1)."""
     table = evaluator.table
     if not isinstance(value, list):
-        return restrict_one_type(array=_beyond(0, table.schema_ref(place.child(value, "items"))))
+        return restrict_one_type(array=_beyond(0, table.schema_ref(location.child(value, "items"))))
     prefix = tuple(
-        table.schema_ref(place.child(schema, "items", index)) for index, schema in enumerate(value)
+        table.schema_ref(location.child(schema, "items", index))
+        for index, schema in enumerate(value)
     )
     rest = TRUE
-    if "additionalItems" in place.schema:
-        additional = place.schema["additionalItems"]
-        rest = table.schema_ref(place.child(additional, "additionalItems"))
+    if "additionalItems" in location.schema:
+        additional = location.schema["additionalItems"]
+        rest = table.schema_ref(location.child(additional, "additionalItems"))
     return restrict_one_type(array=_beyond(len(prefix), rest, prefix))
 
 
-def contains(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def contains(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``contains`` with ``minContains`` and ``maxContains`` beside it (core, 10.3.1.3)."""
-    term = evaluator.table.schema_ref(place.child(value, "contains"))
+    term = evaluator.table.schema_ref(location.child(value, "contains"))
     least, most = 1, None
-    if place.dialect.counts_contained:
-        schema = place.schema
+    if location.dialect.counts_contained:
+        schema = location.schema
         if "minContains" in schema:
-            least = count(place, "minContains", schema["minContains"])
+            least = count(location, "minContains", schema["minContains"])
         if "maxContains" in schema:
-            most = count(place, "maxContains", schema["maxContains"])
+            most = count(location, "maxContains", schema["maxContains"])
     if most is None and least == 0:
         return restrict_one_type()
     return restrict_one_type(array=ArrayShape(counted=(Counted(term, 0, least, most),)))

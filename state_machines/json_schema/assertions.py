@@ -91,92 +91,92 @@ def restrict_one_type(
     )
 
 
-def type_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def type_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``type``: one of the named types (validation, 6.1.1)."""
     del evaluator
     names = value if isinstance(value, list) else [value]
     for name in names:
         if not isinstance(name, str) or name not in _TYPES:
-            raise place.error(
+            raise location.error(
                 f"{name!r} is not a type", "type", hint=f"Types are {', '.join(sorted(_TYPES))}"
             )
     if not names:
-        raise place.error("type lists no type", "type")
-    types = {**_TYPES, "integer": _PLAIN_INTEGER} if place.dialect.plain_integers else _TYPES
+        raise location.error("type lists no type", "type")
+    types = {**_TYPES, "integer": _PLAIN_INTEGER} if location.dialect.plain_integers else _TYPES
     return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
 
 
-def enum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def enum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``enum``: equal to one of the listed values (validation, 6.1.2)."""
     if not isinstance(value, list):
-        raise place.error("enum is not an array", "enum")
+        raise location.error("enum is not an array", "enum")
     return constants(value, evaluator.table)
 
 
-def const(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def const(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``const``: equal to the value (validation, 6.1.3)."""
-    del place
+    del location
     return constant(value, evaluator.table)
 
 
-def _number(place: SchemaLocation, keyword: str, value: Any) -> Fraction:
+def _number(location: SchemaLocation, keyword: str, value: Any) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise place.error(f"{keyword} is not a number", keyword)
+        raise location.error(f"{keyword} is not a number", keyword)
     return exact(value)
 
 
-def _exclusive_beside(place: SchemaLocation, keyword: str) -> bool:
-    if not place.dialect.boolean_exclusive:
+def _exclusive_beside(location: SchemaLocation, keyword: str) -> bool:
+    if not location.dialect.boolean_exclusive:
         return False
-    value = place.schema.get(keyword, False)
+    value = location.schema.get(keyword, False)
     if not isinstance(value, bool):
-        raise place.error(f"{keyword} is not a Boolean", keyword, hint="In draft 4 it is one")
+        raise location.error(f"{keyword} is not a Boolean", keyword, hint="In draft 4 it is one")
     return value
 
 
-def minimum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def minimum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``minimum`` (validation, 6.2.4); in draft 4 ``exclusiveMinimum`` beside it is a Boolean."""
     del evaluator
-    low = _number(place, "minimum", value)
-    is_open = _exclusive_beside(place, "exclusiveMinimum")
+    low = _number(location, "minimum", value)
+    is_open = _exclusive_beside(location, "exclusiveMinimum")
     return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=is_open),)))
 
 
-def maximum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def maximum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``maximum`` (validation, 6.2.2); in draft 4 ``exclusiveMaximum`` beside it is a Boolean."""
     del evaluator
-    high = _number(place, "maximum", value)
-    is_open = _exclusive_beside(place, "exclusiveMaximum")
+    high = _number(location, "maximum", value)
+    is_open = _exclusive_beside(location, "exclusiveMaximum")
     return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=is_open),)))
 
 
-def exclusive_minimum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def exclusive_minimum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``exclusiveMinimum`` (validation, 6.2.5)."""
     del evaluator
-    low = _number(place, "exclusiveMinimum", value)
+    low = _number(location, "exclusiveMinimum", value)
     return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=True),)))
 
 
-def exclusive_maximum(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def exclusive_maximum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``exclusiveMaximum`` (validation, 6.2.3)."""
     del evaluator
-    high = _number(place, "exclusiveMaximum", value)
+    high = _number(location, "exclusiveMaximum", value)
     return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=True),)))
 
 
-def multiple_of(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def multiple_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``multipleOf`` (validation, 6.2.1): exact, also for decimals."""
     del evaluator
-    step = _number(place, "multipleOf", value)
+    step = _number(location, "multipleOf", value)
     if step <= 0:
-        raise place.error("multipleOf is not greater than 0", "multipleOf")
+        raise location.error("multipleOf is not greater than 0", "multipleOf")
     return restrict_one_type(numbers=NumberSet.of((Interval(step=step),)))
 
 
-def count(place: SchemaLocation, keyword: str, value: Any) -> int:
+def count(location: SchemaLocation, keyword: str, value: Any) -> int:
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole or value < 0:
-        raise place.error(f"{keyword} is not a non-negative integer", keyword)
+        raise location.error(f"{keyword} is not a non-negative integer", keyword)
     return int(value)
 
 
@@ -185,9 +185,9 @@ def _bound(
 ) -> Callable[[SchemaLocation, Any, TermEvaluator], ValueSet]:
     """Return the function of a keyword whose value is a count."""
 
-    def read(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+    def read(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
         del evaluator
-        return make(count(place, keyword, value))
+        return make(count(location, keyword, value))
 
     read.__doc__ = f"``{keyword}`` (validation, 6.3 to 6.5)."
     return read
@@ -209,23 +209,23 @@ max_properties = _bound(
 )
 
 
-def unique_items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def unique_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``uniqueItems``: no two items are equal as JSON (validation, 6.4.3)."""
     del evaluator
     if not isinstance(value, bool):
-        raise place.error("uniqueItems is not a Boolean", "uniqueItems")
+        raise location.error("uniqueItems is not a Boolean", "uniqueItems")
     return restrict_one_type(array=ArrayShape(unique=value))
 
 
-def pattern(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def pattern(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``pattern``: the expression matches somewhere in the string (validation, 6.3.3)."""
     del evaluator
     if not isinstance(value, str):
-        raise place.error("pattern is not a string", "pattern")
+        raise location.error("pattern is not a string", "pattern")
     return restrict_one_type(strings=compile_pattern(value, search=True))
 
 
-def format_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def format_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``format``: the string is of the format; unknown ones assert nothing (validation, 7).
 
     Where the dialect itself says that formats are asserted, unknown ones are errors (2020-12
@@ -233,34 +233,34 @@ def format_(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Valu
     """
     del evaluator
     if not isinstance(value, str):
-        raise place.error("format is not a string", "format")
-    language = format_language(value, place.dialect.name)
-    if language is None and place.dialect.asserts_formats:
+        raise location.error("format is not a string", "format")
+    language = format_language(value, location.dialect.name)
+    if language is None and location.dialect.asserts_formats:
         raise UnsupportedSchemaError(f"the format {value!r} is not known", keyword="format")
     return restrict_one_type(strings=language)
 
 
-def names_in(place: SchemaLocation, keyword: str, value: Any) -> list[str]:
+def names_in(location: SchemaLocation, keyword: str, value: Any) -> list[str]:
     """Return the value of a keyword that is an array of strings."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise place.error(f"{keyword} is not an array of strings", keyword)
+        raise location.error(f"{keyword} is not an array of strings", keyword)
     return value
 
 
-def required(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+def required(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``required``: these properties are there (validation, 6.5.3)."""
     del evaluator
-    return requiring(dict.fromkeys(names_in(place, "required", value)))
+    return requiring(dict.fromkeys(names_in(location, "required", value)))
 
 
-def dependent_required(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def dependent_required(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependentRequired``: who has this property has those too (validation, 6.5.4)."""
     if not isinstance(value, dict):
-        raise place.error("dependentRequired is not an object", "dependentRequired")
+        raise location.error("dependentRequired is not an object", "dependentRequired")
     table = evaluator.table
     if len(value) > FEW_DEPENDENCIES:
         # As alternatives, they would multiply out.
-        needed = {n: required(place, names, evaluator) for n, names in value.items()}
+        needed = {n: required(location, names, evaluator) for n, names in value.items()}
         pairs = [(n, other) for n, v in needed.items() for other in v.objects[0].required]
         clauses: list[Clause] = [
             (Absent(n), Present(other, TRUE)) for n, other in pairs if n != other
@@ -271,7 +271,7 @@ def dependent_required(place: SchemaLocation, value: Any, evaluator: TermEvaluat
         table.any_of(
             (
                 table.evaluated(lacking(name)),
-                table.evaluated(requiring(names_in(place, "dependentRequired", names))),
+                table.evaluated(requiring(names_in(location, "dependentRequired", names))),
             )
         )
         for name, names in value.items()

@@ -18,7 +18,6 @@ from referencing import Registry
 from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakValueLruCache
 from state_machines.errors import (
-    GrammarBudgetError,
     InvalidArgumentError,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
@@ -33,13 +32,15 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.cardinality import Cardinality, check_distinct
 from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.document import SchemaDocument
+from state_machines.json_schema.error_location import located_errors
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.keywords import KeywordTable
+from state_machines.json_schema.keywords import KEYWORD_NAMES_BY_VOCABULARY
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.numbers.number_text import every_spelling, number_language
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
-from state_machines.json_schema.reachable import check_reachable, located_at
+from state_machines.json_schema.reachable import check_reachable
+from state_machines.json_schema.schema_reader import SchemaReader
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
@@ -73,14 +74,11 @@ class Compilation:
         strict: bool = False,
         registry: Registry[Any] | None = None,
     ) -> None:
-        self.evaluator = TermEvaluator(KeywordTable(strict=strict, assert_formats=assert_formats))
+        self.evaluator = TermEvaluator(SchemaReader(strict=strict, assert_formats=assert_formats))
         self.table = self.evaluator.table
-        try:
-            with step_budget(LIMITS.compile_steps):
-                self.root = SchemaDocument(schema, registry).root
-                self.term = self.table.schema_ref(self.root)
-        except GrammarBudgetError as error:
-            raise UnsupportedSchemaError(error.what, pointer="", hint=error.hint) from error
+        with located_errors(None), step_budget(LIMITS.compile_steps):
+            self.root = SchemaDocument(schema, registry, KEYWORD_NAMES_BY_VOCABULARY).root
+            self.term = self.table.schema_ref(self.root)
 
     def translator(
         self, syntax: ValueSyntax, property_order: PropertyOrder = "schema"
@@ -99,12 +97,10 @@ class Compilation:
 
     @contextmanager
     def bounded(self, term: Term) -> Iterator[None]:
-        """Apply the step budget of a compilation, and locate errors at ``term``."""
-        try:
-            with step_budget(LIMITS.compile_steps), located_at(term):
-                yield
-        except RecursionError as error:
-            raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
+        """Apply the step budget of a compilation, and locate errors at the schemas of ``term``."""
+        # The outer block locates a RecursionError that the inner one raises in turn.
+        with located_errors(None), step_budget(LIMITS.compile_steps), located_errors(term):
+            yield
 
     def check(self, term: Term, unsatisfiable: str) -> None:
         """Check everything that is reachable from ``term``.

@@ -1,8 +1,8 @@
-"""The drafts of JSON Schema, in what they differ for the compiler, and dialects made of them.
+"""The drafts of JSON Schema, and the dialects that custom metaschemas define.
 
-A metaschema of the caller's own is a dialect: its ``$schema`` says of which draft, and its
-``$vocabulary``, which the drafts since 2019-09 have, which of the draft's vocabularies are in use
-(2020-12 core, sections 8.1.2 and 10 to 14). The keywords of the others are no keywords.
+The ``$schema`` of a custom metaschema names its draft. Since 2019-09 its ``$vocabulary`` names the
+vocabularies in use (2020-12 core, sections 8.1.2 and 10 to 14); the keywords of the draft's other
+vocabularies are unknown keywords in that dialect.
 """
 
 from __future__ import annotations
@@ -31,15 +31,21 @@ __all__ = ["DIALECTS", "Dialect", "DialectTable"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """One draft.
+    """A draft, or a draft with the vocabularies that a custom metaschema declares.
 
-    ``ref_overrides``: keywords beside ``$ref`` are ignored. ``boolean_exclusive``:
-    ``exclusiveMinimum`` and ``exclusiveMaximum`` are Booleans. ``array_items``: ``items`` may be
-    an array, with ``additionalItems`` for the rest. ``counts_contained``: ``minContains`` and
-    ``maxContains`` are known. ``contained_are_evaluated``: items that ``contains`` matches are
-    evaluated items. ``plain_integers``: ``1.0`` is no integer. Of a dialect with vocabularies of
-    its choice ``metaschema`` is the URI, ``left_out`` are the draft's keywords that it does not
-    use, and with ``asserts_formats`` it says itself that formats are asserted.
+    Attributes:
+        name: The draft.
+        specification: The draft's rules for references, from the package ``referencing``.
+        ref_overrides: Whether keywords adjacent to ``$ref`` are ignored.
+        boolean_exclusive: Whether ``exclusiveMinimum`` and ``exclusiveMaximum`` are Booleans.
+        array_items: Whether ``items`` may be an array, with ``additionalItems`` for the rest.
+        counts_contained: Whether ``minContains`` and ``maxContains`` are defined.
+        contained_are_evaluated: Whether items that match ``contains`` count as evaluated.
+        plain_integers: Whether ``1.0`` is not an integer.
+        identifier: The keyword that gives a schema its URI.
+        metaschema: The URI of the custom metaschema; empty for a draft.
+        left_out: The keywords of the draft's vocabularies that are not in use.
+        asserts_formats: Whether the metaschema requires ``format`` to be asserted.
     """
 
     name: str
@@ -57,7 +63,7 @@ class Dialect:
 
     @property
     def identity(self) -> str:
-        """What tells the dialect from others."""
+        """A key that is unique to the dialect."""
         return self.metaschema or self.name
 
 
@@ -80,91 +86,80 @@ DIALECTS = {
     )
 }
 
-_APPLICATORS = frozenset(
-    {
-        *("items", "contains", "additionalProperties", "properties", "patternProperties"),
-        *("dependentSchemas", "propertyNames", "if", "then", "else"),
-        *("allOf", "anyOf", "oneOf", "not"),
-    }
-)
-_UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
-_VALIDATION = frozenset(
-    {
-        *("type", "const", "enum", "multipleOf", "maximum", "exclusiveMaximum", "minimum"),
-        *("exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems"),
-        *("uniqueItems", "maxContains", "minContains", "maxProperties", "minProperties"),
-        *("required", "dependentRequired"),
-    }
-)
-_FORMAT = frozenset({"format"})
-
-_VOCABULARIES: Mapping[str, Mapping[str, frozenset[str]]] = {
+_VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "2019-09": {
-        "https://json-schema.org/draft/2019-09/vocab/core": frozenset(),
-        "https://json-schema.org/draft/2019-09/vocab/applicator": (
-            _APPLICATORS | _UNEVALUATED | {"additionalItems"}
-        ),
-        "https://json-schema.org/draft/2019-09/vocab/validation": _VALIDATION,
-        "https://json-schema.org/draft/2019-09/vocab/format": _FORMAT,
-        "https://json-schema.org/draft/2019-09/vocab/meta-data": frozenset(),
-        "https://json-schema.org/draft/2019-09/vocab/content": frozenset(),
+        "core": (),
+        "applicator": ("applicator", "unevaluated"),
+        "validation": ("validation",),
+        "format": ("format",),
+        "meta-data": (),
+        "content": (),
     },
     "2020-12": {
-        "https://json-schema.org/draft/2020-12/vocab/core": frozenset(),
-        "https://json-schema.org/draft/2020-12/vocab/applicator": _APPLICATORS | {"prefixItems"},
-        "https://json-schema.org/draft/2020-12/vocab/unevaluated": _UNEVALUATED,
-        "https://json-schema.org/draft/2020-12/vocab/validation": _VALIDATION,
-        "https://json-schema.org/draft/2020-12/vocab/format-annotation": _FORMAT,
-        "https://json-schema.org/draft/2020-12/vocab/format-assertion": _FORMAT,
-        "https://json-schema.org/draft/2020-12/vocab/meta-data": frozenset(),
-        "https://json-schema.org/draft/2020-12/vocab/content": frozenset(),
+        "core": (),
+        "applicator": ("applicator",),
+        "unevaluated": ("unevaluated",),
+        "validation": ("validation",),
+        "format-annotation": ("format",),
+        "format-assertion": ("format",),
+        "meta-data": (),
+        "content": (),
     },
 }
-"""The vocabularies of a draft, and the keywords of each that can be left out.
+"""For each vocabulary of a draft: the ``Keyword.vocabulary`` whose keywords it enables.
 
-Those of the core vocabulary cannot; and what is an annotation in any case is not listed.
+The core vocabulary enables none, because its keywords are always in use. The keywords of
+``meta-data`` and ``content`` are annotations, in use or not.
 """
 
 
 class DialectTable:
-    """The dialects that ``$schema`` may name: the drafts, and the metaschemas of a registry."""
+    """The dialects that ``$schema`` may name: the drafts, and the metaschemas of a registry.
 
-    def __init__(self, registry: Registry[Any]) -> None:
+    Args:
+        registry: The documents among which metaschemas are looked up.
+        keyword_names: The names of all keywords, by ``Keyword.vocabulary``.
+    """
+
+    def __init__(
+        self, registry: Registry[Any], keyword_names: Mapping[str, frozenset[str]]
+    ) -> None:
         self._registry = registry
-        self._made: dict[str, Dialect] = {}
+        self._keyword_names = keyword_names
+        self._dialects: dict[str, Dialect] = {}
 
     def named(self, uri: Any) -> Dialect:
-        """Return the dialect of a ``$schema``.
+        """Return the dialect that a ``$schema`` names.
 
-        Raises :class:`~state_machines.errors.SchemaError` that is not located.
+        Raises:
+            SchemaError: The dialect is unknown, malformed or unsupported. The error has no pointer.
         """
         if not isinstance(uri, str):
             raise InvalidSchemaError("$schema is not a string")
-        if uri not in self._made:
-            self._made[uri] = self._named(uri, frozenset())
-        return self._made[uri]
+        if uri not in self._dialects:
+            self._dialects[uri] = self._named(uri, frozenset())
+        return self._dialects[uri]
 
-    def _named(self, uri: str, below: frozenset[str]) -> Dialect:
+    def _named(self, uri: str, referrers: frozenset[str]) -> Dialect:
         with suppress(UnknownDialect):
             specification = specification_with(uri)
             for dialect in DIALECTS.values():
                 if dialect.specification is specification:
                     return dialect
         metaschema = self._metaschema(uri)
-        if metaschema is None or uri in below:
+        if metaschema is None or uri in referrers:
             raise InvalidSchemaError(
                 f"the dialect {uri!r} is not known",
-                hint=f"Known are the drafts {', '.join(DIALECTS)} and the metaschemas of the "
-                "registry that is passed; leave $schema out for 2020-12",
+                hint=f"Name one of the drafts {', '.join(DIALECTS)}, pass a registry that contains "
+                "the metaschema, or leave $schema out for 2020-12",
             )
         base_uri = metaschema.get("$schema")
         if not isinstance(base_uri, str):
-            raise InvalidSchemaError(f"the metaschema {uri!r} does not say of which draft it is")
-        base = self._named(base_uri, below | {uri})
-        vocabularies = _VOCABULARIES.get(base.name)
-        if vocabularies is None or "$vocabulary" not in metaschema:
+            raise InvalidSchemaError(f"the metaschema {uri!r} has no $schema that names its draft")
+        base = self._named(base_uri, referrers | {uri})
+        if base.name not in _VOCABULARIES or "$vocabulary" not in metaschema:
             return base
-        return _with_vocabularies(base, uri, metaschema["$vocabulary"], vocabularies)
+        return self._with_vocabularies(base, uri, metaschema["$vocabulary"])
 
     def _metaschema(self, uri: str) -> Mapping[str, Any] | None:
         try:
@@ -173,30 +168,32 @@ class DialectTable:
             return None
         return found if isinstance(found, dict) else None
 
+    def _with_vocabularies(self, base: Dialect, uri: str, declared: Any) -> Dialect:
+        """Return a draft with only the declared vocabularies in use.
 
-def _with_vocabularies(
-    base: Dialect, uri: str, declared: Any, known: Mapping[str, frozenset[str]]
-) -> Dialect:
-    """Return a draft with the declared vocabularies in use.
-
-    The value of a known one says only whether others may ignore it; of 2019-09's ``format``,
-    whether it is asserted.
-    """
-    if not isinstance(declared, dict) or not all(isinstance(v, bool) for v in declared.values()):
-        raise InvalidSchemaError(f"$vocabulary of {uri!r} is not an object of Booleans")
-    for vocabulary, is_required in declared.items():
-        if is_required and vocabulary not in known:
-            raise UnsupportedSchemaError(
-                f"the vocabulary {vocabulary!r}, which {uri!r} requires, is not known",
-                hint="Declare it with false where its keywords may be ignored",
-            )
-    used = frozenset[str]().union(*(known.get(name, ()) for name in declared))
-    left_out = frozenset[str]().union(*known.values()) - used
-    prefix = f"https://json-schema.org/draft/{base.name}/vocab"
-    return replace(
-        base,
-        metaschema=uri,
-        left_out=left_out,
-        asserts_formats=f"{prefix}/format-assertion" in declared
-        or declared.get(f"{prefix}/format", False),
-    )
+        The value of a vocabulary says whether an implementation must know it. For the vocabulary
+        ``format`` of 2019-09, the value says whether formats are asserted.
+        """
+        if not isinstance(declared, dict) or not all(
+            isinstance(value, bool) for value in declared.values()
+        ):
+            raise InvalidSchemaError(f"$vocabulary of {uri!r} is not an object of Booleans")
+        prefix = f"https://json-schema.org/draft/{base.name}/vocab/"
+        known = {
+            f"{prefix}{name}": frozenset[str]().union(*(self._keyword_names[v] for v in enabled))
+            for name, enabled in _VOCABULARIES[base.name].items()
+        }
+        for vocabulary, is_required in declared.items():
+            if is_required and vocabulary not in known:
+                raise UnsupportedSchemaError(
+                    f"the vocabulary {vocabulary!r}, which {uri!r} requires, is not known",
+                    hint="Declare it with false if its keywords may be ignored",
+                )
+        used = frozenset[str]().union(*(known.get(name, ()) for name in declared))
+        return replace(
+            base,
+            metaschema=uri,
+            left_out=frozenset[str]().union(*known.values()) - used,
+            asserts_formats=f"{prefix}format-assertion" in declared
+            or declared.get(f"{prefix}format", False),
+        )

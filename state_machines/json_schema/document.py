@@ -1,13 +1,12 @@
-"""A schema document: places in it, and what their references lead to.
+"""A schema document: its schemas by location, and the resolution of references.
 
-References are resolved by ``referencing`` (RFC 3986, RFC 6901); the drafts' metaschemas come from
-``jsonschema-specifications``, other documents from the registry that the caller passes. Nothing
-is ever fetched.
+References are resolved by the package ``referencing`` (RFC 3986, RFC 6901). The metaschemas of the
+drafts come from ``jsonschema-specifications``, other documents from the registry that the caller
+passes. Nothing is fetched.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,21 +19,17 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref
 
 from state_machines.budgets import spend
-from state_machines.errors import InvalidSchemaError, SchemaError, UnsupportedSchemaError
+from state_machines.errors import InvalidSchemaError, SchemaError
 from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
+from state_machines.json_schema.schema_copy import interned_copy, pointer_token
 from state_machines.limits import LIMITS
 
 __all__ = ["SchemaDocument", "SchemaLocation"]
 
 _Kind = TypeVar("_Kind", dict[str, Any], list[Any])
 
-MEMBERS_PER_STEP = 8
-"""Members of an object or an array that are copied in the time of a step."""
-
-MEMBERS_PER_CHARGE = 512
-
 CHARACTERS_PER_STEP = 64
-"""Characters of a document that are searched for names in the time of a step."""
+"""Characters of a document that are searched for identifiers in one step."""
 
 LOOKUP_STEPS = 8
 """Steps charged for the resolution of one reference."""
@@ -47,11 +42,17 @@ _Resolver = Any
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SchemaLocation:
-    """A schema at a place of a document: the schema, and where it stands.
+    """A schema and its location in a document.
 
-    ``path`` leads here from ``parent`` or, where there is none, from the top; its first part is
-    the keyword that applies the schema. ``ignored`` are keywords of vocabularies that are not in
-    use, which ``schema`` does not have.
+    Attributes:
+        schema: The schema, without the keywords in ``ignored``.
+        dialect: The dialect of the schema.
+        resolver: Resolves the references of the schema.
+        document: The document.
+        parent: The location of the enclosing schema, or the JSON Pointer from which ``path`` leads.
+        path: The path from ``parent`` to the schema; it starts with the keyword that applies the
+            schema.
+        ignored: The keywords of the schema whose vocabularies are not in use.
     """
 
     schema: Any
@@ -64,8 +65,8 @@ class SchemaLocation:
 
     @property
     def pointer(self) -> str:
-        """The JSON Pointer of the schema, made when it is asked for: nesting may be deep."""
-        return _pointer(self.parent, self.path)
+        """The JSON Pointer of the schema; computed on access, because nesting may be deep."""
+        return _json_pointer(self.parent, self.path)
 
     @property
     def keyword(self) -> str | None:
@@ -74,24 +75,25 @@ class SchemaLocation:
 
     @property
     def key(self) -> object:
-        """What two equal places have in common, however they were reached."""
+        """A key that is equal for locations with the same schema, dialect, base URI and scope."""
         resolver = self.resolver
-        scope = self.document.scope(resolver)
+        scope = self.document.dynamic_scope(resolver)
         return (id(self.schema), self.dialect.identity, resolver._base_uri, scope)
 
     def child(self, schema: Any, *path: str | int) -> SchemaLocation:
-        """Return the place of a subschema, given the path to it from here."""
-        return self.document.place(schema, self.dialect, self.resolver, self, path)
+        """Return the location of a subschema, given its path from here."""
+        return self.document.locate(schema, self.dialect, self.resolver, self, path)
 
     def error(self, what: str, keyword: str, *, hint: str = "") -> InvalidSchemaError:
-        """Return the error that a keyword's value here is malformed."""
-        return InvalidSchemaError(what, pointer=self.at(keyword), keyword=keyword, hint=hint)
+        """Return an error about the value of a keyword of this schema."""
+        pointer = self.keyword_pointer(keyword)
+        return InvalidSchemaError(what, pointer=pointer, keyword=keyword, hint=hint)
 
-    def member(self, keyword: str, kind: type[_Kind]) -> _Kind | None:
-        """Return the value of a keyword, ``None`` where the schema does not have it.
+    def keyword_value(self, keyword: str, kind: type[_Kind]) -> _Kind | None:
+        """Return the value of a keyword; ``None`` if the schema does not have the keyword.
 
         Raises:
-            InvalidSchemaError: The value is of another type.
+            InvalidSchemaError: The value has another type than ``kind``.
         """
         if keyword not in self.schema:
             return None
@@ -100,66 +102,77 @@ class SchemaLocation:
             raise self.error(f"{keyword} is not {_KINDS[kind]}", keyword)
         return value
 
-    def at(self, keyword: str) -> str:
+    def keyword_pointer(self, keyword: str) -> str:
         """Return the JSON Pointer of a keyword of this schema."""
-        return f"{self.pointer}/{_escaped(keyword)}"
+        return f"{self.pointer}/{pointer_token(keyword)}"
 
 
-def _pointer(parent: SchemaLocation | str, path: tuple[str | int, ...]) -> str:
+def _json_pointer(parent: SchemaLocation | str, path: tuple[str | int, ...]) -> str:
     parts: list[str] = []
     while True:
-        parts.extend(f"/{_escaped(str(part))}" for part in reversed(path))
+        parts.extend(f"/{pointer_token(str(part))}" for part in reversed(path))
         if isinstance(parent, str):
             return parent + "".join(reversed(parts))
         path = parent.path
         parent = parent.parent
 
 
-def _escaped(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
-
-
 class SchemaDocument:
-    """A schema, copied from the caller's, with everything its references can reach."""
+    """A copy of the caller's schema, with the documents that its references can reach.
 
-    def __init__(self, schema: Any, registry: Registry[Any] | None = None) -> None:
-        self._contents, text = _copied(schema)
+    Args:
+        schema: A JSON Schema: an object or a Boolean.
+        registry: The documents that references may lead to.
+        keyword_names: The names of all keywords, by ``Keyword.vocabulary``.
+
+    Raises:
+        SchemaError: The schema is not JSON, is not a schema, or its dialect is unknown.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        registry: Registry[Any] | None,
+        keyword_names: Mapping[str, frozenset[str]],
+    ) -> None:
+        self._contents, text = interned_copy(schema)
         if not isinstance(self._contents, dict | bool):
-            raise _no_schema(self._contents, "")
+            raise _not_a_schema(self._contents, "")
         if not isinstance(registry, Registry | None):
             raise InvalidSchemaError(
-                f"the registry is a referencing.Registry, not {type(registry).__name__}", pointer=""
+                f"the registry is not a referencing.Registry but {type(registry).__name__}",
+                pointer="",
             )
         known: Registry[Any] = (
             SPECIFICATIONS if registry is None else registry.combine(SPECIFICATIONS)
         )
-        self._dialects = DialectTable(known)
-        self._keywords: dict[tuple[int, str], tuple[Any, tuple[str, ...]]] = {}
+        self._dialects = DialectTable(known, keyword_names)
+        self._without_ignored: dict[tuple[int, str], tuple[Any, tuple[str, ...]]] = {}
         dialect = self._dialect_of(self._contents, DIALECTS["2020-12"], "", ())
         _check_identifier(self._contents, dialect, "", ())
         resource = dialect.specification.create_resource(self._contents)
         self._dialect = dialect
         uri = resource.id() or ""
         known = known.with_resource(uri, resource)
-        if _NAMES.search(text) or text.count(f'"{dialect.identifier}": "') > 1:
-            known = _searched(known, len(text))
+        if _NAMED_REFERENCE.search(text) or text.count(f'"{dialect.identifier}": "') > 1:
+            known = _crawled(known, len(text))
         self._resolver = known.resolver(uri)
-        # A reference to another document may meet a dynamic one there.
+        # Another document may contain a dynamic reference.
         self._is_dynamic = (
             '"$dynamicRef"' in text
             or '"$recursiveRef"' in text
             or '"$ref": "http' in text
             or registry is not None
         )
-        # No places, which hold on to the document.
+        # Stores no locations: they hold a reference to the document.
         self._references: dict[tuple[str, str, tuple[str, ...]], tuple[Any, _Resolver, str]] = {}
 
     @property
     def root(self) -> SchemaLocation:
-        """The place of the whole schema."""
-        return self.place(self._contents, self._dialect, self._resolver, is_root=True)
+        """The location of the whole schema."""
+        return self.locate(self._contents, self._dialect, self._resolver, is_root=True)
 
-    def place(
+    def locate(
         self,
         contents: Any,
         dialect: Dialect,
@@ -169,7 +182,19 @@ class SchemaDocument:
         *,
         is_root: bool = False,
     ) -> SchemaLocation:
-        """Return the place of a schema; its own ``$id`` and ``$schema`` are taken into account."""
+        """Return the location of a schema, with respect to its own ``$id`` and ``$schema``.
+
+        Args:
+            contents: The schema.
+            dialect: The dialect of the enclosing schema.
+            resolver: The resolver of the enclosing schema.
+            parent: The enclosing schema, or its JSON Pointer.
+            path: The path from ``parent`` to the schema.
+            is_root: Whether ``resolver`` already resolves against the schema's own ``$id``.
+
+        Raises:
+            SchemaError: The contents are not a schema, or its ``$id`` or ``$schema`` is invalid.
+        """
         if isinstance(contents, dict):
             if "$schema" in contents:
                 dialect = self._dialect_of(contents, dialect, parent, path)
@@ -178,71 +203,79 @@ class SchemaDocument:
                 resource = dialect.specification.create_resource(contents)
                 resolver = resolver.in_subresource(resource)
         elif not isinstance(contents, bool):
-            raise _no_schema(contents, _pointer(parent, path), str(path[0]) if path else None)
-        schema, ignored = self._read_as(contents, dialect)
+            keyword = str(path[0]) if path else None
+            raise _not_a_schema(contents, _json_pointer(parent, path), keyword)
+        schema, ignored = self._split_ignored(contents, dialect)
         return SchemaLocation(schema, dialect, resolver, self, parent, path, ignored)
 
-    def _read_as(self, contents: Any, dialect: Dialect) -> tuple[Any, tuple[str, ...]]:
-        """Return a schema's keywords in a dialect, and what else it has that others know."""
+    def _split_ignored(self, contents: Any, dialect: Dialect) -> tuple[Any, tuple[str, ...]]:
+        """Return a schema without the keywords that its dialect leaves out, and these keywords."""
         if not dialect.left_out or isinstance(contents, bool):
             return contents, ()
         key = (id(contents), dialect.identity)
-        read = self._keywords.get(key)
-        if read is None:
+        split = self._without_ignored.get(key)
+        if split is None:
             schema = {name: it for name, it in contents.items() if name not in dialect.left_out}
             ignored = tuple(name for name in contents if name in dialect.left_out)
-            read = self._keywords[key] = (schema if ignored else contents, ignored)
-        return read
+            split = self._without_ignored[key] = (schema if ignored else contents, ignored)
+        return split
 
-    def scope(self, resolver: _Resolver) -> tuple[str, ...]:
-        """Return the dynamic scope as far as a dynamic reference could see it."""
+    def dynamic_scope(self, resolver: _Resolver) -> tuple[str, ...]:
+        """Return the URIs of the dynamic scope that a dynamic reference could depend on."""
         if not self._is_dynamic:
             return ()
         uris = [uri for uri, _ in resolver.dynamic_scope()]
-        # Of a document entered twice, the outermost time counts for what is dynamic.
+        # Dynamic references resolve to the outermost entry, so only the outermost entry of each
+        # document matters.
         return (resolver._base_uri, *dict.fromkeys(reversed(uris)))
 
-    def resolve_recursive(self, place: SchemaLocation) -> SchemaLocation:
-        """Return the place that a ``$recursiveRef`` at a place leads to."""
-        try:
-            resolved = lookup_recursive_ref(place.resolver)
-        except (Unresolvable, ValueError, AttributeError, TypeError) as error:
-            raise place.error("$recursiveRef leads nowhere", "$recursiveRef") from error
-        if not isinstance(resolved.contents, dict | bool):
-            raise place.error("$recursiveRef leads to no schema", "$recursiveRef")
-        return self.place(resolved.contents, place.dialect, resolved.resolver, is_root=True)
+    def resolve_recursive(self, location: SchemaLocation) -> SchemaLocation:
+        """Return the target of the ``$recursiveRef`` at a location.
 
-    def resolve(self, place: SchemaLocation, reference: object, keyword: str) -> SchemaLocation:
-        """Return the place that a reference at a place leads to."""
+        Raises:
+            InvalidSchemaError: The reference cannot be resolved, or its target is not a schema.
+        """
+        keyword = "$recursiveRef"
+        try:
+            resolved = lookup_recursive_ref(location.resolver)
+        except (Unresolvable, ValueError, AttributeError, TypeError) as error:
+            raise location.error(f"{keyword} cannot be resolved", keyword) from error
+        if not isinstance(resolved.contents, dict | bool):
+            raise location.error(f"the target of {keyword} is not a schema", keyword)
+        return self.locate(resolved.contents, location.dialect, resolved.resolver, is_root=True)
+
+    def resolve(self, location: SchemaLocation, reference: object, keyword: str) -> SchemaLocation:
+        """Return the target of a reference at a location.
+
+        Raises:
+            InvalidSchemaError: The reference cannot be resolved, or its target is not a schema.
+        """
         if not isinstance(reference, str):
-            raise place.error(f"{keyword} is not a string", keyword)
-        key = (place.resolver._base_uri, reference, self.scope(place.resolver))
+            raise location.error(f"{keyword} is not a string", keyword)
+        key = (location.resolver._base_uri, reference, self.dynamic_scope(location.resolver))
         target = self._references.get(key)
         if target is None:
-            target = self._references[key] = self._lookup(place, reference, keyword)
+            target = self._references[key] = self._lookup(location, reference, keyword)
         contents, resolver, pointer = target
-        return self.place(contents, place.dialect, resolver, pointer, is_root=True)
+        return self.locate(contents, location.dialect, resolver, pointer, is_root=True)
 
     def _lookup(
-        self, place: SchemaLocation, reference: str, keyword: str
+        self, location: SchemaLocation, reference: str, keyword: str
     ) -> tuple[Any, _Resolver, str]:
-        """Return the schema that a reference leads to, its resolver and its pointer."""
+        """Return the target of a reference, its resolver and its JSON Pointer."""
         spend(LOOKUP_STEPS + len(reference) // CHARACTERS_PER_STEP)
-        shown = repr(
-            reference
-            if len(reference) <= LIMITS.message_characters
-            else f"{reference[: LIMITS.message_characters]}…"
-        )
         try:
-            resolved = place.resolver.lookup(reference)
+            resolved = location.resolver.lookup(reference)
         except (Unresolvable, ValueError, AttributeError, TypeError) as error:
-            raise place.error(
-                f"the reference {shown} leads nowhere",
+            raise location.error(
+                f"the reference {_shortened(reference)} cannot be resolved",
                 keyword,
-                hint="Pass documents that it needs in a referencing.Registry; none are fetched",
+                hint="Pass the documents that it needs in a referencing.Registry; nothing is "
+                "fetched",
             ) from error
         if not isinstance(resolved.contents, dict | bool):
-            raise place.error(f"the reference {shown} leads to no schema", keyword)
+            what = f"the target of the reference {_shortened(reference)} is not a schema"
+            raise location.error(what, keyword)
         pointer = reference[1:] if reference.startswith("#/") else reference
         return resolved.contents, resolved.resolver, "" if pointer == "#" else pointer
 
@@ -258,113 +291,61 @@ class SchemaDocument:
         try:
             return self._dialects.named(schema["$schema"])
         except SchemaError as error:
-            raise error.located(f"{_pointer(parent, path)}/$schema", "$schema") from None
+            pointer = f"{_json_pointer(parent, path)}/$schema"
+            raise error.located(pointer, "$schema") from None
 
 
-def _no_schema(found: Any, pointer: str, keyword: str | None = None) -> InvalidSchemaError:
+def _shortened(reference: str) -> str:
+    limit = LIMITS.message_characters
+    return repr(reference if len(reference) <= limit else f"{reference[:limit]}…")
+
+
+def _not_a_schema(contents: Any, pointer: str, keyword: str | None = None) -> InvalidSchemaError:
     return InvalidSchemaError(
-        f"a schema is an object or a Boolean, not {type(found).__name__}",
+        f"a schema must be an object or a Boolean, not {type(contents).__name__}",
         pointer=pointer,
         keyword=keyword,
     )
 
 
-_NAMES = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#"|#/)|"\$recursiveRef"')
-"""References by name, for which documents are searched."""
+_NAMED_REFERENCE = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#"|#/)|"\$recursiveRef"')
+"""References whose resolution searches documents for identifiers and anchors."""
 
 
-def _searched(registry: Registry[Any], size: int) -> Registry[Any]:
-    """Return a registry with the names of all schemas in its documents.
+def _crawled(registry: Registry[Any], characters: int) -> Registry[Any]:
+    """Return a registry that has indexed the identifiers and anchors of its documents.
 
-    A look-up would search them, too, each time anew. ``size`` is the length of the schema.
+    Without the index, every lookup would search the documents again.
+
+    Args:
+        registry: The documents.
+        characters: The length of the schema, to charge for.
     """
-    spend(size // CHARACTERS_PER_STEP)
+    spend(characters // CHARACTERS_PER_STEP)
     try:
         return registry.crawl()
     except (ValueError, AttributeError, TypeError):
-        # Something malformed, which may be of no account; a look-up that needs it says so.
+        # A malformed part may never be referenced. If it is, the lookup raises the error.
         return registry
 
 
 def _check_identifier(
     schema: Any, dialect: Dialect, parent: SchemaLocation | str, path: tuple[str | int, ...]
 ) -> None:
-    """Raise if the ``$id`` of a schema, ``id`` in draft 4, is no URI reference."""
+    """Raise if the ``$id`` of a schema (``id`` in draft 4) is not a URI reference."""
     keyword = dialect.identifier
     if not isinstance(schema, dict) or keyword not in schema:
         return
     if dialect.ref_overrides and "$ref" in schema:
         return
-    found = schema[keyword]
+    identifier = schema[keyword]
     what = f"{keyword} is not a string"
-    if isinstance(found, str):
+    if isinstance(identifier, str):
         try:
-            urlsplit(found)
+            urlsplit(identifier)
         except ValueError:
-            what = f"{keyword} is no URI reference: {found!r}"
+            what = f"{keyword} is not a URI reference: {identifier!r}"
         else:
             return
-    pointer = f"{_pointer(parent, path)}/{keyword}"
+    pointer = f"{_json_pointer(parent, path)}/{keyword}"
     raise InvalidSchemaError(what, pointer=pointer, keyword=keyword)
-
-
-def _copied(schema: Any) -> tuple[Any, str]:
-    """Return the schema as plain JSON, so that later changes by the caller do not matter.
-
-    Equal objects in it are one, so that schemas written out twice are looked at once. The second
-    result is its text.
-    """
-    known: dict[object, dict[str, Any]] = {}
-
-    def one_of_equals(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        spend(1 + len(members) // MEMBERS_PER_STEP)
-        key = tuple((name, _identity(value)) for name, value in members)
-        return known.setdefault(key, dict(members))
-
-    try:
-        text = json.dumps(schema, allow_nan=False)
-        return json.loads(text, object_pairs_hook=one_of_equals), text
-    except RecursionError as error:
-        keyword = _deepest_keyword(schema)
-        pointer = "" if keyword is None else f"/{_escaped(keyword)}"
-        raise UnsupportedSchemaError(
-            "the schema is nested too deeply",
-            pointer=pointer,
-            keyword=keyword,
-            hint="Name parts in $defs and refer to them",
-        ) from error
-    except (TypeError, ValueError) as error:
-        raise InvalidSchemaError(f"the schema is not JSON: {error}", pointer="") from error
-
-
-def _identity(value: Any) -> object:
-    """Return what equal values have in common; order and spelling of numbers count."""
-    if isinstance(value, dict):
-        return id(value)
-    if isinstance(value, list):
-        parts: list[object] = []
-        for start in range(0, len(value), MEMBERS_PER_CHARGE):
-            some = value[start : start + MEMBERS_PER_CHARGE]
-            spend(len(some) // MEMBERS_PER_STEP)
-            parts.extend(map(_identity, some))
-        return tuple(parts)
-    return (type(value), value)
-
-
-def _deepest_keyword(schema: Any) -> str | None:
-    """Return the keyword of a schema whose value is nested most deeply."""
-    members = schema.items() if isinstance(schema, Mapping) else ()
-    layer = [(str(keyword), value) for keyword, value in members]
-    seen: set[int] = set()
-    deepest = None
-    while layer:
-        deepest = layer[0][0]
-        below: list[tuple[str, Any]] = []
-        for keyword, value in layer:
-            if id(value) in seen or not isinstance(value, Mapping | list | tuple):
-                continue
-            seen.add(id(value))
-            parts = value.values() if isinstance(value, Mapping) else value
-            below.extend((keyword, part) for part in parts)
-        layer = below
-    return deepest

@@ -1,4 +1,4 @@
-"""Terms to head normal forms, and which terms are empty."""
+"""Evaluates terms to head normal forms, and decides which terms are empty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.inhabited import array_is_inhabited, object_is_inhabited
+from state_machines.json_schema.emptiness import (
+    array_is_inhabited,
+    object_is_inhabited,
+    solve_emptiness,
+)
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import (
     FALSE,
@@ -26,303 +30,262 @@ from state_machines.json_schema.terms import (
     Term,
     TermTable,
 )
-from state_machines.json_schema.trampoline import Evaluation, TermCoroutine, finished
+from state_machines.json_schema.trampoline import TermCoroutine, Trampoline, run_independent
 from state_machines.json_schema.value_sets import (
     ANY_TEXT,
     ANY_VALUE,
     NO_VALUE,
     ValueSet,
     conjoin,
+    conjoin_known,
     disjoin,
-    join_known,
     negate,
 )
 from state_machines.limits import LIMITS
 
-__all__ = ["KeywordReader", "TermEvaluationError", "TermEvaluator"]
+__all__ = ["SchemaEvaluator", "TermEvaluator"]
 
 T = TypeVar("T")
 
 
-_Answer = TypeVar("_Answer")
+class SchemaEvaluator(Protocol):
+    """Evaluates the schema at a location, given the evaluator of the terms that it applies."""
 
-
-class KeywordReader(Protocol):
-    """What turns the schema at a place into what its keywords come to together."""
-
-    def applies_others(self, place: SchemaLocation) -> bool:
-        """Whether some keyword of the schema applies another schema."""
+    def is_scalar(self, location: SchemaLocation) -> bool:
+        """Return whether the schema constrains nothing but scalars, without other schemas."""
         ...
 
-    def values(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[ValueSet]:
-        """Work out the values that the schema admits."""
+    def values(self, location: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[ValueSet]:
+        """Evaluate the values that the schema admits."""
         ...
 
     def complement(
-        self, place: SchemaLocation, evaluator: TermEvaluator
+        self, location: SchemaLocation, evaluator: TermEvaluator
     ) -> TermCoroutine[ValueSet]:
-        """Work out the values that the schema does not admit."""
+        """Evaluate the values that the schema rejects."""
         ...
 
-    def strings(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[Node]:
-        """Work out the strings that the schema admits, looking at nothing else."""
+    def strings(self, location: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[Node]:
+        """Evaluate the strings that the schema admits; only keywords for strings are read."""
         ...
 
 
-class TermEvaluationError(Exception):
-    """A term was asked for while a question about it was being settled."""
+class _CyclicQueryError(Exception):
+    """An emptiness query needs a term whose evaluation made the query."""
 
 
-class _UnsettledError(Exception):
-    """The answer depends on a term about which nothing is known yet."""
-
-    def __init__(self, term: Term) -> None:
-        self.term = term
-
-
-class _Work(local):
-    """The open questions of one thread about emptiness, and the terms read for their strings."""
+class _ThreadState(local):
+    """The depth of nested emptiness queries, and the terms that were read for their strings."""
 
     def __init__(self) -> None:
-        self.questions = 0
+        self.query_depth = 0
         self.read_for_strings: list[Term] = []
 
 
 class TermEvaluator:
-    """Evaluates terms, each once; the terms of one compilation.
+    """Evaluates the terms of one compilation, each once.
 
-    Safe to use from several threads: machines are shared, and what an answer did not need is
-    evaluated later. No lock is held over work; results are shared when they are finished.
+    Safe to use from several threads: machines are shared, and terms are evaluated lazily. No lock
+    is held during an evaluation; threads share finished results.
+
+    Args:
+        schemas: Evaluates the schemas of the document.
+
+    Attributes:
+        table: Builds the terms of the compilation.
     """
 
-    def __init__(self, keywords: KeywordReader) -> None:
+    def __init__(self, schemas: SchemaEvaluator) -> None:
         self.table = TermTable(self)
-        self._keywords = keywords
-        self._values = Evaluation(
-            TermEvaluator._begin, TermEvaluator._loop, {TRUE: ANY_VALUE, FALSE: NO_VALUE}
+        self._schemas = schemas
+        self._values = Trampoline(
+            TermEvaluator._begin_values,
+            TermEvaluator._cycle_error,
+            {TRUE: ANY_VALUE, FALSE: NO_VALUE},
         )
-        self._strings = Evaluation(
-            TermEvaluator._begin_strings, TermEvaluator._loop, {TRUE: ANY_TEXT, FALSE: EMPTY}
+        self._strings = Trampoline(
+            TermEvaluator._begin_strings,
+            TermEvaluator._cycle_error,
+            {TRUE: ANY_TEXT, FALSE: EMPTY},
         )
-        self._empty: dict[Term, bool] = {TRUE: False, FALSE: True}
-        self._work = _Work()
+        self._is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}
+        self._thread = _ThreadState()
 
     def empty_copy(self) -> TermEvaluator:
-        """Return one that reads keywords in the same way and knows no term yet."""
-        return TermEvaluator(self._keywords)
-
-    def plain(self, place: SchemaLocation) -> ValueSet | None:
-        """Return the head normal form of a schema that applies no other, else ``None``."""
-        if self._keywords.applies_others(place):
-            return None
-        return finished(self._keywords.values(place, self))
-
-    def joined(
-        self, given: Sequence[Hashable], without: Sequence[Hashable]
-    ) -> tuple[Hashable, bool] | None:
-        """Return what is in all of ``given`` and none of ``without``, and whether it is nothing."""
-        values = join_known(_as_values(given), _as_values(without), self.table)
-        return None if values is None else (values, values.is_nothing)
+        """Return an evaluator for the same document that has evaluated no term."""
+        return TermEvaluator(self._schemas)
 
     def values(self, term: Term) -> ValueSet:
         """Return the head normal form of a term.
 
-        Raises :class:`~state_machines.errors.SchemaError` for what its schemas do wrong, and for
-        a reference that leads back to itself without consuming anything.
+        Raises:
+            SchemaError: A schema is malformed or unsupported, or applies itself to the same value.
         """
-        return self._values.of(self, term, self._work.questions)
+        return self._values.evaluate(self, term, self._thread.query_depth)
 
     def strings(self, term: Term) -> Node:
         """Return the strings of a term, as a language of code points.
 
-        What is said of other types is not looked at, so it may be the very thing being
-        evaluated; :meth:`take_read_for_strings` tells whose rest is unread.
+        Only keywords for strings are read, so the term may contain the schema that is being
+        evaluated. :meth:`take_terms_read_for_strings` returns the terms whose other keywords are
+        still unread.
         """
-        if not self._strings.knows(term):
-            self._work.read_for_strings.append(term)
-        return self._strings.of(self, term, self._work.questions)
+        if not self._strings.is_evaluated(term):
+            self._thread.read_for_strings.append(term)
+        return self._strings.evaluate(self, term, self._thread.query_depth)
 
-    def take_read_for_strings(self) -> list[Term]:
-        """Return the terms whose strings were asked for since this was last called."""
-        taken, self._work.read_for_strings = self._work.read_for_strings, []
+    def take_terms_read_for_strings(self) -> list[Term]:
+        """Return the terms whose strings this thread has read since the last call."""
+        taken, self._thread.read_for_strings = self._thread.read_for_strings, []
         return taken
 
-    def _loop(self, term: Term, questions: int) -> Exception:
-        """Return the error for a term that is needed for its own evaluation."""
-        if questions < self._work.questions:
-            return TermEvaluationError()
-        running = (*self._strings.running(), *self._values.running())
-        pointers = [t.place.pointer for t in running if isinstance(t, SchemaRef)]
+    def scalar_values(self, location: SchemaLocation) -> ValueSet | None:
+        """Return the head normal form of a schema that constrains only scalars, else ``None``."""
+        if not self._schemas.is_scalar(location):
+            return None
+        return run_independent(self._schemas.values(location, self))
+
+    def conjoin_known(
+        self, included: Sequence[Hashable], excluded: Sequence[Hashable]
+    ) -> tuple[Hashable, bool] | None:
+        """Return the values in all of ``included`` and none of ``excluded``, and whether none is.
+
+        Returns:
+            ``None`` if the result could have more shapes than the arguments.
+        """
+        values = conjoin_known(_as_value_sets(included), _as_value_sets(excluded), self.table)
+        return None if values is None else (values, values.is_nothing)
+
+    def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
+        """Return whether some array or object has the shape."""
+
+        def is_inhabited(term: Term) -> bool:
+            return not self.is_empty(term)
+
+        if isinstance(shape, ArrayShape):
+            return array_is_inhabited(shape, self.table, is_inhabited)
+        return object_is_inhabited(shape, self.table, is_inhabited)
+
+    def is_empty(self, term: Term) -> bool:
+        """Return whether a term has no (finite) JSON value."""
+        known = self._is_empty.get(term)
+        if known is None:
+            return solve_emptiness(term, self._is_empty, self.values, self.table)
+        return known
+
+    def are_disjoint(self, left: Term, right: Term) -> bool:
+        """Return whether two terms certainly share no value.
+
+        ``False`` also if the result depends on a term whose evaluation made this query, or if too
+        many queries are nested.
+        """
+        both = self.table.all_of((left, right))
+        return bool(self._query(lambda: self.is_empty(both)))
+
+    def values_unless_cyclic(self, term: Term) -> ValueSet | None:
+        """Return the head normal form of a term; ``None`` if it depends on the one in progress."""
+        return self._query(lambda: self.values(term))
+
+    def _query(self, compute: Callable[[], T]) -> T | None:
+        thread = self._thread
+        if thread.query_depth >= LIMITS.nested_emptiness_questions:
+            return None
+        thread.query_depth += 1
+        try:
+            return compute()
+        except _CyclicQueryError:
+            return None
+        finally:
+            thread.query_depth -= 1
+
+    def _cycle_error(self, term: Term, query_depth: int) -> Exception:
+        """Return the error for a term that its own evaluation needs."""
+        if query_depth < self._thread.query_depth:
+            return _CyclicQueryError()
+        active = (*self._strings.active_terms(), *self._values.active_terms())
+        pointers = [t.location.pointer for t in active if isinstance(t, SchemaRef)]
         return InvalidSchemaError(
             "the schema refers to itself without an array or object in between",
             pointer=pointers[0] if pointers else "",
             keyword="$ref",
+            hint="Remove the reference, or put it below properties or items",
         )
 
-    def _begin(self, term: Term) -> TermCoroutine[ValueSet]:
+    def _begin_values(self, term: Term) -> TermCoroutine[ValueSet]:
         match term:
-            case SchemaRef(place):
-                return self._keywords.values(place, self)
+            case SchemaRef(location):
+                return self._schemas.values(location, self)
             case Evaluated(ValueSet() as values):
-                return _ready(values)
+                return _finished(values)
             case Conjunction(parts):
-                return _folded(self._shared(parts), lambda a, b: conjoin(a, b, self.table))
+                return _reduced(
+                    self._with_shared_prefix(parts), lambda a, b: conjoin(a, b, self.table)
+                )
             case Disjunction(parts):
-                return _gathered(parts, disjoin)
+                return _combined(parts, disjoin)
             case Negation(part):
                 return self._complement(part)
-        raise AssertionError(f"no such term: {term}")
+        raise AssertionError(f"not a term: {term}")
 
-    def _shared(self, parts: tuple[Term, ...]) -> Sequence[Term]:
-        """Return the parts of a conjunction, all but the last as one that was evaluated before."""
+    def _with_shared_prefix(self, parts: tuple[Term, ...]) -> Sequence[Term]:
+        """Return the parts of a conjunction, all but the last as one evaluated term if possible."""
         if len(parts) > 2:
             others = self.table.known_conjunction(parts[:-1])
-            if others is not None and self._values.knows(others):
+            if others is not None and self._values.is_evaluated(others):
                 return others, parts[-1]
         return parts
 
     def _complement(self, term: Term) -> TermCoroutine[ValueSet]:
-        """Work out what is not in a term, by its parts where the whole has many shapes."""
+        """Evaluate the complement of a term.
+
+        De Morgan's laws are applied to terms with many shapes, because the product of the shapes'
+        complements could be large.
+        """
         if isinstance(term, Disjunction):
             negations = [self.table.negation(part) for part in term.parts]
-            return (yield from _folded(negations, lambda a, b: conjoin(a, b, self.table)))
+            return (yield from _reduced(negations, lambda a, b: conjoin(a, b, self.table)))
         values = yield term
         if len(values.arrays) > 1 or len(values.objects) > 1:
             if isinstance(term, SchemaRef):
-                return (yield from self._keywords.complement(term.place, self))
+                return (yield from self._schemas.complement(term.location, self))
             if isinstance(term, Conjunction):
                 negations = [self.table.negation(part) for part in term.parts]
-                return (yield from _gathered(negations, disjoin))
+                return (yield from _combined(negations, disjoin))
         return negate(values, self.table)
 
     def _begin_strings(self, term: Term) -> TermCoroutine[Node]:
         match term:
-            case SchemaRef(place):
-                return self._keywords.strings(place, self)
+            case SchemaRef(location):
+                return self._schemas.strings(location, self)
             case Evaluated(ValueSet() as values):
-                return _ready(values.strings)
+                return _finished(values.strings)
             case Conjunction(parts):
-                return _gathered(parts, intersection)
+                return _combined(parts, intersection)
             case Disjunction(parts):
-                return _gathered(parts, union)
+                return _combined(parts, union)
             case Negation(part):
-                return _gathered((part,), lambda found: complement(found[0], ANY_CODE_POINT))
-        raise AssertionError(f"no such term: {term}")
-
-    def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
-        """Whether some array, or object, has the shape."""
-
-        def ask(term: Term) -> bool:
-            return not self.is_empty(term)
-
-        if isinstance(shape, ArrayShape):
-            return array_is_inhabited(shape, self.table, ask)
-        return object_is_inhabited(shape, self.table, ask)
-
-    def are_disjoint(self, left: Term, right: Term) -> bool:
-        """Whether two terms surely share no value.
-
-        ``False`` also where that depends on a term whose evaluation has led to this question, and
-        where too many questions have led to this one.
-        """
-        both = self.table.all_of((left, right))
-        return bool(self._asked(lambda: self.is_empty(both)))
-
-    def values_unless_running(self, term: Term) -> ValueSet | None:
-        """Return the head normal form of a term, if that does not depend on this question."""
-        return self._asked(lambda: self.values(term))
-
-    def _asked(self, question: Callable[[], _Answer]) -> _Answer | None:
-        work = self._work
-        if work.questions >= LIMITS.nested_emptiness_questions:
-            return None
-        work.questions += 1
-        try:
-            return question()
-        except TermEvaluationError:
-            return None
-        finally:
-            work.questions -= 1
-
-    def is_empty(self, term: Term) -> bool:
-        """Whether no (finite) JSON value is in the term.
-
-        A least fixed point: a term is inhabited if it holds a scalar, or an array or object all
-        of whose necessary parts are inhabited.
-        """
-        known = self._empty.get(term)
-        return self._settle(term) if known is None else known
-
-    def _settle(self, start: Term) -> bool:
-        """Return whether a term is empty, having settled what that depends on first.
-
-        A term that is asked for within its own question counts as empty there; whoever was told
-        so is asked again if that proves wrong.
-        """
-        stack = [start]
-        running = {start}
-        told_empty: dict[Term, dict[Term, None]] = {}
-        empty: set[Term] = set()
-
-        def ask(term: Term) -> bool:
-            known = self._empty.get(term)
-            if known is not None:
-                return not known
-            if term not in running and term not in empty:
-                raise _UnsettledError(term)
-            told_empty.setdefault(term, {})[stack[-1]] = None
-            return False
-
-        while stack:
-            term = stack[-1]
-            try:
-                has_value = self._has_value(self.values(term), ask)
-            except _UnsettledError as unsettled:
-                stack.append(unsettled.term)
-                running.add(unsettled.term)
-                continue
-            stack.pop()
-            running.discard(term)
-            if not has_value:
-                empty.add(term)
-                continue
-            self._empty[term] = False
-            if term is start:
-                return False
-            again = [told for told in told_empty.pop(term, {}) if told in empty]
-            empty.difference_update(again)
-            stack.extend(again)
-            running.update(again)
-        for term in empty:
-            self._empty[term] = True
-        return True
-
-    def _has_value(self, values: ValueSet, ask: Callable[[Term], bool]) -> bool:
-        return (
-            values.has_scalar
-            or any(array_is_inhabited(shape, self.table, ask) for shape in values.arrays)
-            or any(object_is_inhabited(shape, self.table, ask) for shape in values.objects)
-        )
+                return _combined((part,), lambda found: complement(found[0], ANY_CODE_POINT))
+        raise AssertionError(f"not a term: {term}")
 
 
-def _as_values(given: Iterable[Hashable]) -> list[ValueSet]:
-    return [values for values in given if isinstance(values, ValueSet)]
+def _as_value_sets(values: Iterable[Hashable]) -> list[ValueSet]:
+    return [each for each in values if isinstance(each, ValueSet)]
 
 
-def _ready(value: T) -> TermCoroutine[T]:
+def _finished(value: T) -> TermCoroutine[T]:
     return value
     yield
 
 
-def _gathered(parts: Sequence[Term], combine: Callable[[list[T]], T]) -> TermCoroutine[T]:
-    found = []
+def _combined(parts: Sequence[Term], combine: Callable[[list[T]], T]) -> TermCoroutine[T]:
+    results = []
     for part in parts:
-        found.append((yield part))
-    return combine(found)
+        results.append((yield part))
+    return combine(results)
 
 
-def _folded(parts: Sequence[Term], both: Callable[[T, T], T]) -> TermCoroutine[T]:
+def _reduced(parts: Sequence[Term], combine_two: Callable[[T, T], T]) -> TermCoroutine[T]:
     result = yield parts[0]
     for part in parts[1:]:
-        result = both(result, (yield part))
+        result = combine_two(result, (yield part))
     return result

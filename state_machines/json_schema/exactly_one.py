@@ -1,15 +1,21 @@
-"""Values in exactly one of many alternatives, without asking of every pair whether it overlaps."""
+"""``oneOf``: the values that exactly one of several schemas admits.
+
+The complement of an alternative is costly, and is needed only where alternatives overlap. Pairs of
+alternatives are proven disjoint by their types and by *tags*: constants of the value itself, or of
+a property that the alternatives require.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.words import list_words
+from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
 from state_machines.json_schema.terms import Evaluated, Term, TermTable
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, conjoin
@@ -17,61 +23,44 @@ from state_machines.limits import LIMITS
 
 __all__ = ["in_exactly_one"]
 
-FEW = 8
-"""Alternatives of which every pair is asked about."""
+FEW_ALTERNATIVES = 8
+"""Alternatives up to which every pair is tested for overlap; beyond, tags preselect the pairs."""
 
 _ANY = object()
-"""Stands for every value of a kind."""
+"""The tag of all values of a type."""
 
 _Tag = tuple[str, Hashable]
 _Kind = TypeVar("_Kind")
 
 
-class Questions(Protocol):
-    """What is asked about terms."""
-
-    @property
-    def table(self) -> TermTable:
-        """Where terms are made."""
-        ...
-
-    def are_disjoint(self, left: Term, right: Term) -> bool:
-        """Whether two terms surely share no value."""
-        ...
-
-    def values_unless_running(self, term: Term) -> ValueSet | None:
-        """Return the head normal form of a term, if that does not depend on this question."""
-        ...
-
-
-def in_exactly_one(terms: Sequence[Term], questions: Questions) -> Term:
-    """Return the values that exactly one of the terms admits."""
-    values = [questions.values_unless_running(term) for term in terms]
-    known = [one for one in values if one is not None]
-    rest = _not_wholly_in_two(known)
-    table = questions.table
-    if rest != ANY_VALUE:
-        terms = [table.all_of((table.evaluated(rest), term)) for term in terms]
+def in_exactly_one(terms: Sequence[Term], evaluator: TermEvaluator) -> Term:
+    """Return the values that are in exactly one of the terms."""
+    values = [evaluator.values_unless_cyclic(term) for term in terms]
+    known = [each for each in values if each is not None]
+    candidates = _not_wholly_in_two(known)
+    table = evaluator.table
+    if candidates != ANY_VALUE:
+        terms = [table.all_of((table.evaluated(candidates), term)) for term in terms]
     pairs: Iterable[tuple[int, int]] = combinations(range(len(terms)), 2)
-    if len(terms) > FEW:
-        name = _telling_name(known, table)
+    if len(terms) > FEW_ALTERNATIVES:
+        name = _discriminator(known, table)
         tags = [
-            None if one is None else set(_tags_of(conjoin(one, rest, table), name, table))
-            for one in values
+            None if each is None else set(_tags_of(conjoin(each, candidates, table), name, table))
+            for each in values
         ]
         pairs = sorted(_sharing_a_tag(tags))
     overlapping = []
     for i, j in pairs:
         spend()
-        if not questions.are_disjoint(terms[i], terms[j]):
+        if not evaluator.are_disjoint(terms[i], terms[j]):
             overlapping.append((i, j))
     return table.exactly_one(terms, overlapping)
 
 
 def _not_wholly_in_two(known: Sequence[ValueSet]) -> ValueSet:
-    """Return the values of the types that are not wholly in two of the sets.
+    """Return all values, without the types that are wholly in two of the sets.
 
-    Alternatives that do not say which type they are about all admit the other types.
+    Alternatives without ``type`` admit every value of the types that they do not constrain.
     """
     return ValueSet(
         null=sum(values.null for values in known) < 2,
@@ -86,10 +75,17 @@ def _not_wholly_in_two(known: Sequence[ValueSet]) -> ValueSet:
 
 
 def _unless_shared(every: _Kind, none: _Kind, sets: Sequence[_Kind]) -> _Kind:
-    return none if sum(one == every for one in sets) > 1 else every
+    return none if sum(each == every for each in sets) > 1 else every
 
 
 def _tags_of(values: ValueSet, name: str | None, table: TermTable) -> Iterator[_Tag]:
+    """Yield tags such that two sets without a common tag are disjoint.
+
+    Args:
+        values: The set.
+        name: The discriminator; its constants are the tags of objects that require it.
+        table: Builds the terms of properties.
+    """
     if values.null:
         yield "null", _ANY
     for value in values.booleans:
@@ -116,7 +112,7 @@ def _few_strings(values: ValueSet) -> Iterable[Hashable] | None:
 
 
 def _few_values(term: Term) -> list[Hashable] | None:
-    """Return the values of a term that holds only few numbers and strings."""
+    """Return the values of a term that contains only a few scalars, else ``None``."""
     if not isinstance(term, Evaluated) or not isinstance(term.values, ValueSet):
         return None
     values = term.values
@@ -127,8 +123,8 @@ def _few_values(term: Term) -> list[Hashable] | None:
     return [*flags, *values.booleans, *numbers, *strings]
 
 
-def _telling_name(known: Sequence[ValueSet], table: TermTable) -> str | None:
-    """Return the name that most shapes require with few values."""
+def _discriminator(known: Sequence[ValueSet], table: TermTable) -> str | None:
+    """Return the property that most shapes require with only a few values."""
     names = Counter(
         name
         for values in known
@@ -140,7 +136,7 @@ def _telling_name(known: Sequence[ValueSet], table: TermTable) -> str | None:
 
 
 def _sharing_a_tag(tags: Sequence[set[_Tag] | None]) -> set[tuple[int, int]]:
-    """Return the pairs of those that have a tag in common, or of which nothing is known."""
+    """Return the pairs of sets with a common tag, and all pairs with a set of unknown tags."""
     holders: dict[_Tag, list[int]] = {}
     of_kind: dict[str, list[int]] = {}
     unknown = [index for index, found in enumerate(tags) if found is None]

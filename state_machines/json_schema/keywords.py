@@ -1,280 +1,238 @@
-"""What each keyword means: one function a keyword, one table a draft.
+"""The keywords of JSON Schema: one record for each.
 
-A keyword's function is given the schema's place and the keyword's value, and returns the values
-that it alone admits, as a :class:`~state_machines.json_schema.value_sets.ValueSet` or a term. What
-the schema admits is the conjunction of all its keywords. Where a keyword looks at its neighbours
-(``additionalProperties`` at ``properties``), its function reads them from ``place.schema``.
+To add a keyword, write its reader (in :mod:`~state_machines.json_schema.assertions` or
+:mod:`~state_machines.json_schema.applicators`) and add one record to :data:`KEYWORDS`. Everything
+else that depends on the set of keywords is derived from the records: the keywords of each draft and
+vocabulary, the keywords that apply to property names, the order of evaluation, and the keyword that
+is named when a budget is exceeded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from state_machines.budgets import spend
-from state_machines.errors import (
-    GrammarBudgetError,
-    PatternError,
-    SchemaError,
-    UnsupportedSchemaError,
-)
-from state_machines.grammar.boolean import intersection
-from state_machines.grammar.node import Node
 from state_machines.json_schema import applicators as apply
 from state_machines.json_schema import assertions as assert_
-from state_machines.json_schema.dialects import Dialect
+from state_machines.json_schema.dialects import DIALECTS
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.trampoline import TermCoroutine
 from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
-from state_machines.json_schema.value_sets import (
-    ANY_TEXT,
-    ANY_VALUE,
-    ValueSet,
-    conjoin,
-    disjoin,
-    negate,
-)
+from state_machines.json_schema.value_sets import ValueSet
 
-__all__ = ["ANNOTATIONS", "KEYWORDS", "KeywordTable"]
+__all__ = [
+    "COSTLY_KEYWORDS",
+    "KEYWORDS",
+    "KEYWORDS_BY_DRAFT",
+    "KEYWORD_NAMES_BY_VOCABULARY",
+    "Keyword",
+    "KeywordReader",
+]
 
-Keyword = Callable[[SchemaLocation, Any, TermEvaluator], "ValueSet | Term"]
+KeywordReader = Callable[[SchemaLocation, Any, TermEvaluator], ValueSet | Term]
+"""Returns the values that a keyword alone admits, given its schema, its value and the evaluator.
 
-_COMMON: dict[str, Keyword] = {
-    "$ref": apply.ref,
-    "allOf": apply.all_of,
-    "anyOf": apply.any_of,
-    "oneOf": apply.one_of,
-    "not": apply.not_,
-    "type": assert_.type_,
-    "enum": assert_.enum,
-    "minimum": assert_.minimum,
-    "maximum": assert_.maximum,
-    "multipleOf": assert_.multiple_of,
-    "minLength": assert_.min_length,
-    "maxLength": assert_.max_length,
-    "pattern": assert_.pattern,
-    "format": assert_.format_,
-    "minItems": assert_.min_items,
-    "maxItems": assert_.max_items,
-    "uniqueItems": assert_.unique_items,
-    "minProperties": assert_.min_properties,
-    "maxProperties": assert_.max_properties,
-    "required": assert_.required,
-    "properties": apply.properties,
-    "patternProperties": apply.pattern_properties,
-    "additionalProperties": apply.additional_properties,
-}
+A reader that depends on adjacent keywords, as ``additionalProperties`` depends on ``properties``,
+reads them from the schema.
+"""
 
-_SINCE_6: dict[str, Keyword] = {
-    "const": assert_.const,
-    "exclusiveMinimum": assert_.exclusive_minimum,
-    "exclusiveMaximum": assert_.exclusive_maximum,
-    "propertyNames": apply.property_names,
-    "contains": apply.contains,
-}
+_SCALARS = frozenset({"null", "boolean", "number", "string"})
+_ANY = _SCALARS | {"array", "object"}
+_NUMBER = frozenset({"number"})
+_STRING = frozenset({"string"})
+_ARRAY = frozenset({"array"})
+_OBJECT = frozenset({"object"})
 
-_SINCE_7: dict[str, Keyword] = {"if": apply.if_}
-
-_SINCE_2019: dict[str, Keyword] = {
-    "dependentRequired": assert_.dependent_required,
-    "dependentSchemas": apply.dependent_schemas,
-    "unevaluatedProperties": unevaluated_properties,
-    "unevaluatedItems": unevaluated_items,
-}
-
-_UNTIL_2019: dict[str, Keyword] = {"items": apply.items_or_tuple}
-
-_UNTIL_7: dict[str, Keyword] = {"dependencies": apply.dependencies}
-
-KEYWORDS: Mapping[str, Mapping[str, Keyword]] = {
-    "4": {**_COMMON, **_UNTIL_2019, **_UNTIL_7},
-    "6": {**_COMMON, **_SINCE_6, **_UNTIL_2019, **_UNTIL_7},
-    "7": {**_COMMON, **_SINCE_6, **_SINCE_7, **_UNTIL_2019, **_UNTIL_7},
-    "2019-09": {
-        **_COMMON,
-        **_SINCE_6,
-        **_SINCE_7,
-        **_SINCE_2019,
-        **_UNTIL_2019,
-        "$recursiveRef": apply.recursive_ref,
-    },
-    "2020-12": {
-        **_COMMON,
-        **_SINCE_6,
-        **_SINCE_7,
-        **_SINCE_2019,
-        "$dynamicRef": apply.dynamic_ref,
-        "prefixItems": apply.prefix_items,
-        "items": apply.items,
-    },
-}
-"""The enforced keywords of each draft."""
-
-ANNOTATIONS = frozenset(
-    {
-        *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment"),
-        *("$vocabulary", "$defs", "definitions", "title", "description", "default", "examples"),
-        *("deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
-        *("contentSchema", "then", "else", "additionalItems", "minContains", "maxContains"),
-        *("discriminator", "example", "externalDocs", "xml", "nullable"),
-    }
-)
-"""Keywords that assert nothing by themselves; some are read by the keyword beside them."""
+_DRAFTS = tuple(DIALECTS)
+_ALL = frozenset(_DRAFTS)
+_SINCE_6 = _ALL - {"4"}
+_SINCE_7 = _SINCE_6 - {"6"}
+_SINCE_2019 = _SINCE_7 - {"7"}
+_SINCE_2020 = frozenset({"2020-12"})
+_UNTIL_2019 = _ALL - _SINCE_2020
+_UNTIL_7 = _ALL - _SINCE_2019
 
 
-_PLAIN = frozenset(
-    {
-        *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-        *("multipleOf", "minLength", "maxLength", "pattern", "format"),
-    }
-)
-"""Keywords that say something of scalars and apply no other schema."""
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """Everything that the compiler knows about one keyword.
 
-_OF_STRINGS = frozenset(
-    {
-        *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if"),
-        *("type", "enum", "const", "minLength", "maxLength", "pattern", "format"),
-    }
-)
-"""Keywords that may say something of strings."""
+    A keyword whose meaning depends on the draft has a record for each meaning.
 
-
-_CONDITIONAL = frozenset(
-    {
-        *("not", "if", "dependentSchemas", "dependencies", "dependentRequired"),
-        *("unevaluatedItems", "unevaluatedProperties"),
-    }
-)
-"""Keywords whose schemas speak of properties without listing what is to be written."""
-
-
-class KeywordTable:
-    """Reads the schema at a place by its draft's table.
-
-    ``strict`` refuses keywords that the draft does not know; the specification ignores them.
-    Without ``assert_formats``, ``format`` is an annotation.
+    Attributes:
+        name: The keyword as it is written in a schema.
+        read: Returns the values that the keyword admits. ``None`` for a keyword that constrains
+            nothing by itself: an annotation, an identifier, or a keyword that is read by the
+            reader of an adjacent one.
+        types: The JSON types whose values the keyword can constrain (``"integer"`` is part of
+            ``"number"``). All other values must satisfy the keyword.
+        vocabulary: The vocabulary of 2020-12 that defines the keyword; ``"format"`` stands for
+            both format vocabularies, ``"openapi"`` for OpenAPI's annotations.
+        drafts: The drafts that define the keyword. Annotations count as defined by all.
+        applies_schemas: Whether the keyword applies other schemas.
+        is_conditional: Whether the keyword tests properties that may be absent. Conditional
+            keywords are read last, so that listed properties come first in the property order.
+        cost: How much work the keyword can cause, from 0 to 7. An exceeded budget is attributed to
+            the costliest keyword of a schema.
     """
 
-    def __init__(self, *, strict: bool = False, assert_formats: bool = True) -> None:
-        self._strict = strict
-        self._annotations = ANNOTATIONS if assert_formats else ANNOTATIONS | {"format"}
+    name: str
+    read: KeywordReader | None = None
+    types: frozenset[str] = _ANY
+    vocabulary: str = "core"
+    drafts: frozenset[str] = _ALL
+    applies_schemas: bool = False
+    is_conditional: bool = False
+    cost: int = 0
 
-    def applies_others(self, place: SchemaLocation) -> bool:
-        """Whether some keyword of the schema applies another schema, or speaks of containers."""
-        known = KEYWORDS[place.dialect.name]
-        return any(
-            keyword not in _PLAIN and keyword not in self._annotations and keyword in known
-            for keyword in place.schema
-        )
-
-    def values(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[ValueSet]:
-        """Work out what the schema at a place admits."""
-        result = ANY_VALUE
-        for keyword, part in self._parts(place, evaluator):
-            with _Located(place, keyword):
-                values = (yield part) if isinstance(part, Term) else part
-                result = conjoin(result, values, evaluator.table)
-        return result
-
-    def complement(
-        self, place: SchemaLocation, evaluator: TermEvaluator
-    ) -> TermCoroutine[ValueSet]:
-        """Work out what the schema at a place does not admit: what fails one of its keywords."""
-        table = evaluator.table
-        own, failing = ANY_VALUE, []
-        for keyword, part in self._parts(place, evaluator):
-            with _Located(place, keyword):
-                if isinstance(part, Term):
-                    failing.append((yield table.negation(part)))
-                else:
-                    own = conjoin(own, part, table)
-        return disjoin((negate(own, table), *failing))
-
-    def strings(self, place: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[Node]:
-        """Work out which strings the schema at a place admits."""
-        result = ANY_TEXT
-        for keyword, part in self._parts(place, evaluator, _OF_STRINGS):
-            with _Located(place, keyword):
-                strings = (yield part) if isinstance(part, Term) else part.strings
-                result = intersection((result, strings))
-        return result
-
-    def _parts(
-        self, place: SchemaLocation, evaluator: TermEvaluator, among: Container[str] | None = None
-    ) -> Iterator[tuple[str, ValueSet | Term]]:
-        """Yield what each keyword admits, those that apply other schemas as terms."""
-        schema: Mapping[str, Any] = place.schema
-        if place.dialect.ref_overrides and "$ref" in schema:
-            schema = {"$ref": schema["$ref"]}
-        for keyword in place.ignored:
-            self._refuse_unknown(place, keyword)
-        # Names in conditions come after those that the schema lists.
-        for keyword, value in sorted(schema.items(), key=lambda member: member[0] in _CONDITIONAL):
-            if self._is_annotation(place, keyword) or (among is not None and keyword not in among):
-                continue
-            spend()
-            read = KEYWORDS[place.dialect.name].get(keyword)
-            if read is None:
-                self._refuse_unknown(place, keyword)
-                continue
-            with _Located(place, keyword):
-                part = read(place, value, evaluator)
-            yield keyword, part
-
-    def _is_annotation(self, place: SchemaLocation, keyword: str) -> bool:
-        if keyword == "format" and place.dialect.asserts_formats:
-            return False
-        return keyword in self._annotations
-
-    def _refuse_unknown(self, place: SchemaLocation, keyword: str) -> None:
-        if self._strict:
-            raise UnsupportedSchemaError(
-                f"the keyword {keyword!r} is not known to {_named(place.dialect)}",
-                pointer=place.at(keyword),
-                keyword=keyword,
-                hint="Remove it, or compile without strict",
-            )
+    @property
+    def is_scalar_assertion(self) -> bool:
+        """Whether the keyword constrains scalars without applying another schema."""
+        return self.read is not None and not self.applies_schemas and bool(self.types & _SCALARS)
 
 
-def _named(dialect: Dialect) -> str:
-    return dialect.metaschema or f"draft {dialect.name}"
+def _applicator(
+    name: str,
+    read: KeywordReader,
+    types: frozenset[str] = _ANY,
+    *,
+    vocabulary: str = "applicator",
+    drafts: frozenset[str] = _ALL,
+    is_conditional: bool = False,
+    cost: int = 0,
+) -> Keyword:
+    return Keyword(name, read, types, vocabulary, drafts, True, is_conditional, cost)
 
 
-class _Located:
-    """Says of errors that know no place that they are at a keyword.
+def _assertion(
+    name: str,
+    read: KeywordReader,
+    types: frozenset[str],
+    drafts: frozenset[str] = _ALL,
+    *,
+    is_conditional: bool = False,
+    cost: int = 0,
+) -> Keyword:
+    return Keyword(name, read, types, "validation", drafts, False, is_conditional, cost)
 
-    A generator would take several times as long, and every keyword of a schema comes here.
-    """
 
-    __slots__ = ("_keyword", "_place")
+def _annotations(vocabulary: str, *names: str) -> Iterable[Keyword]:
+    return (Keyword(name, vocabulary=vocabulary) for name in names)
 
-    def __init__(self, place: SchemaLocation, keyword: str) -> None:
-        self._place = place
-        self._keyword = keyword
 
-    def __enter__(self) -> None:
-        pass
+KEYWORDS: tuple[Keyword, ...] = (
+    # References.
+    _applicator("$ref", apply.ref, vocabulary="core"),
+    _applicator("$dynamicRef", apply.dynamic_ref, vocabulary="core", drafts=_SINCE_2020),
+    _applicator(
+        "$recursiveRef", apply.recursive_ref, vocabulary="core", drafts=frozenset({"2019-09"})
+    ),
+    # Applicators to the value itself.
+    _applicator("oneOf", apply.one_of, cost=5),
+    _applicator("anyOf", apply.any_of, cost=5),
+    _applicator("allOf", apply.all_of, cost=5),
+    _applicator("not", apply.not_, is_conditional=True, cost=4),
+    _applicator("if", apply.if_, drafts=_SINCE_7, is_conditional=True, cost=4),
+    Keyword("then", vocabulary="applicator", drafts=_SINCE_7),
+    Keyword("else", vocabulary="applicator", drafts=_SINCE_7),
+    _applicator(
+        "dependencies",
+        apply.dependencies,
+        _OBJECT,
+        drafts=_UNTIL_7,
+        is_conditional=True,
+        cost=3,
+    ),
+    _applicator(
+        "dependentSchemas",
+        apply.dependent_schemas,
+        _OBJECT,
+        drafts=_SINCE_2019,
+        is_conditional=True,
+        cost=3,
+    ),
+    # Applicators to the members of objects.
+    _applicator("properties", apply.properties, _OBJECT),
+    _applicator("patternProperties", apply.pattern_properties, _OBJECT, cost=7),
+    _applicator("additionalProperties", apply.additional_properties, _OBJECT, cost=1),
+    _applicator("propertyNames", apply.property_names, _OBJECT, drafts=_SINCE_6, cost=1),
+    _applicator(
+        "unevaluatedProperties",
+        unevaluated_properties,
+        _OBJECT,
+        vocabulary="unevaluated",
+        drafts=_SINCE_2019,
+        is_conditional=True,
+        cost=2,
+    ),
+    # Applicators to the items of arrays.
+    _applicator("prefixItems", apply.prefix_items, _ARRAY, drafts=_SINCE_2020),
+    _applicator("items", apply.items, _ARRAY, drafts=_SINCE_2020),
+    _applicator("items", apply.items_or_tuple, _ARRAY, drafts=_UNTIL_2019),
+    Keyword("additionalItems", vocabulary="applicator", drafts=_UNTIL_2019),
+    _applicator("contains", apply.contains, _ARRAY, drafts=_SINCE_6, cost=6),
+    Keyword("minContains", vocabulary="validation", drafts=_SINCE_2019),
+    Keyword("maxContains", vocabulary="validation", drafts=_SINCE_2019),
+    _applicator(
+        "unevaluatedItems",
+        unevaluated_items,
+        _ARRAY,
+        vocabulary="unevaluated",
+        drafts=_SINCE_2019,
+        is_conditional=True,
+        cost=2,
+    ),
+    # Assertions.
+    _assertion("type", assert_.type_, _ANY),
+    _assertion("enum", assert_.enum, _ANY, cost=1),
+    _assertion("const", assert_.const, _ANY, _SINCE_6),
+    _assertion("minimum", assert_.minimum, _NUMBER),
+    _assertion("maximum", assert_.maximum, _NUMBER),
+    _assertion("exclusiveMinimum", assert_.exclusive_minimum, _NUMBER, _SINCE_6),
+    _assertion("exclusiveMaximum", assert_.exclusive_maximum, _NUMBER, _SINCE_6),
+    Keyword("exclusiveMinimum", vocabulary="validation", drafts=frozenset({"4"})),
+    Keyword("exclusiveMaximum", vocabulary="validation", drafts=frozenset({"4"})),
+    _assertion("multipleOf", assert_.multiple_of, _NUMBER),
+    _assertion("minLength", assert_.min_length, _STRING),
+    _assertion("maxLength", assert_.max_length, _STRING),
+    _assertion("pattern", assert_.pattern, _STRING, cost=1),
+    Keyword("format", assert_.format_, _STRING, vocabulary="format"),
+    _assertion("minItems", assert_.min_items, _ARRAY),
+    _assertion("maxItems", assert_.max_items, _ARRAY),
+    _assertion("uniqueItems", assert_.unique_items, _ARRAY, cost=6),
+    _assertion("minProperties", assert_.min_properties, _OBJECT),
+    _assertion("maxProperties", assert_.max_properties, _OBJECT),
+    _assertion("required", assert_.required, _OBJECT),
+    _assertion(
+        "dependentRequired",
+        assert_.dependent_required,
+        _OBJECT,
+        _SINCE_2019,
+        is_conditional=True,
+        cost=3,
+    ),
+    # Identifiers and annotations.
+    *_annotations("core", "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"),
+    *_annotations("core", "$comment", "$vocabulary", "$defs", "definitions"),
+    *_annotations("meta-data", "title", "description", "default", "examples", "deprecated"),
+    *_annotations("meta-data", "readOnly", "writeOnly"),
+    *_annotations("content", "contentEncoding", "contentMediaType", "contentSchema"),
+    *_annotations("openapi", "discriminator", "example", "externalDocs", "xml", "nullable"),
+)
 
-    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
-        if error is None:
-            return
-        place, keyword = self._place, self._keyword
-        pointer = place.at(keyword)
-        match error:
-            case PatternError():
-                raise UnsupportedSchemaError(
-                    str(error), pointer=pointer, keyword=keyword
-                ) from error
-            case GrammarBudgetError():
-                raise UnsupportedSchemaError(
-                    error.what, pointer=pointer, keyword=keyword, hint=error.hint
-                ) from error
-            case RecursionError():
-                raise UnsupportedSchemaError(
-                    "the schema is nested too deeply", pointer=pointer, keyword=keyword
-                ) from error
-            case SchemaError() if not error.is_located:
-                at = error.keyword if error.keyword in place.schema else keyword
-                raise error.located(place.at(at or keyword), keyword) from error
+KEYWORDS_BY_DRAFT: Mapping[str, Mapping[str, Keyword]] = {
+    draft: {keyword.name: keyword for keyword in KEYWORDS if draft in keyword.drafts}
+    for draft in _DRAFTS
+}
+
+KEYWORD_NAMES_BY_VOCABULARY: Mapping[str, frozenset[str]] = {
+    vocabulary: frozenset(k.name for k in KEYWORDS if k.vocabulary == vocabulary)
+    for vocabulary in {keyword.vocabulary for keyword in KEYWORDS}
+}
+
+COSTLY_KEYWORDS: tuple[str, ...] = tuple(
+    keyword.name for keyword in sorted(KEYWORDS, key=lambda k: -k.cost) if keyword.cost
+)
+"""The keywords that can exceed a budget, the costliest first."""

@@ -1,9 +1,9 @@
 """Schemas as terms of a Boolean algebra.
 
-A term denotes a set of JSON values. Terms are built from places in a schema document by *and*,
-*or* and *not*, and nothing is evaluated until its head normal form is asked for (see
-:mod:`state_machines.json_schema.evaluator`); so recursive schemas are finite terms. Terms are
-interned in a :class:`TermTable`, one to a compilation: equal terms are one object.
+A term denotes a set of JSON values. Terms combine the schemas of a document by *and*, *or* and
+*not*. Building a term evaluates nothing, so a recursive schema is a finite term. The head normal
+form of a term is evaluated on demand (:mod:`~state_machines.json_schema.evaluator`). Each
+compilation has one :class:`TermTable`, which interns its terms: equal terms are one object.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ FALSE: Term = _Constant()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SchemaRef(Term):
-    """The values that the schema at a place of the document admits."""
+    """The values that a schema of the document admits."""
 
-    place: SchemaLocation
+    location: SchemaLocation
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,38 +62,39 @@ class Evaluated(Term):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Conjunction(Term):
-    """The values that all parts admit."""
+    """The values that are in all parts."""
 
     parts: tuple[Term, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Disjunction(Term):
-    """The values that at least one part admits."""
+    """The values that are in at least one part."""
 
     parts: tuple[Term, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Negation(Term):
-    """The values that the part does not admit."""
+    """The values that are not in the part."""
 
     part: Term
 
 
 class Algebra(Protocol):
-    """What the table asks about head normal forms, to keep terms small."""
+    """The operations on head normal forms with which the table simplifies terms."""
 
-    def plain(self, place: SchemaLocation) -> Hashable | None:
-        """Return the head normal form of a schema that applies no other, else ``None``."""
+    def scalar_values(self, location: SchemaLocation) -> Hashable | None:
+        """Return the head normal form of a schema that constrains only scalars, else ``None``."""
         ...
 
-    def joined(
-        self, given: Sequence[Hashable], without: Sequence[Hashable]
+    def conjoin_known(
+        self, included: Sequence[Hashable], excluded: Sequence[Hashable]
     ) -> tuple[Hashable, bool] | None:
-        """Return what is in all of ``given`` and none of ``without``, and whether that is nothing.
+        """Return the values in all of ``included`` and none of ``excluded``, and whether none is.
 
-        ``None``: the answer would be no smaller than the question.
+        Returns:
+            ``None`` if the result would not be simpler than the arguments.
         """
         ...
 
@@ -101,47 +102,54 @@ class Algebra(Protocol):
 class TermTable:
     """Builds and interns the terms of one compilation.
 
-    Schemas that say the same of scalars are one term wherever they stand, and conjunctions of such
-    are evaluated at once; so alternatives with different tags are seen to exclude each other.
+    Schemas that constrain only scalars are evaluated at once: those that admit the same values are
+    one term, and conjunctions of them are computed. So alternatives with different constants are
+    seen to be disjoint.
+
+    Args:
+        algebra: Combines head normal forms.
     """
 
     def __init__(self, algebra: Algebra) -> None:
-        # Who is asked holds on to the table. All of a compilation goes with its last machine or
-        # matcher then, and does not wait for the garbage collector.
+        # A weak reference, because the algebra references the table. Without a reference cycle, a
+        # compilation is freed with its last machine or matcher.
         self._algebra: Algebra = proxy(algebra)
         self._lock = Lock()
-        self._joined: dict[frozenset[Term], Term | None] = {}
-        self._located: dict[object, Term] = {}
+        self._known_conjunctions: dict[frozenset[Term], Term | None] = {}
+        self._schema_refs: dict[object, Term] = {}
         self._conjunctions: dict[frozenset[Term], Conjunction] = {}
         self._disjunctions: dict[frozenset[Term], Disjunction] = {}
         self._negations: dict[Term, Term] = {}
-        self._given: dict[Hashable, Evaluated] = {}
+        self._evaluated: dict[Hashable, Evaluated] = {}
         self._complements: dict[Term, Callable[[TermTable], Term]] = {}
 
-    def schema_ref(self, place: SchemaLocation) -> Term:
-        """Return the term of a place; the Boolean schemas are the constants."""
-        if place.schema is True or (place.schema == {} and not place.ignored):
+    def schema_ref(self, location: SchemaLocation) -> Term:
+        """Return the term of a schema; Boolean schemas are the constants."""
+        if location.schema is True or (location.schema == {} and not location.ignored):
             return TRUE
-        if place.schema is False:
+        if location.schema is False:
             return FALSE
-        term = self._located.get(place.key)
+        term = self._schema_refs.get(location.key)
         if term is None:
-            values = self._algebra.plain(place)
-            term = SchemaRef(place) if values is None else self.evaluated(values)
-            term = self._located.setdefault(place.key, term)
+            values = self._algebra.scalar_values(location)
+            term = SchemaRef(location) if values is None else self.evaluated(values)
+            term = self._schema_refs.setdefault(location.key, term)
         return term
 
     def evaluated(self, values: Hashable) -> Term:
         """Return the term of a head normal form."""
-        # The only keys that Python code compares: a look-up and an insertion could be parted.
+        # These keys are compared by Python code, so another thread may run between a lookup and an
+        # insertion. All other keys are compared by identity.
         with self._lock:
-            return self._given.get(values) or self._given.setdefault(values, Evaluated(values))
+            return self._evaluated.get(values) or self._evaluated.setdefault(
+                values, Evaluated(values)
+            )
 
     def all_of(self, parts: Iterable[Term]) -> Term:
         """Return the conjunction of terms."""
         flat = _flattened(parts, Conjunction, unit=TRUE, zero=FALSE)
         if len(flat) > 1:
-            flat = self._with_given_joined(flat)
+            flat = self._with_known_conjoined(flat)
         if len(flat) <= 1:
             return next(iter(flat), TRUE)
         key = frozenset(flat)
@@ -150,11 +158,11 @@ class TermTable:
         )
 
     def known_conjunction(self, parts: Iterable[Term]) -> Conjunction | None:
-        """Return the conjunction of just these parts, if it was built before."""
+        """Return the conjunction of exactly these parts if it was built before."""
         return self._conjunctions.get(frozenset(parts))
 
-    def _with_given_joined(self, flat: dict[Term, None]) -> dict[Term, None]:
-        """Return the parts of a conjunction, those of known values as one."""
+    def _with_known_conjoined(self, flat: dict[Term, None]) -> dict[Term, None]:
+        """Replace the parts whose values are known by one term."""
         known = [
             part
             for part in flat
@@ -164,26 +172,26 @@ class TermTable:
         if len(known) < 2:
             return flat
         key = frozenset(known)
-        if key not in self._joined:
-            self._joined[key] = self._join(known)
-        joined = self._joined[key]
-        if joined is None:
+        if key not in self._known_conjunctions:
+            self._known_conjunctions[key] = self._conjoin_known(known)
+        conjunction = self._known_conjunctions[key]
+        if conjunction is None:
             return flat
-        if joined is FALSE:
+        if conjunction is FALSE:
             return {FALSE: None}
-        return {joined: None, **{part: None for part in flat if part not in key}}
+        return {conjunction: None, **{part: None for part in flat if part not in key}}
 
-    def _join(self, known: Sequence[Term]) -> Term | None:
-        given = [part.values for part in known if isinstance(part, Evaluated)]
-        without = [
+    def _conjoin_known(self, known: Sequence[Term]) -> Term | None:
+        included = [part.values for part in known if isinstance(part, Evaluated)]
+        excluded = [
             part.part.values
             for part in known
             if isinstance(part, Negation) and isinstance(part.part, Evaluated)
         ]
-        answer = self._algebra.joined(given, without) if given else None
-        if answer is None:
+        result = self._algebra.conjoin_known(included, excluded) if included else None
+        if result is None:
             return None
-        values, is_nothing = answer
+        values, is_nothing = result
         return FALSE if is_nothing else self.evaluated(values)
 
     def any_of(self, parts: Iterable[Term]) -> Term:
@@ -211,10 +219,14 @@ class TermTable:
         return known
 
     def exactly_one(self, parts: Sequence[Term], overlapping: Iterable[tuple[int, int]]) -> Term:
-        """Return the values that exactly one part admits; other pairs share no value.
+        """Return the values that are in exactly one part.
 
-        Each part, less those that it shares a value with. The complement is what no part admits,
-        or two do.
+        The result is the union of each part without the parts that it overlaps. Its complement is
+        the union of the values in no part and the values in two parts.
+
+        Args:
+            parts: The terms.
+            overlapping: The pairs of indices of parts that may share a value.
         """
         others: list[list[Term]] = [[] for _ in parts]
         pairs = list(overlapping)
@@ -222,25 +234,27 @@ class TermTable:
             others[i].append(self.negation(parts[j]))
             others[j].append(self.negation(parts[i]))
         one = self.any_of(
-            self.all_of((part, *less)) for part, less in zip(parts, others, strict=True)
+            self.all_of((part, *excluded)) for part, excluded in zip(parts, others, strict=True)
         )
 
         def none_or_two(table: TermTable) -> Term:
             none = table.all_of(map(table.negation, parts))
             return table.any_of((none, *(table.all_of((parts[i], parts[j])) for i, j in pairs)))
 
-        return self._complementary(one, none_or_two)
+        return self._with_complement(one, none_or_two)
 
     def conditional(self, condition: Term, then: Term, otherwise: Term) -> Term:
-        """Return ``then`` where the condition holds, and ``otherwise`` where it does not."""
-        ways = ((condition, then), (self.negation(condition), otherwise))
-        return self._complementary(
-            self.any_of(map(self.all_of, ways)),
-            lambda table: table.any_of(table.all_of((case, table.negation(t))) for case, t in ways),
+        """Return ``then`` within the condition, and ``otherwise`` outside of it."""
+        branches = ((condition, then), (self.negation(condition), otherwise))
+        return self._with_complement(
+            self.any_of(map(self.all_of, branches)),
+            lambda table: table.any_of(
+                table.all_of((case, table.negation(term))) for case, term in branches
+            ),
         )
 
-    def _complementary(self, term: Term, complement: Callable[[TermTable], Term]) -> Term:
-        """Note down how to make the negation of a term, smaller than one made from the term."""
+    def _with_complement(self, term: Term, complement: Callable[[TermTable], Term]) -> Term:
+        """Register a complement that is smaller than the one that De Morgan's laws give."""
         if isinstance(term, Disjunction):
             self._complements[term] = complement
         return term
@@ -249,10 +263,13 @@ class TermTable:
 def _flattened(
     parts: Iterable[Term], kind: type[Conjunction | Disjunction], *, unit: Term, zero: Term
 ) -> dict[Term, None]:
-    """Return the different parts, those of nested combinations of the kind among them.
+    """Return the distinct parts of a combination, with nested combinations flattened.
 
-    ``unit`` changes nothing and is left out; with ``zero``, or a part and its negation, nothing
-    else is left.
+    Args:
+        parts: The parts.
+        kind: The class of the combination.
+        unit: The neutral term, which is left out.
+        zero: The absorbing term. A part and its negation together are absorbing, too.
     """
     flat: dict[Term, None] = {}
     spend()

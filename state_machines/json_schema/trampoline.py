@@ -1,4 +1,8 @@
-"""Working out terms from other terms, each once, on a stack that Python's does not bound."""
+"""Memoized evaluation of terms on an explicit stack.
+
+Schemas may be nested more deeply than Python's call stack allows. So the evaluation of a term is a
+generator that yields the terms that it needs, and a trampoline runs these generators.
+"""
 
 from __future__ import annotations
 
@@ -9,66 +13,77 @@ from typing import Generic, TypeVar
 from state_machines.errors import GrammarBudgetError, SchemaError
 from state_machines.json_schema.terms import Term
 
-__all__ = ["Evaluation", "TermCoroutine", "finished"]
+__all__ = ["TermCoroutine", "Trampoline", "run_independent"]
 
 T = TypeVar("T")
-_Asker = TypeVar("_Asker")
+_Owner = TypeVar("_Owner")
 
 TermCoroutine = Generator[Term, T, T]
-"""What works a term out: yields the terms that it needs, is sent what they come to, returns."""
+"""The evaluation of one term: yields needed terms, is sent their results, returns its own."""
 
 
-class _Running(local):
-    """The terms that this thread is working out, each with the questions open at its start."""
+class _ActiveTerms(local):
+    """The terms that this thread is evaluating, each with the query depth at its start."""
 
     def __init__(self) -> None:
         self.terms: dict[Term, int] = {}
 
 
-class Evaluation(Generic[_Asker, T]):
-    """What terms come to. A schema may be nested deeper than Python's stack goes.
+class Trampoline(Generic[_Owner, T]):
+    """Evaluates terms, each once.
 
-    ``begin`` gives the steps of a term, and ``loop`` the error for a term that is needed for
-    itself, given how many questions were open when its evaluation began. Both are told who asks,
-    for whoever holds on to an evaluation must not be held by it.
+    Safe to use from several threads, without a lock: threads share finished results only. Two
+    threads that need the same term at the same time may both evaluate it.
 
-    Safe to use from several threads, without a lock: a thread sees the finished results of others,
-    and nothing of their work. Two that need the same term at once may both work it out.
+    The owner of the trampoline is passed to every call, because a stored reference to it would be a
+    reference cycle.
+
+    Args:
+        begin: Returns the evaluation of a term, given the owner and the term.
+        on_cycle: Returns the error for a term that its own evaluation needs, given the owner, the
+            term, and the query depth when its evaluation began.
+        known: The initial results.
     """
 
     def __init__(
         self,
-        begin: Callable[[_Asker, Term], TermCoroutine[T]],
-        loop: Callable[[_Asker, Term, int], Exception],
+        begin: Callable[[_Owner, Term], TermCoroutine[T]],
+        on_cycle: Callable[[_Owner, Term, int], Exception],
         known: dict[Term, T],
     ) -> None:
         self._begin = begin
-        self._loop = loop
+        self._on_cycle = on_cycle
         self._known = known
-        self._running = _Running()
+        self._active = _ActiveTerms()
 
-    def of(self, asker: _Asker, term: Term, questions: int) -> T:
-        """Return what a term comes to; ``questions`` are open."""
+    def evaluate(self, owner: _Owner, term: Term, query_depth: int) -> T:
+        """Return the result of a term.
+
+        Args:
+            owner: The owner of this trampoline.
+            term: The term.
+            query_depth: The number of emptiness queries on this thread's stack.
+        """
         known = self._known.get(term)
-        return self._work_out(asker, term, questions) if known is None else known
+        return self._run(owner, term, query_depth) if known is None else known
 
-    def knows(self, term: Term) -> bool:
-        """Whether a term has been worked out."""
+    def is_evaluated(self, term: Term) -> bool:
+        """Return whether the result of a term is known."""
         return term in self._known
 
-    def running(self) -> Iterator[Term]:
-        """Yield the terms being worked out, innermost first."""
-        return reversed(self._running.terms)
+    def active_terms(self) -> Iterator[Term]:
+        """Yield the terms that this thread is evaluating, innermost first."""
+        return reversed(self._active.terms)
 
-    def _work_out(self, asker: _Asker, term: Term, questions: int) -> T:
-        stack = [(term, self._enter(asker, term, questions))]
+    def _run(self, owner: _Owner, term: Term, query_depth: int) -> T:
+        stack = [(term, self._enter(owner, term, query_depth))]
         result: T | None = None
         error: Exception | None = None
         try:
             while True:
-                term, steps = stack[-1]
+                term, coroutine = stack[-1]
                 try:
-                    needed = steps.throw(error) if error else _resume(steps, result)
+                    needed = coroutine.throw(error) if error else _resume(coroutine, result)
                     error = result = None
                 except StopIteration as stop:
                     known: T = self._known.setdefault(term, stop.value)
@@ -79,7 +94,8 @@ class Evaluation(Generic[_Asker, T]):
                     continue
                 except (SchemaError, GrammarBudgetError, RecursionError) as raised:
                     self._leave(stack)
-                    # Whose place is still to be found is told to the terms that needed it.
+                    # An error without a pointer is thrown into the term that needed this one, which
+                    # may know the location.
                     if not stack or (isinstance(raised, SchemaError) and raised.is_located):
                         raise
                     error = raised
@@ -87,35 +103,35 @@ class Evaluation(Generic[_Asker, T]):
                 result = self._known.get(needed)
                 if result is None:
                     try:
-                        stack.append((needed, self._enter(asker, needed, questions)))
+                        stack.append((needed, self._enter(owner, needed, query_depth)))
                     except SchemaError as raised:
                         error = raised
         finally:
             while stack:
                 self._leave(stack)
 
-    def _enter(self, asker: _Asker, term: Term, questions: int) -> TermCoroutine[T]:
-        running = self._running.terms
-        if term in running:
-            raise self._loop(asker, term, running[term])
-        running[term] = questions
-        return self._begin(asker, term)
+    def _enter(self, owner: _Owner, term: Term, query_depth: int) -> TermCoroutine[T]:
+        active = self._active.terms
+        if term in active:
+            raise self._on_cycle(owner, term, active[term])
+        active[term] = query_depth
+        return self._begin(owner, term)
 
     def _leave(self, stack: list[tuple[Term, TermCoroutine[T]]]) -> None:
-        term, steps = stack.pop()
-        del self._running.terms[term]
-        steps.close()
+        term, coroutine = stack.pop()
+        del self._active.terms[term]
+        coroutine.close()
 
 
-def _resume(steps: TermCoroutine[T], result: T | None) -> Term:
-    return next(steps) if result is None else steps.send(result)
+def _resume(coroutine: TermCoroutine[T], result: T | None) -> Term:
+    return next(coroutine) if result is None else coroutine.send(result)
 
 
-def finished(steps: TermCoroutine[T]) -> T:
-    """Return what steps that need no other term come to."""
+def run_independent(coroutine: TermCoroutine[T]) -> T:
+    """Return the result of an evaluation that needs no other term."""
     try:
-        next(steps)
+        next(coroutine)
     except StopIteration as stop:
         value: T = stop.value
         return value
-    raise AssertionError("another term was needed")
+    raise AssertionError("the evaluation needs another term")

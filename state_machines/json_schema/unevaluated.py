@@ -62,10 +62,10 @@ class _Case:
         return replace(self, condition=TRUE) == replace(other, condition=TRUE)
 
 
-def unevaluated_properties(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def unevaluated_properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``unevaluatedProperties``: the values of properties that nothing else looked at (11.3)."""
     table = evaluator.table
-    term = table.schema_ref(place.child(value, "unevaluatedProperties"))
+    term = table.schema_ref(location.child(value, "unevaluatedProperties"))
 
     def admit(case: _Case) -> Term:
         if case.all_names or term is TRUE:
@@ -75,14 +75,14 @@ def unevaluated_properties(place: SchemaLocation, value: Any, evaluator: TermEva
         shape = ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
         return table.all_of((case.condition, table.evaluated(restrict_one_type(shape=shape))))
 
-    cases = _Cases(evaluator).of(place, without="unevaluatedProperties")
+    cases = _Cases(evaluator).of(location, without="unevaluatedProperties")
     return table.any_of(admit(case) for case in cases)
 
 
-def unevaluated_items(place: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+def unevaluated_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``unevaluatedItems``: the values of items that nothing else looked at (11.2)."""
     table = evaluator.table
-    term = table.schema_ref(place.child(value, "unevaluatedItems"))
+    term = table.schema_ref(location.child(value, "unevaluatedItems"))
 
     def admit(case: _Case) -> Term:
         if case.all_items or term is TRUE:
@@ -91,7 +91,7 @@ def unevaluated_items(place: SchemaLocation, value: Any, evaluator: TermEvaluato
         shape = ArrayShape(prefix=(TRUE,) * case.prefix, rest=rest)
         return table.all_of((case.condition, table.evaluated(restrict_one_type(array=shape))))
 
-    cases = _Cases(evaluator).of(place, without="unevaluatedItems")
+    cases = _Cases(evaluator).of(location, without="unevaluatedItems")
     return table.any_of(admit(case) for case in cases)
 
 
@@ -106,9 +106,9 @@ class _Cases:
         self._cuts = 0
         """How often a schema was met again inside itself."""
 
-    def of(self, place: SchemaLocation, *, without: str = "") -> list[_Case]:
+    def of(self, location: SchemaLocation, *, without: str = "") -> list[_Case]:
         """Return the cases of the schema at a place; ``without`` leaves a keyword out."""
-        schema, key = place.schema, place.key
+        schema, key = location.schema, location.key
         if not isinstance(schema, dict):
             return [_Case()]
         if key in self._open:
@@ -124,10 +124,10 @@ class _Cases:
             )
         self._open.add(key)
         cuts = self._cuts
-        cases = [_evaluated_here(place, self._table.schema_ref, without)]
+        cases = [_evaluated_here(location, self._table.schema_ref, without)]
         spend(8)
         for read in (self._references, self._all_of, self._alternatives, self._if, self._dependent):
-            for ways in read(place):
+            for ways in read(location):
                 cases = self._product(cases, ways)
         self._open.discard(key)
         # The cases of a schema inside itself depend on where the recursion was entered.
@@ -155,28 +155,28 @@ class _Cases:
             replace(case, condition=self._table.any_of(terms)) for case, terms in conditions.items()
         ]
 
-    def _holding(self, place: SchemaLocation) -> list[_Case]:
+    def _holding(self, location: SchemaLocation) -> list[_Case]:
         """Return the cases of a subschema that may or may not hold, on condition that it does."""
-        condition = _Case(condition=self._table.schema_ref(place))
-        return [condition.and_(case, self._evaluator) for case in self.of(place)]
+        condition = _Case(condition=self._table.schema_ref(location))
+        return [condition.and_(case, self._evaluator) for case in self.of(location)]
 
-    def _references(self, place: SchemaLocation) -> Iterator[list[_Case]]:
-        schema, document = place.schema, place.document
+    def _references(self, location: SchemaLocation) -> Iterator[list[_Case]]:
+        schema, document = location.schema, location.document
         for keyword in ("$ref", "$dynamicRef"):
             if keyword in schema:
-                yield self.of(document.resolve(place, schema[keyword], keyword))
+                yield self.of(document.resolve(location, schema[keyword], keyword))
         if "$recursiveRef" in schema:
-            yield self.of(document.resolve_recursive(place))
+            yield self.of(document.resolve_recursive(location))
 
-    def _all_of(self, place: SchemaLocation) -> Iterator[list[_Case]]:
-        for index, schema in enumerate(place.member("allOf", list) or ()):
-            yield self.of(place.child(schema, "allOf", index))
+    def _all_of(self, location: SchemaLocation) -> Iterator[list[_Case]]:
+        for index, schema in enumerate(location.keyword_value("allOf", list) or ()):
+            yield self.of(location.child(schema, "allOf", index))
 
-    def _alternatives(self, place: SchemaLocation) -> Iterator[list[_Case]]:
+    def _alternatives(self, location: SchemaLocation) -> Iterator[list[_Case]]:
         for keyword in ("anyOf", "oneOf"):
-            schemas = place.member(keyword, list) or ()
+            schemas = location.keyword_value(keyword, list) or ()
             branches = [
-                self._holding(place.child(schema, keyword, index))
+                self._holding(location.child(schema, keyword, index))
                 for index, schema in enumerate(schemas)
             ]
             if not branches:
@@ -191,45 +191,45 @@ class _Cases:
                 ways = self._merged((*ways, *branch, *together))
             yield ways
 
-    def _if(self, place: SchemaLocation) -> Iterator[list[_Case]]:
-        schema = place.schema
+    def _if(self, location: SchemaLocation) -> Iterator[list[_Case]]:
+        schema = location.schema
         if "if" not in schema:
             return
-        condition = place.child(schema["if"], "if")
+        condition = location.child(schema["if"], "if")
         holds = self._holding(condition)
         if "then" in schema:
-            holds = self._product(holds, self.of(place.child(schema["then"], "then")))
+            holds = self._product(holds, self.of(location.child(schema["then"], "then")))
         fails = [_Case(condition=self._table.negation(self._table.schema_ref(condition)))]
         if "else" in schema:
-            fails = self._product(fails, self.of(place.child(schema["else"], "else")))
+            fails = self._product(fails, self.of(location.child(schema["else"], "else")))
         yield [*holds, *fails]
 
-    def _dependent(self, place: SchemaLocation) -> Iterator[list[_Case]]:
-        for name, schema in (place.member("dependentSchemas", dict) or {}).items():
+    def _dependent(self, location: SchemaLocation) -> Iterator[list[_Case]]:
+        for name, schema in (location.keyword_value("dependentSchemas", dict) or {}).items():
             absent = _Case(condition=self._table.evaluated(lacking(name)))
             present = _Case(condition=self._table.evaluated(objects_with(name)))
-            holding = self._holding(place.child(schema, "dependentSchemas", name))
+            holding = self._holding(location.child(schema, "dependentSchemas", name))
             yield [absent, *(present.and_(case, self._evaluator) for case in holding)]
 
 
 def _evaluated_here(
-    place: SchemaLocation, located: Callable[[SchemaLocation], Term], without: str
+    location: SchemaLocation, located: Callable[[SchemaLocation], Term], without: str
 ) -> _Case:
     """Return what the schema's own keywords evaluate."""
-    schema = {key: value for key, value in place.schema.items() if key != without}
+    schema = {key: value for key, value in location.schema.items() if key != without}
     items = schema.get("items")
-    first = items if place.dialect.array_items and isinstance(items, list) else None
+    first = items if location.dialect.array_items and isinstance(items, list) else None
     contained: frozenset[Term] = frozenset()
-    if place.dialect.contained_are_evaluated and "contains" in schema:
-        contained = frozenset({located(place.child(schema["contains"], "contains"))})
+    if location.dialect.contained_are_evaluated and "contains" in schema:
+        contained = frozenset({located(location.child(schema["contains"], "contains"))})
     return _Case(
-        names=frozenset(filter(is_encodable, place.member("properties", dict) or ())),
+        names=frozenset(filter(is_encodable, location.keyword_value("properties", dict) or ())),
         patterns=frozenset(
             compile_pattern(pattern, search=True)
-            for pattern in place.member("patternProperties", dict) or ()
+            for pattern in location.keyword_value("patternProperties", dict) or ()
         ),
         all_names="additionalProperties" in schema or "unevaluatedProperties" in schema,
-        prefix=len((place.member("prefixItems", list) or ()) if first is None else first),
+        prefix=len((location.keyword_value("prefixItems", list) or ()) if first is None else first),
         all_items=(items is not None and first is None)
         or "unevaluatedItems" in schema
         or (first is not None and "additionalItems" in schema),

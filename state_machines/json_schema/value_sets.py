@@ -31,8 +31,8 @@ __all__ = [
     "NO_VALUE",
     "ValueSet",
     "conjoin",
+    "conjoin_known",
     "disjoin",
-    "join_known",
     "negate",
 ]
 
@@ -142,28 +142,29 @@ def negate(values: ValueSet, table: TermTable) -> ValueSet:
     )
 
 
-def join_known(
-    given: Sequence[ValueSet], without: Sequence[ValueSet], table: TermTable
+def conjoin_known(
+    included: Sequence[ValueSet], excluded: Sequence[ValueSet], table: TermTable
 ) -> ValueSet | None:
-    """Return what is in all of ``given`` and none of ``without``.
+    """Return the values in all of ``included`` and none of ``excluded``.
 
-    ``None`` where that could come to more shapes than there were.
+    Returns:
+        ``None`` if the result could have more shapes than the arguments.
     """
-    if any(len(values.arrays) > 1 or len(values.objects) > 1 for values in given):
+    if any(len(values.arrays) > 1 or len(values.objects) > 1 for values in included):
         return None
-    result = reduce(lambda a, b: conjoin(a, b, table), given)
-    if not without:
+    result = reduce(lambda a, b: conjoin(a, b, table), included)
+    if not excluded:
         return result
     if result.arrays or result.objects:
         return None
     numbers, strings = result.numbers, result.strings
-    for values in without:
+    for values in excluded:
         numbers = numbers & ~values.numbers
         if strings is not EMPTY and values.strings is not EMPTY:
             strings = intersection((strings, complement(values.strings, ANY_CODE_POINT)))
     return ValueSet(
-        null=result.null and not any(values.null for values in without),
-        booleans=result.booleans.difference(*(values.booleans for values in without)),
+        null=result.null and not any(values.null for values in excluded),
+        booleans=result.booleans.difference(*(values.booleans for values in excluded)),
         numbers=numbers,
         strings=strings,
     )

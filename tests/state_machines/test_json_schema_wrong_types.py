@@ -15,7 +15,7 @@ from referencing.jsonschema import DRAFT202012
 from state_machines import InvalidSchemaError, JsonSchemaStateMachine, ProxyError, SchemaError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
-from state_machines.json_schema.keywords import ANNOTATIONS, KEYWORDS
+from state_machines.json_schema.keywords import KEYWORDS
 
 URIS = {
     "4": "http://json-schema.org/draft-04/schema#",
@@ -66,7 +66,8 @@ PLACES = [
     lambda schema: {"unevaluatedProperties": False, "allOf": [schema]},
 ]
 
-KEYWORDS_OF_ALL = sorted({*ANNOTATIONS, *(name for table in KEYWORDS.values() for name in table)})
+READ = {keyword.name for keyword in KEYWORDS if keyword.read is not None}
+KEYWORD_NAMES = sorted({keyword.name for keyword in KEYWORDS})
 
 BESIDE = {
     "then": {"if": {"type": "object"}},
@@ -87,7 +88,7 @@ BESIDE = {
 
 def cases() -> Iterator[tuple[str, Any, str]]:
     """Yield schemas with a keyword's value of every kind, each with the keyword's name."""
-    for keyword, value, draft in product(KEYWORDS_OF_ALL, JSON_VALUES, URIS):
+    for keyword, value, draft in product(KEYWORD_NAMES, JSON_VALUES, URIS):
         number = zlib.crc32(repr((keyword, value, draft)).encode())
         beside = BESIDE.get(keyword, {}) if number % 3 else {}
         schema = {**beside, keyword: value} if number % 2 else {keyword: value, **beside}
@@ -120,7 +121,7 @@ def test_a_schema_compiles_or_its_error_names_the_place(draft: str) -> None:
             assert str(error)
             continue
         assert start is not EMPTY
-        if keyword in ANNOTATIONS or count % 4:
+        if keyword not in READ or count % 4:
             continue
         try:
             walk(start, random)

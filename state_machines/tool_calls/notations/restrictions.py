@@ -18,6 +18,7 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.schema_copy import pointer_token
 from state_machines.json_schema.terms import FALSE, Evaluated, Term, TermTable
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
 
@@ -102,7 +103,7 @@ def _properties(schema: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
     listed = listed if isinstance(listed, Mapping) else {}
     for name, inner in listed.items():
         if inner is not False:
-            yield name, f"{pointer}/properties/{_token(name)}", "properties"
+            yield name, f"{pointer}/properties/{pointer_token(name)}", "properties"
     required = schema.get("required")
     for index, name in enumerate(required if isinstance(required, list) else ()):
         if isinstance(name, str) and name not in listed:
@@ -111,7 +112,7 @@ def _properties(schema: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
         inner = schema.get(keyword)
         if isinstance(inner, Mapping):
             for name, each in inner.items():
-                yield from _properties(each, f"{pointer}/{keyword}/{_token(name)}")
+                yield from _properties(each, f"{pointer}/{keyword}/{pointer_token(name)}")
     for keyword in (*_LISTS, *_SINGLE):
         inner = schema.get(keyword)
         if isinstance(inner, list):
@@ -119,7 +120,3 @@ def _properties(schema: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
                 yield from _properties(each, f"{pointer}/{keyword}/{index}")
         else:
             yield from _properties(inner, f"{pointer}/{keyword}")
-
-
-def _token(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

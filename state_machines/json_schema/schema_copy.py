@@ -1,0 +1,88 @@
+"""Copies of schemas, with equal parts interned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from state_machines.budgets import spend
+from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
+
+__all__ = ["interned_copy", "pointer_token"]
+
+MEMBERS_PER_STEP = 8
+"""Members of an object or items of an array that are copied in one step."""
+
+MEMBERS_PER_CHARGE = 512
+"""Items of an array between two charges."""
+
+
+def pointer_token(part: str) -> str:
+    """Escape one reference token of a JSON Pointer (RFC 6901, section 3)."""
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+def interned_copy(schema: Any) -> tuple[Any, str]:
+    """Return a copy of a schema, as parsed JSON, and its text.
+
+    Equal objects of the copy are one object, so repeated subschemas are evaluated once.
+
+    Raises:
+        InvalidSchemaError: The schema is not JSON.
+        UnsupportedSchemaError: The schema is nested more deeply than Python's ``json`` reads.
+    """
+    known: dict[object, dict[str, Any]] = {}
+
+    def intern(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        spend(1 + len(members) // MEMBERS_PER_STEP)
+        key = tuple((name, _interning_key(value)) for name, value in members)
+        return known.setdefault(key, dict(members))
+
+    try:
+        text = json.dumps(schema, allow_nan=False)
+        return json.loads(text, object_pairs_hook=intern), text
+    except RecursionError as error:
+        keyword = _deepest_keyword(schema)
+        pointer = "" if keyword is None else f"/{pointer_token(keyword)}"
+        raise UnsupportedSchemaError(
+            "the schema is nested too deeply",
+            pointer=pointer,
+            keyword=keyword,
+            hint="Define nested schemas in $defs and refer to them",
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise InvalidSchemaError(f"the schema is not JSON: {error}", pointer="") from error
+
+
+def _interning_key(value: Any) -> object:
+    """Return a key that is equal for equal values with equal member order and number types."""
+    if isinstance(value, dict):
+        return id(value)
+    if isinstance(value, list):
+        parts: list[object] = []
+        for start in range(0, len(value), MEMBERS_PER_CHARGE):
+            items = value[start : start + MEMBERS_PER_CHARGE]
+            spend(len(items) // MEMBERS_PER_STEP)
+            parts.extend(map(_interning_key, items))
+        return tuple(parts)
+    return (type(value), value)
+
+
+def _deepest_keyword(schema: Any) -> str | None:
+    """Return the keyword whose value is nested most deeply."""
+    members = schema.items() if isinstance(schema, Mapping) else ()
+    layer = [(str(keyword), value) for keyword, value in members]
+    seen: set[int] = set()
+    deepest = None
+    while layer:
+        deepest = layer[0][0]
+        below: list[tuple[str, Any]] = []
+        for keyword, value in layer:
+            if id(value) in seen or not isinstance(value, Mapping | list | tuple):
+                continue
+            seen.add(id(value))
+            parts = value.values() if isinstance(value, Mapping) else value
+            below.extend((keyword, part) for part in parts)
+        layer = below
+    return deepest

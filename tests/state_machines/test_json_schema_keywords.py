@@ -1,0 +1,170 @@
+"""Every keyword record describes its keyword's reader correctly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema.validators import validator_for
+
+from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError
+from state_machines.json_schema.compiler import Compilation
+from state_machines.json_schema.dialects import DIALECTS
+from state_machines.json_schema.keywords import COSTLY_KEYWORDS, KEYWORDS, Keyword
+from state_machines.json_schema.terms import Evaluated
+
+URIS = {
+    "4": "http://json-schema.org/draft-04/schema#",
+    "6": "http://json-schema.org/draft-06/schema#",
+    "7": "http://json-schema.org/draft-07/schema#",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+SHORT = {"type": "string", "maxLength": 1}
+EXAMPLES: dict[str, Any] = {
+    "$ref": "#/definitions/short",
+    "$dynamicRef": "#/definitions/short",
+    "$recursiveRef": "#",
+    "oneOf": [SHORT],
+    "anyOf": [SHORT],
+    "allOf": [SHORT],
+    "not": {"type": "string", "minLength": 2},
+    "if": {"type": "string", "minLength": 2},
+    "dependencies": {"long": ["a"]},
+    "dependentSchemas": {"long": {"required": ["a"]}},
+    "properties": {"long": False},
+    "patternProperties": {"..": False},
+    "additionalProperties": {"type": "null"},
+    "propertyNames": {"maxLength": 1},
+    "unevaluatedProperties": {"type": "null"},
+    "prefixItems": [{"type": "null"}],
+    "items": {"type": "null"},
+    "contains": {"type": "null"},
+    "unevaluatedItems": {"type": "null"},
+    "type": "null",
+    "enum": ["a", None],
+    "const": "a",
+    "minimum": 10,
+    "maximum": -10,
+    "exclusiveMinimum": 10,
+    "exclusiveMaximum": -10,
+    "multipleOf": 7,
+    "minLength": 5,
+    "maxLength": 1,
+    "pattern": "^.?$",
+    "format": "ipv4",
+    "minItems": 3,
+    "maxItems": 1,
+    "uniqueItems": True,
+    "minProperties": 3,
+    "maxProperties": 0,
+    "required": ["b"],
+    "dependentRequired": {"long": ["a"]},
+}
+"""A value of each keyword that admits some of ``VALUES`` and rejects others."""
+
+ADJACENT: dict[str, Any] = {
+    "$ref": {"definitions": {"short": SHORT}},
+    "$dynamicRef": {"definitions": {"short": SHORT}},
+    "if": {"then": False},
+}
+
+VALUES: dict[str, list[Any]] = {
+    "null": [None],
+    "boolean": [True, False],
+    "number": [0, 3, -3, 2.5],
+    "string": ["", "a", "bb", "long", "1.2.3.4"],
+    "array": [[], [None], [1, 1], [None, 2, "a"]],
+    "object": [{}, {"a": None}, {"a": 1}, {"long": 1}, {"b": 1, "a": 2, "long": 3}],
+}
+
+READ = [(k, draft) for k in KEYWORDS if k.read is not None for draft in sorted(k.drafts)]
+
+
+def schema_of(keyword: Keyword, draft: str) -> dict[str, Any]:
+    """Return a schema with the keyword's example."""
+    name = keyword.name
+    if name == "$recursiveRef":
+        return {"$schema": URIS[draft], "items": {name: "#"}, "maxLength": 1}
+    return {"$schema": URIS[draft], name: EXAMPLES[name], **ADJACENT.get(name, {})}
+
+
+@pytest.mark.parametrize(("keyword", "draft"), READ, ids=lambda it: getattr(it, "name", it))
+def test_keyword_is_enforced_in_every_draft_that_defines_it(keyword: Keyword, draft: str) -> None:
+    schema = schema_of(keyword, draft)
+    machine = JsonSchemaStateMachine(schema, property_order="any")
+    validator = validator_for(schema)
+    judge = validator(schema, format_checker=validator.FORMAT_CHECKER)
+    rejected = 0
+    for values in VALUES.values():
+        for value in values:
+            expected = judge.is_valid(value)
+            rejected += not expected
+            assert machine.matches(json.dumps(value)) == expected, value
+    assert rejected
+
+
+@pytest.mark.parametrize(("keyword", "draft"), READ, ids=lambda it: getattr(it, "name", it))
+def test_keyword_constrains_only_the_types_of_its_record(keyword: Keyword, draft: str) -> None:
+    machine = JsonSchemaStateMachine(schema_of(keyword, draft), property_order="any")
+    for kind, values in VALUES.items():
+        if kind not in keyword.types:
+            assert all(machine.matches(json.dumps(value)) for value in values), kind
+
+
+@pytest.mark.parametrize(("keyword", "draft"), READ, ids=lambda it: getattr(it, "name", it))
+def test_keyword_for_strings_is_enforced_on_property_names(keyword: Keyword, draft: str) -> None:
+    if draft == "4":
+        pytest.skip("draft 4 has no propertyNames")
+    schema = schema_of(keyword, draft)
+    names = {key: value for key, value in schema.items() if key not in ("$schema", "definitions")}
+    around: dict[str, Any] = {"$schema": URIS[draft], "definitions": schema.get("definitions", {})}
+    if keyword.name == "$recursiveRef":
+        names, around["maxLength"] = {keyword.name: "#"}, 1
+    objects = JsonSchemaStateMachine({**around, "propertyNames": names})
+    strings = JsonSchemaStateMachine(schema)
+    verdicts = set()
+    for name in VALUES["string"]:
+        verdict = objects.matches(json.dumps({name: 1}))
+        assert verdict == strings.matches(json.dumps(name)), name
+        verdicts.add(verdict)
+    assert (False in verdicts) == ("string" in keyword.types)
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS, ids=lambda it: it.name)
+def test_strict_refuses_a_keyword_in_drafts_that_do_not_define_it(keyword: Keyword) -> None:
+    drafts = {draft for other in KEYWORDS if other.name == keyword.name for draft in other.drafts}
+    for draft in set(DIALECTS) - drafts:
+        schema = {"$schema": URIS[draft], keyword.name: EXAMPLES.get(keyword.name, {})}
+        with pytest.raises(UnsupportedSchemaError, match=keyword.name.replace("$", r"\$")):
+            JsonSchemaStateMachine(schema, strict=True)
+
+
+def test_strict_admits_the_boolean_bounds_of_draft_4() -> None:
+    schema = {"$schema": URIS["4"], "minimum": 1, "exclusiveMinimum": True}
+    machine = JsonSchemaStateMachine(schema, strict=True)
+    assert machine.matches("2")
+    assert not machine.matches("1")
+
+
+def test_keyword_is_recorded_once_for_each_draft() -> None:
+    for draft in DIALECTS:
+        names = [keyword.name for keyword in KEYWORDS if draft in keyword.drafts]
+        assert len(names) == len(set(names))
+
+
+def test_schemas_of_scalars_are_evaluated_at_once() -> None:
+    for schema, is_scalar in (
+        ({"type": "string", "maxLength": 3}, True),
+        ({"enum": [1, "a"], "title": "x"}, True),
+        ({"minItems": 1}, False),
+        ({"allOf": [{"type": "string"}]}, False),
+    ):
+        assert isinstance(Compilation(schema).term, Evaluated) is is_scalar, schema
+
+
+def test_costly_keywords_are_ordered_by_cost() -> None:
+    costs = {keyword.name: keyword.cost for keyword in KEYWORDS if keyword.cost}
+    assert list(COSTLY_KEYWORDS) == sorted(costs, key=lambda name: -costs[name])
