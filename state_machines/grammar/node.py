@@ -1,26 +1,23 @@
-"""What every expression of the algebra is: an immutable, hash-consed node.
+"""Nodes: the immutable, hash-consed expressions of the algebra.
 
 A node denotes a language: a set of words over one alphabet (bytes or code points, see
 :mod:`state_machines.grammar.symbols`). Matching a symbol turns it into its *derivative*, the node
 of all that may still follow (Brzozowski, "Derivatives of Regular Expressions", JACM 1964; Owens,
-Reppy & Turon, "Regular-expression derivatives re-examined", JFP 2009). Derivatives of a node are
-given symbolically by its *row*: disjoint symbol sets, each with the node it leads to.
+Reppy & Turon, "Regular-expression derivatives re-examined", JFP 2009). The derivatives of a node
+are given symbolically by its *transitions*: disjoint symbol sets, each with the node it leads to.
 
-Nodes are built by the constructor functions of the sibling modules alone. These normalise at
-birth and intern: equal structure is one object, so equality is identity and whatever is computed
-for a state is computed once.
+Only the constructor functions of the sibling modules build nodes. They normalise and intern them:
+equal structure is one object, so equality is identity, and a result for a state is computed once.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, TypeAlias, TypeVar
-from weakref import ref
+from typing import Any, TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
+from state_machines.grammar.interning import intern_node, known_node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 
@@ -31,8 +28,10 @@ __all__ = [
     "Symbols",
     "TransientDerivatives",
     "Transitions",
+    "collect_transitions",
     "intern_node",
     "known_node",
+    "leading_bytes",
     "merge_transitions",
     "release",
 ]
@@ -48,13 +47,18 @@ TransientDerivatives: TypeAlias = "LruCache[tuple[Node, bytes], Node]"
 
 
 class Node:
-    """A language. See the module's docstring; attributes:
+    """A language, as the module describes.
 
-    * ``nullable``: whether the empty word is in the language (the state accepts);
-    * ``min_length``, ``max_length``: bounds, in symbols, on the length of words (``max_length``
-      is ``None`` where there is no bound); a true shortest word may be longer than the bound;
-    * ``boolean``: whether an intersection or complement occurs inside, so that the language may
-      be empty although the node is not :data:`EMPTY`.
+    Attributes:
+        nullable: Whether the empty word is in the language: whether the state accepts.
+        min_length: A lower bound on the length of words, in symbols. It need not be tight.
+        max_length: An upper bound on the length of words, in symbols; ``None`` for no bound.
+        boolean: Whether an intersection or complement occurs inside. Then the language may be empty
+            although the node is not :data:`EMPTY`.
+        transient: The cache of derivatives by byte strings, for a state that depends on what was
+            written. There is no end of such states, and each leads to others, so none of them
+            stores its derivatives itself.
+        mask: The key of the mask that was computed last for the state.
     """
 
     __slots__ = (
@@ -84,15 +88,10 @@ class Node:
         self.max_length = max_length
         self.boolean = boolean
         self.transient: TransientDerivatives | None = None
-        """The cache of derivatives by byte strings, for a state that depends on what was written.
-
-        There is no end of such states, and each leads to others, so none stores them itself.
-        """
         self._transitions: Transitions | None = None
         self._first: int | None = None
         self._derivatives: dict[int | bytes, Node] | None = None
         self.mask: bytes | None = None
-        """The key of the mask that the state was given last."""
 
     @property
     def merge_key(self) -> Hashable | None:
@@ -119,24 +118,24 @@ class Node:
     @property
     def transitions(self) -> Transitions:
         """The derivatives: disjoint symbol sets, each with the live node it leads to."""
-        row = self._transitions
-        if row is None:
-            row = self.compute_transitions()
+        transitions = self._transitions
+        if transitions is None:
+            transitions = self.compute_transitions()
             if self.transient is None:
-                self._transitions = row
-        return row
+                self._transitions = transitions
+        return transitions
 
     def compute_transitions(self) -> Transitions:
-        raise NotImplementedError  # pragma: no cover - every subclass gives its row
+        raise NotImplementedError  # pragma: no cover - abstract
 
     @property
     def is_empty(self) -> bool:
-        """Whether the language holds no word at all (exact)."""
+        """Whether the language has no word. Exact."""
         return False
 
     @property
     def first_bytes(self) -> int:
-        """The set of bytes that a word of the language can begin with (byte alphabet only)."""
+        """The set of bytes that words of the language begin with (byte alphabet only)."""
         first = self._first
         if first is None:
             first = self._first = self.compute_first_bytes()
@@ -149,59 +148,58 @@ class Node:
         return first
 
     def derivative(self, byte: int) -> Node:
-        """Return what may follow ``byte`` (byte alphabet only); :data:`EMPTY` where nothing.
+        """Return the derivative by a byte (byte alphabet only); :data:`EMPTY` if no word has it.
 
-        The answer is kept with the node, unless that is :attr:`fleeting`; :meth:`step` gives it
-        without keeping it.
+        The node stores the derivative, unless it is :attr:`transient`.
         """
-        steps = self._derivatives
-        if steps is None:
-            steps = self._derivatives = {}
-        step = steps.get(byte)
-        if step is None:
-            step = self.compute_derivative(byte)
+        known = self._derivatives
+        if known is None:
+            known = self._derivatives = {}
+        target = known.get(byte)
+        if target is None:
+            target = self.compute_derivative(byte)
             if self.transient is None:
-                steps[byte] = step
-        return step
+                known[byte] = target
+        return target
 
     def compute_derivative(self, byte: int) -> Node:
-        """Compute the derivative by a byte anew."""
+        """Compute the derivative by a byte, and do not store it."""
         for symbols, target in self.transitions:
             if symbols >> byte & 1:
                 return target
         return EMPTY
 
     def character_derivative(self, point: int) -> Node:
-        """Return what may follow a code point (code point alphabet only)."""
+        """Return the derivative by a code point (code point alphabet only)."""
         for characters, target in self.transitions:
             if point in characters:
                 return target
         return EMPTY
 
     def known_word_derivative(self, text: bytes) -> Node | None:
-        """Return what :meth:`follow` has kept of a text; ``None`` if nothing."""
-        steps = self._derivatives
-        return None if steps is None else steps.get(text)
+        """Return the derivative that :meth:`word_derivative` stored; ``None`` if there is none."""
+        known = self._derivatives
+        return None if known is None else known.get(text)
 
     def word_derivative(self, text: bytes) -> Node:
-        """Return the derivative by a byte string that is likely to come again; it is kept."""
-        steps = self._derivatives
-        if steps is None:
-            steps = self._derivatives = {}
-        step = steps.get(text)
-        if step is None:
+        """Return the derivative by a byte string that is likely to repeat. It is stored."""
+        known = self._derivatives
+        if known is None:
+            known = self._derivatives = {}
+        target = known.get(text)
+        if target is None:
             transient = self.transient
             if transient is not None:
                 key = (self, text)
-                step = transient.get(key)
-                return step or transient.put(key, self.compute_word_derivative(text))
-            if len(steps) >= LIMITS.word_derivatives:
-                steps = self._derivatives = {}
-            step = steps[text] = self.compute_word_derivative(text)
-        return step
+                target = transient.get(key)
+                return target or transient.put(key, self.compute_word_derivative(text))
+            if len(known) >= LIMITS.word_derivatives:
+                known = self._derivatives = {}
+            target = known[text] = self.compute_word_derivative(text)
+        return target
 
     def compute_word_derivative(self, text: bytes) -> Node:
-        """Return the derivative by a whole byte string."""
+        """Return the derivative by a byte string, and do not store it."""
         node = self
         position = 0
         while position < len(text) and node is not EMPTY:
@@ -210,13 +208,16 @@ class Node:
 
     @property
     def leading_text(self) -> bytes:
-        """A byte string that all words begin with, where that is known without a look at rows."""
+        """A byte string that all words begin with, as far as it is known without transitions."""
         return b""
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
-        """Match a byte of a text, or more if that is no dearer: (where it stands then, node).
+        """Match at least one byte of a text, and as many as one derivative can.
 
-        No state that is left behind on the way may be nullable, for a caller goes on from there.
+        None of the states between the bytes that are matched may be nullable.
+
+        Returns:
+            The position after the bytes that were matched, and the derivative by them.
         """
         return position + 1, self.derivative(text[position])
 
@@ -225,20 +226,20 @@ class Node:
         return self.compute_word_derivative(text).nullable
 
     def release(self) -> Iterable[Node]:
-        """Forget what is remembered of where the node leads to, and return the nodes it knew.
+        """Drop the stored derivatives and transitions, and return the nodes they led to.
 
-        The node stays as good as it was, for whoever holds it.
+        The node stays valid, and computes again what it needs.
         """
-        steps, row = self._derivatives, self._transitions
+        derivatives, transitions = self._derivatives, self._transitions
         self._derivatives = self._transitions = None
-        found = list(steps.values()) if steps else []
-        if row:
-            found.extend(target for _, target in row)
+        found = list(derivatives.values()) if derivatives else []
+        if transitions:
+            found.extend(target for _, target in transitions)
         return found
 
 
 class _Empty(Node):
-    """The empty set: no word at all, the dead state."""
+    """The language without words: the dead state."""
 
     __slots__ = ()
 
@@ -254,7 +255,7 @@ class _Empty(Node):
 
 
 class _Epsilon(Node):
-    """The empty word alone: a state that is complete and admits nothing more."""
+    """The language of the empty word alone."""
 
     __slots__ = ()
 
@@ -267,81 +268,6 @@ class _Epsilon(Node):
 
 EMPTY: Node = _Empty()
 EPSILON: Node = _Epsilon()
-
-_N = TypeVar("_N", bound=Node)
-
-
-class _Entry(ref[Node]):
-    """The table's weak reference to a node, with the node's key."""
-
-    __slots__ = ("key",)
-
-    key: Hashable
-
-
-_TABLE: dict[Hashable, _Entry] = {}
-"""The living nodes by key. A plain dict is several times as fast as a WeakValueDictionary."""
-
-_TABLE_LOCK = threading.RLock()
-"""Held to change an entry, so that no thread removes an entry that another has just added."""
-
-_DEAD: deque[_Entry] = deque()
-
-
-def known_node(key: Hashable) -> Node | None:
-    """Return the living node of a key, if there is one, before its parts are made."""
-    known = _TABLE.get(key)
-    if known is None:
-        return None
-    spend()
-    return known()
-
-
-def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
-    """Return the living node of a key, or make it. The table does not keep nodes alive.
-
-    A key must not hold a node, or the table would: a key names an object that the node holds by
-    the object's ``id``. The most frequent keys consist of strings and numbers, which the garbage
-    collector skips.
-    """
-    spend()
-    known = _TABLE.get(key)
-    node = known and known()
-    if node is None:
-        made = make()
-        entry = _Entry(made, _forget)
-        entry.key = key
-        with _TABLE_LOCK:
-            # Another thread may have made it meanwhile.
-            known = _TABLE.get(key)
-            node = known and known()
-            if node is None:
-                node = made
-                _TABLE[key] = entry
-        if _DEAD:
-            _remove_dead()
-    return node  # type: ignore[return-value]
-
-
-def _forget(entry: _Entry) -> None:
-    """Remove the entry of a node that has died.
-
-    A weak reference calls this in any thread, at any allocation. Waiting for the lock could
-    deadlock: if another thread holds it, that thread or the next one removes the entry.
-    """
-    _DEAD.append(entry)
-    _remove_dead()
-
-
-def _remove_dead() -> None:
-    while _DEAD and _TABLE_LOCK.acquire(blocking=False):
-        try:
-            while _DEAD:
-                entry = _DEAD.popleft()
-                if _TABLE.get(entry.key) is entry:
-                    del _TABLE[entry.key]
-        finally:
-            _TABLE_LOCK.release()
 
 
 def release(nodes: Iterable[Node]) -> None:
@@ -362,12 +288,12 @@ def release(nodes: Iterable[Node]) -> None:
 
 
 def merge_transitions(
-    rows: Iterable[Transitions], join: Callable[[list[Node]], Node]
+    parts: Iterable[Transitions], join: Callable[[list[Node]], Node]
 ) -> Transitions:
-    """Refine several rows into one; where sets overlap the targets are joined by ``join``."""
+    """Refine several transitions into one; ``join`` joins the targets of overlapping sets."""
     cells: list[tuple[Symbols, list[Node]]] = []
-    for row in rows:
-        for symbols, target in row:
+    for transitions in parts:
+        for symbols, target in transitions:
             spend(1 + len(cells) // 8)
             rest = symbols
             refined: list[tuple[Symbols, list[Node]]] = []
@@ -390,7 +316,7 @@ def merge_transitions(
 
 
 def collect_transitions(pairs: Iterable[tuple[Symbols, Node]]) -> Transitions:
-    """Make a row of disjoint pairs: equal targets are united, dead ones dropped."""
+    """Return the transitions of disjoint pairs; equal targets are united, dead ones dropped."""
     by_target: dict[Node, Symbols] = {}
     for symbols, target in pairs:
         if target is EMPTY or (target.boolean and target.is_empty):
@@ -401,5 +327,5 @@ def collect_transitions(pairs: Iterable[tuple[Symbols, Node]]) -> Transitions:
 
 
 def leading_bytes(node: Node) -> tuple[int, ...]:
-    """Return the bytes that a word of the language can begin with, ascending."""
+    """Return the bytes that words of the language begin with, ascending."""
     return bytes_in(node.first_bytes)

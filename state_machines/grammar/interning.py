@@ -1,0 +1,88 @@
+"""The intern table of nodes: one living node for each key."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+from weakref import ref
+
+from state_machines.budgets import spend
+
+__all__ = ["intern_node", "known_node"]
+
+_N = TypeVar("_N")
+
+
+class _Entry(ref[Any]):
+    """The table's weak reference to a node, with the node's key."""
+
+    __slots__ = ("key",)
+
+    key: Hashable
+
+
+_TABLE: dict[Hashable, _Entry] = {}
+"""The living nodes by key. A plain dict is several times as fast as a WeakValueDictionary."""
+
+_TABLE_LOCK = threading.RLock()
+"""Held to change an entry, so that no thread removes an entry that another has just added."""
+
+_DEAD: deque[_Entry] = deque()
+
+
+def known_node(key: Hashable) -> Any:
+    """Return the living node of a key, if there is one, before its parts are made."""
+    known = _TABLE.get(key)
+    if known is None:
+        return None
+    spend()
+    return known()
+
+
+def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
+    """Return the living node of a key, or make it. The table does not keep nodes alive.
+
+    A key must not hold a node, or the table would: a key names an object that the node holds by
+    the object's ``id``. The most frequent keys consist of strings and numbers, which the garbage
+    collector skips.
+    """
+    spend()
+    known = _TABLE.get(key)
+    node = known and known()
+    if node is None:
+        made = make()
+        entry = _Entry(made, _forget)
+        entry.key = key
+        with _TABLE_LOCK:
+            # Another thread may have made it meanwhile.
+            known = _TABLE.get(key)
+            node = known and known()
+            if node is None:
+                node = made
+                _TABLE[key] = entry
+        if _DEAD:
+            _remove_dead()
+    return node  # type: ignore[return-value]
+
+
+def _forget(entry: _Entry) -> None:
+    """Remove the entry of a node that has died.
+
+    A weak reference calls this in any thread, at any allocation. Waiting for the lock could
+    deadlock: if another thread holds it, that thread or the next one removes the entry.
+    """
+    _DEAD.append(entry)
+    _remove_dead()
+
+
+def _remove_dead() -> None:
+    while _DEAD and _TABLE_LOCK.acquire(blocking=False):
+        try:
+            while _DEAD:
+                entry = _DEAD.popleft()
+                if _TABLE.get(entry.key) is entry:
+                    del _TABLE[entry.key]
+        finally:
+            _TABLE_LOCK.release()
