@@ -22,7 +22,7 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.encoding import EncodedText
-from state_machines.grammar.lazy import Fan, Lazy
+from state_machines.grammar.lazy import Lazy, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.limits import LIMITS
@@ -37,7 +37,7 @@ LONG_LITERAL = 512
 
 _RECURSION_BUDGET = recursion_budget()
 
-_COMPOSED = (Concatenation, Union, Lazy, Repetition, Fan, Captured, Literal)
+_COMPOSED = (Concatenation, Union, Lazy, Repetition, WordTransitions, Captured, Literal)
 
 _Steps = Generator["tuple[Node, int]", "Ending | None", "Ending | None"]
 
@@ -214,8 +214,8 @@ class _Solver:
                 return None
             word = self._cutter.repeated(body, node.min_count)
             return word if word.weight <= limit else None
-        if isinstance(node, Fan):
-            return (yield from self._least_of(node.ways(), limit))
+        if isinstance(node, WordTransitions):
+            return (yield from self._least_of(node.word_transitions(), limit))
         if isinstance(node, Captured):
             return (yield from self._captured(node, limit))
         word = self._words.of_bytes(node) if node.min_length > LONG else None

@@ -1,4 +1,4 @@
-"""The smallest expressions: symbol sets, nodes given by their row, byte strings."""
+"""Nodes without parts: symbol sets, byte strings, and nodes with given transitions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from state_machines.limits import LIMITS
 __all__ = ["MAX_LITERAL", "Branch", "Literal", "SymbolNode", "branch", "literal", "symbols"]
 
 MAX_LITERAL = 1024
-"""The most bytes of one literal node. A derivative copies the rest of the node's text."""
+"""Greatest length of a literal node. A derivative copies the rest of the node's text."""
 
 SHORT_LITERAL = 256
-"""Bytes up to which a literal keeps its steps."""
+"""Bytes up to which a literal stores its derivatives."""
 
 _TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
 
 
 class SymbolNode(Node):
-    """One symbol out of a set."""
+    """One symbol of a set."""
 
     __slots__ = ("symbols",)
 
@@ -60,27 +60,27 @@ def symbols(members: Symbols) -> Node:
 
 
 class Branch(Node):
-    """A node given by its row: the vertex of a trie."""
+    """A node with given transitions: the vertex of a trie."""
 
     __slots__ = ()
 
-    def __init__(self, row: Transitions, nullable: bool) -> None:
+    def __init__(self, transitions: Transitions, nullable: bool) -> None:
         longest: int | None = 0
-        for _, target in row:
+        for _, target in transitions:
             if target.max_length is None or longest is None:
                 longest = None
             else:
                 longest = max(longest, 1 + target.max_length)
         super().__init__(
             nullable=nullable,
-            min_length=0 if nullable else 1 + min(target.min_length for _, target in row),
+            min_length=0 if nullable else 1 + min(target.min_length for _, target in transitions),
             max_length=longest,
-            boolean=any(target.boolean for _, target in row),
+            boolean=any(target.boolean for _, target in transitions),
         )
-        self._transitions = row
+        self._transitions = transitions
 
     def release(self) -> Iterable[Node]:
-        # Its row is what it is.
+        # A branch has no other definition than its transitions.
         return [target for _, target in self.transitions]
 
     def compute_derivative(self, byte: int) -> Node:
@@ -91,9 +91,9 @@ class Branch(Node):
         return EMPTY
 
 
-def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> Node:
-    """Return the node with the given derivatives; the symbol sets must be disjoint."""
-    kept = collect_transitions(row)
+def branch(transitions: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> Node:
+    """Return the node with the given transitions; the symbol sets must be disjoint."""
+    kept = collect_transitions(transitions)
     if not kept:
         return EPSILON if nullable else EMPTY
     return intern_node(
@@ -103,7 +103,7 @@ def branch(row: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> No
 
 
 class Literal(Node):
-    """Exactly one byte string, of two bytes or more, but no more than :data:`MAX_LITERAL`."""
+    """One byte string of two to :data:`MAX_LITERAL` bytes."""
 
     __slots__ = ("text",)
 
@@ -135,7 +135,7 @@ class Literal(Node):
 
 
 def literal(text: bytes) -> Node:
-    """Return the language of exactly one byte string of at most :data:`MAX_LITERAL` bytes."""
+    """Return the language of one byte string of at most :data:`MAX_LITERAL` bytes."""
     if len(text) > 1:
         return intern_node(("Literal", text), lambda: Literal(text))
     return branch(((1 << text[0], EPSILON),)) if text else EPSILON

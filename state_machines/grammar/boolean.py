@@ -1,8 +1,8 @@
-"""The other half of the algebra: intersection and complement, and when they are empty.
+"""Intersection and complement, and whether they are empty.
 
-An intersection can be empty without looking so. Rows drop such targets, which keeps every state
-that a matcher can reach live; to know, :func:`_has_no_word` searches the derivatives for a
-nullable one, nearest first.
+An intersection other than ``EMPTY`` can have no word. :func:`_has_no_word` decides that by a search
+for a nullable derivative. Transitions drop empty targets, so every state that a matcher can reach
+has a word.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class _Boolean(Node):
-    """A node whose raw row may lead to states without any word."""
+    """A node whose raw transitions may lead to states without a word."""
 
     __slots__ = ("_empty", "_raw")
 
@@ -56,18 +56,18 @@ class _Boolean(Node):
         self._raw: Transitions | None = None
 
     @property
-    def raw_row(self) -> Transitions:
-        """The derivatives, dead ones included."""
+    def raw_transitions(self) -> Transitions:
+        """The derivatives, including those without a word."""
         raw = self._raw
         if raw is None:
-            raw = self._raw = self._make_raw_row()
+            raw = self._raw = self._make_raw_transitions()
         return raw
 
-    def _make_raw_row(self) -> Transitions:
+    def _make_raw_transitions(self) -> Transitions:
         raise NotImplementedError  # pragma: no cover - abstract
 
     def compute_transitions(self) -> Transitions:
-        return collect_transitions(self.raw_row)
+        return collect_transitions(self.raw_transitions)
 
     @property
     def is_empty(self) -> bool:
@@ -77,7 +77,7 @@ class _Boolean(Node):
 
 
 class Intersection(_Boolean):
-    """The words that all ``members`` share."""
+    """The words that are in all ``members``."""
 
     __slots__ = ("members",)
 
@@ -90,25 +90,25 @@ class Intersection(_Boolean):
         )
         self.members = members
 
-    def _make_raw_row(self) -> Transitions:
-        row: list[tuple[Symbols, tuple[Node, ...]]] = [
+    def _make_raw_transitions(self) -> Transitions:
+        refined: list[tuple[Symbols, tuple[Node, ...]]] = [
             (s, (target,)) for s, target in self.members[0].transitions
         ]
         for member in self.members[1:]:
-            cells = row
-            row = []
+            cells = refined
+            refined = []
             for s, targets in cells:
                 spend(1 + len(member.transitions) // 8)
-                row += [
+                refined += [
                     (common, (*targets, target))
                     for other, target in member.transitions
                     if (common := s & other)
                 ]
-        return _collect_raw((s, intersection(targets)) for s, targets in row)
+        return _collect_raw((s, intersection(targets)) for s, targets in refined)
 
 
 class Complement(_Boolean):
-    """Every word that ``body`` does not hold, over the alphabet ``alphabet``."""
+    """The words over ``alphabet`` that are not in ``body``."""
 
     __slots__ = ("alphabet", "body")
 
@@ -119,7 +119,7 @@ class Complement(_Boolean):
         self.body = body
         self.alphabet = alphabet
 
-    def _make_raw_row(self) -> Transitions:
+    def _make_raw_transitions(self) -> Transitions:
         rest = self.alphabet
         pairs = []
         for s, target in self.body.transitions:
@@ -145,7 +145,7 @@ def everything(alphabet: Symbols) -> Node:
 
 
 def complement(body: Node, alphabet: Symbols) -> Node:
-    """Return all words over the alphabet that ``body`` does not hold."""
+    """Return the words over the alphabet that are not in ``body``."""
     if isinstance(body, Complement) and body.alphabet == alphabet:
         return body.body
     if body is EMPTY:
@@ -156,7 +156,7 @@ def complement(body: Node, alphabet: Symbols) -> Node:
 
 
 def _lengths_beside(counter: Repetition) -> Iterable[Node]:
-    """Return the words that are too short or too long for a bound on the length alone."""
+    """Return the words that are too short or too long for a counter of any symbols."""
     if counter.min_count > 0:
         yield repetition(counter.body, 0, counter.min_count - 1)
     if counter.max_count is not None:
@@ -164,12 +164,12 @@ def _lengths_beside(counter: Repetition) -> Iterable[Node]:
 
 
 def difference(body: Node, minus: Node, alphabet: Symbols) -> Node:
-    """Return the words of ``body`` that ``minus`` does not hold."""
+    """Return the words of ``body`` that are not in ``minus``."""
     return intersection((body, complement(minus, alphabet)))
 
 
 def intersection(members: Iterable[Node]) -> Node:
-    """Return the words that all members share; at least one member."""
+    """Return the words that are in all members; there must be at min_count one member."""
     flat: dict[Node, None] = {}
     for member in members:
         if isinstance(member, Intersection):
@@ -184,8 +184,8 @@ def intersection(members: Iterable[Node]) -> Node:
         flat = _simplified(flat)
     if len(flat) == 1:
         return next(iter(flat))
-    least = max(node.min_length for node in flat)
-    if any(node.max_length is not None and node.max_length < least for node in flat):
+    min_length = max(node.min_length for node in flat)
+    if any(node.max_length is not None and node.max_length < min_length for node in flat):
         return EMPTY
     if EPSILON in flat:
         return EPSILON if all(node.nullable for node in flat) else EMPTY
@@ -196,7 +196,7 @@ def intersection(members: Iterable[Node]) -> Node:
 
 
 def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
-    """Drop the universal member; unite pure length bounds; drop bounds that others imply."""
+    """Drop universal members, merge bounds on the length, and drop implied bounds."""
     lengths: list[Repetition] = []
     rest: dict[Node, None] = {}
     for node in flat:
@@ -207,29 +207,33 @@ def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
             rest[node] = None
     if not lengths:
         return rest or dict.fromkeys(list(flat)[:1])
-    least = max(node.min_count for node in lengths)
+    min_count = max(node.min_count for node in lengths)
     tops = [node.max_count for node in lengths if node.max_count is not None]
-    most = min(tops) if tops else None
-    if most is not None and most < least:
+    max_count = min(tops) if tops else None
+    if max_count is not None and max_count < min_count:
         return {EMPTY: None}
     low = max((node.min_length for node in rest), default=0)
     highs = [node.max_length for node in rest if node.max_length is not None]
-    implied = bool(rest) and low >= least and (most is None or bool(highs and min(highs) <= most))
+    implied = (
+        bool(rest)
+        and low >= min_count
+        and (max_count is None or bool(highs and min(highs) <= max_count))
+    )
     if not implied:
-        rest[repetition(lengths[0].body, least, most)] = None
+        rest[repetition(lengths[0].body, min_count, max_count)] = None
     return rest
 
 
 def counts_any_symbol(node: Repetition) -> bool:
-    """Whether a repetition bounds nothing but the length of words."""
+    """Whether a repetition restricts only the length of words."""
     return isinstance(node.body, SymbolNode) and is_whole_alphabet(node.body.symbols)
 
 
 def _has_no_word(start: _Boolean) -> bool:
-    """Whether no nullable state can be reached; states on the way learn the answer too.
+    """Whether no nullable state can be reached; visited states store the answer as well.
 
-    Best first by ``min_length``, a lower bound on what is left, so that counters are run down
-    instead of searched through.
+    Best first by ``min_length``, a lower bound on the length of a word, so that counters are
+    counted down before anything else is searched.
     """
     if start.max_length is not None and start.min_length > start.max_length:
         return True
@@ -238,15 +242,15 @@ def _has_no_word(start: _Boolean) -> bool:
     while queue:
         _, _, node = heappop(queue)
         if _is_live(node):
-            step: Node | None = node
-            while step is not None:
-                if isinstance(step, _Boolean):
-                    step._empty = False
-                step = came_from[step]
+            state: Node | None = node
+            while state is not None:
+                if isinstance(state, _Boolean):
+                    state._empty = False
+                state = came_from[state]
             return False
-        row = node.raw_row if isinstance(node, _Boolean) else node.transitions
-        spend(1 + len(row) // 4)
-        for _, target in row:
+        transitions = node.raw_transitions if isinstance(node, _Boolean) else node.transitions
+        spend(1 + len(transitions) // 4)
+        for _, target in transitions:
             if target not in came_from:
                 came_from[target] = node
                 heappush(queue, (target.min_length, len(came_from), target))

@@ -1,8 +1,8 @@
 """Derivatives of states that are nested deeper than Python's recursion limit.
 
-States of ambiguous grammars can be as deep as their texts are long. A derivative is asked of the
-parts of a state, and of their parts; these keep the answers. So where the recursion would go too
-deep, the innermost parts are asked first.
+States of ambiguous grammars can be as deep as their texts are long. The derivative of a state is
+computed from those of its parts, which store them. Where this recursion is too deep, the
+derivatives of the parts are computed first, innermost parts first.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ _RECURSION_BUDGET = recursion_budget()
 
 
 def word_derivative(node: Node, text: bytes) -> Node:
-    """Return the derivative by a byte string, kept as :meth:`Node.word_derivative` does.
+    """Return the derivative by a byte string, and store it as :meth:`Node.word_derivative` does.
 
-    Raises :class:`~state_machines.errors.GrammarBudgetError` instead of :class:`RecursionError`.
+    Raises:
+        GrammarBudgetError: The state is too deep.
     """
     return _without_recursion(node, text, Node.word_derivative)
 
 
 def compute_word_derivative(node: Node, text: bytes) -> Node:
-    """Return the derivative by a whole byte string; see :func:`word_derivative`."""
+    """Return the derivative by a byte string, and do not store it; see :func:`word_derivative`."""
     return _without_recursion(node, text, Node.compute_word_derivative)
 
 
-def _without_recursion(node: Node, text: bytes, ask: Callable[[Node, bytes], Node]) -> Node:
+def _without_recursion(node: Node, text: bytes, compute: Callable[[Node, bytes], Node]) -> Node:
     try:
-        return ask(node, text)
+        return compute(node, text)
     except RecursionError:
         pass
     with _RECURSION_BUDGET:
@@ -46,11 +47,11 @@ def _without_recursion(node: Node, text: bytes, ask: Callable[[Node, bytes], Nod
                 if part.first_bytes >> byte & 1:
                     part.derivative(byte)
             state = state.derivative(byte)
-        return ask(node, text)
+        return compute(node, text)
 
 
 def _innermost_first(node: Node) -> list[Node]:
-    """Return the parts of a state that a derivative is asked of, each behind its own parts."""
+    """Return the parts of a state whose derivatives it needs, each after its own parts."""
     found: list[Node] = []
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(node, False)]

@@ -1,8 +1,8 @@
-"""A language less a few words that have been written already.
+"""A language without a few excluded words.
 
-An intersection with complements would say the same, but it joins whole rows, and its emptiness
-search looks at every byte. An exclusion follows a byte at a time: the excluded words are few and
-part with the language soon, and then nothing is left of them but the language.
+An intersection with complements denotes the same language, but its transitions are refinements of
+all members' transitions. An exclusion takes derivatives by one byte: the few excluded words soon
+differ from any other word, and then the derivative is the body alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from state_machines.budgets import spend
-from state_machines.grammar.lazy import Fan
+from state_machines.grammar.lazy import WordTransitions
 from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.grammar.symbols import bytes_in
@@ -20,10 +20,9 @@ __all__ = ["Exclusion", "exclusion"]
 
 
 class Exclusion(Node):
-    """The words of ``body`` that none of ``excluded`` holds; over bytes.
+    """The words of ``body`` that are in none of the ``excluded`` languages; over bytes.
 
-    The excluded languages should be finite and share their beginnings with the body only: the
-    emptiness search follows them.
+    The excluded languages should be finite: the emptiness search visits all of their states.
     """
 
     __slots__ = ("_empty", "body", "excluded")
@@ -48,14 +47,14 @@ class Exclusion(Node):
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes that an excluded word can begin with."""
+        """The bytes that excluded words begin with."""
         shared = 0
         for node in self.excluded:
             shared |= node.first_bytes
         return shared
 
-    def raw_step(self, byte: int) -> Node:
-        """Return the derivative by a byte, which may be empty without looking so."""
+    def raw_derivative(self, byte: int) -> Node:
+        """Return the derivative by a byte; its language may be empty."""
         bit = 1 << byte
         if not self.body.first_bytes & bit:
             return EMPTY
@@ -63,7 +62,7 @@ class Exclusion(Node):
         return exclusion(self.body.derivative(byte), excluded)
 
     def compute_derivative(self, byte: int) -> Node:
-        target = self.raw_step(byte)
+        target = self.raw_derivative(byte)
         return EMPTY if target.boolean and target.is_empty else target
 
     def compute_first_bytes(self) -> int:
@@ -87,7 +86,7 @@ class Exclusion(Node):
 
 
 def exclusion(body: Node, excluded: Iterable[Node]) -> Node:
-    """Return the words of a byte language that none of the excluded languages holds."""
+    """Return the words of a byte language that are in none of the excluded languages."""
     left = dict.fromkeys(node for node in excluded if node is not EMPTY)
     if isinstance(body, Exclusion):
         left.update(dict.fromkeys(body.excluded))
@@ -103,10 +102,10 @@ def exclusion(body: Node, excluded: Iterable[Node]) -> Node:
 
 
 def _find_word(start: Exclusion) -> bool:
-    """Whether some word is left; states on the way learn that they have one.
+    """Whether the language has a word; the states on the path to it store the answer.
 
-    Depth first along the excluded words: where the body has a byte that begins none of them, a
-    word is found.
+    Depth first along the excluded words, up to a state whose body has a byte that begins none of
+    them.
     """
     came_from: dict[Exclusion, Exclusion | None] = {start: None}
     stack = [start]
@@ -115,10 +114,10 @@ def _find_word(start: Exclusion) -> bool:
         spend()
         targets = _targets(node)
         if targets is None:
-            step: Exclusion | None = node
-            while step is not None:
-                step._empty = False
-                step = came_from[step]
+            state: Exclusion | None = node
+            while state is not None:
+                state._empty = False
+                state = came_from[state]
             return True
         if len(came_from) > LIMITS.exclusion_states:
             return False
@@ -132,7 +131,7 @@ def _find_word(start: Exclusion) -> bool:
 
 
 def _targets(node: Exclusion) -> list[Exclusion] | None:
-    """Return states one of which has a word if the node has; ``None`` if the node surely has."""
+    """Return states, one of which has a word if the node has one; ``None`` if the node has."""
     if node._empty is False:
         return None
     if node._empty:
@@ -141,10 +140,10 @@ def _targets(node: Exclusion) -> list[Exclusion] | None:
     first = node.body.first_bytes
     if first & ~shared:
         return None
-    permuted = _one_of_permuted(node)
+    permuted = _common_derivative(node)
     found = []
-    ways = [node.raw_step(byte) for byte in bytes_in(first)] if permuted is None else [permuted]
-    for target in ways:
+    targets = map(node.raw_derivative, bytes_in(first)) if permuted is None else [permuted]
+    for target in targets:
         if isinstance(target, Exclusion):
             found.append(target)
         elif target is not EMPTY and not (target.boolean and target.is_empty):
@@ -152,23 +151,23 @@ def _targets(node: Exclusion) -> list[Exclusion] | None:
     return found
 
 
-def _one_of_permuted(node: Exclusion) -> Node | None:
-    """Return the node after a part that every word has, where parts may come in any order.
+def _common_derivative(node: Exclusion) -> Node | None:
+    """Return the derivative by a part that a permutation of every word begins with.
 
-    Excluded words are excluded in every order, so it is enough to look at the words in which that
-    part comes first.
+    All orders of a word are excluded together, so the node has a word exactly if this derivative
+    has one.
     """
     tail: Node | None = None
     first = node.body
     if isinstance(first, Concatenation):
         tail = first.tail
         first = first.head
-    if not isinstance(first, Fan):
+    if not isinstance(first, WordTransitions):
         return None
-    permuted = first.permuted()
-    if permuted is None:
+    transition = first.common_transition()
+    if transition is None:
         return None
-    text, target = permuted
+    text, target = transition
     if tail is not None:
         target = concatenation(target, tail)
     return exclusion(target, (excluded.compute_word_derivative(text) for excluded in node.excluded))

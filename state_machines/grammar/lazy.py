@@ -1,4 +1,4 @@
-"""Nodes that unfold when they are met: large grammars cost what is used of them, and recursion."""
+"""Nodes that expand on demand: large grammars cost only what is used of them; recursion."""
 
 from __future__ import annotations
 
@@ -6,36 +6,34 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from state_machines.grammar.node import Node, Transitions, intern_node
 
-__all__ = ["Fan", "Lazy", "reference"]
+__all__ = ["Lazy", "WordTransitions", "reference"]
 
 
-class Fan(Node):
-    """A node that can tell whole texts ahead, without being walked byte by byte."""
+class WordTransitions(Node):
+    """A node with transitions by whole byte strings, beside those by bytes."""
 
     __slots__ = ()
 
-    def ways(self) -> Iterator[tuple[bytes, Node]]:
-        """Yield texts, each with the node after it: those by which the end may be nearest.
+    def word_transitions(self) -> Iterator[tuple[bytes, Node]]:
+        """Yield byte strings, each with the derivative by it; at least one.
 
-        At least one. What is left out leads to no nearer end than what is not, or is one of many
-        ways that hardly differ.
+        These include a beginning of a shortest word, or of one that is hardly longer.
         """
         raise NotImplementedError  # pragma: no cover - abstract
 
-    def permuted(self) -> tuple[bytes, Node] | None:
-        """Return a text that begins a part of every word, with the node after it.
+    def common_transition(self) -> tuple[bytes, Node] | None:
+        """Return a byte string that begins a permutation of every word, with the derivative.
 
-        Only where parts come in any order: every word has a permutation that begins with the text.
-        ``None`` where there is no such part.
+        ``None`` unless parts may come in any order, and one of them is required.
         """
         return None
 
 
 class Lazy(Node):
-    """A node that is unfolded when its row is first needed; subclasses give :meth:`expand`.
+    """A node that is expanded when its transitions are first needed, by :meth:`expand`.
 
-    Recursion goes through lazy nodes. Subclasses say at birth whether they are nullable and give
-    bounds on their words' length; they must consume a symbol before they meet themselves again.
+    Recursion goes through lazy nodes. A subclass knows on creation whether it is nullable, and
+    bounds on the length of its words. Its expansion must not be left-recursive.
     """
 
     __slots__ = ("_expansion",)
@@ -52,7 +50,7 @@ class Lazy(Node):
 
     @property
     def expansion(self) -> Node:
-        """The equivalent node, made on first use."""
+        """The equivalent node, created on first use."""
         node = self._expansion
         if node is None:
             node = self._expansion = self.expand()
@@ -81,20 +79,20 @@ class _Reference(Lazy):
         self._make: Callable[[], Node] | None = make
 
     def release(self) -> Iterable[Node]:
-        # It could not be expanded again.
+        # A reference cannot be expanded again.
         return ()
 
     def expand(self) -> Node:
         make = self._make
         if make is None:
             # Another thread has expanded it meanwhile.
-            assert self._expansion is not None, "it is there before what makes it is dropped"
+            assert self._expansion is not None, "set before _make is dropped"
             return self._expansion
         target = make()
         if target.nullable != self.nullable:
-            raise ValueError(f"the reference was declared nullable={self.nullable}; it is not so")
+            raise ValueError(f"the reference was declared nullable={self.nullable}, and is not")
         self._expansion = target
-        # Thousands of them are kept; what they were made from need not be.
+        # Thousands of references are alive; the objects that _make holds need not be.
         self._make = None
         return target
 
@@ -102,11 +100,12 @@ class _Reference(Lazy):
 def reference(
     key: Hashable, make: Callable[[], Node], *, nullable: bool = False, min_length: int = 1
 ) -> Node:
-    """Return a node that stands for ``make()``, called when it is first needed.
+    """Return a node that stands for ``make()``, which is called when it is first needed.
 
-    References of equal ``key`` are one node, so a recursive grammar closes on itself. ``nullable``
-    must be true to the target: it is asked before the target can exist; a word that is not empty
-    has at least ``min_length`` symbols. The target must be
-    productive (some word of finite length) and must not be left-recursive.
+    Args:
+        key: References with equal keys are one node, so a recursive grammar closes on itself.
+        make: Returns the target. It must have a word, and must not be left-recursive.
+        nullable: Whether the target is nullable.
+        min_length: A lower bound on the length of the target's words other than the empty one.
     """
     return intern_node(("_Reference", key), lambda: _Reference(make, nullable, min_length))

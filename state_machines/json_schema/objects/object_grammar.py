@@ -13,7 +13,7 @@ from weakref import ref
 
 from state_machines.caches import LruCache
 from state_machines.grammar.capture import Dispatch, SuffixTest, captured, goes_further
-from state_machines.grammar.lazy import Fan, Lazy
+from state_machines.grammar.lazy import Lazy, WordTransitions
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -271,7 +271,7 @@ class AnyName(Unlisted):
         return next((name[len(prefix) :] for name in listed if name.startswith(prefix)), None)
 
 
-class NameChoice(Fan):
+class NameChoice(WordTransitions):
     """The rest of a listed name, out of those below a vertex of the trie, and what follows.
 
     Only those children are unfolded that are asked for.
@@ -307,7 +307,7 @@ class NameChoice(Fan):
             return EMPTY
         return _names_below(self.plan, self.state, child, self.candidates)
 
-    def ways(self) -> Iterator[tuple[bytes, Node]]:
+    def word_transitions(self) -> Iterator[tuple[bytes, Node]]:
         """Yield names with what follows them; the first that is missing, where that is enough."""
         plan, below = self.plan, self.candidates & self.vertex.indices
         missing = below & self.state.missing
@@ -318,7 +318,7 @@ class NameChoice(Fan):
         for index in listed:
             yield self._spelled(index), _listed_value(plan, self.state, index)
 
-    def permuted(self) -> tuple[bytes, Node] | None:
+    def common_transition(self) -> tuple[bytes, Node] | None:
         """Return the rest of the first missing name, if members come in any order."""
         steps, missing = self.plan.steps, self.state.missing & self.candidates
         if not missing or not steps.any_order or steps.is_bounded:
