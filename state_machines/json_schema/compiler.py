@@ -29,7 +29,7 @@ from state_machines.grammar.node import EMPTY, Node, TransientDerivatives, inter
 from state_machines.grammar.nodes import union
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.cardinality import Cardinality, check_distinct
+from state_machines.json_schema.arrays.unique_items import Cardinality, check_distinct
 from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.error_location import located_errors
@@ -231,7 +231,7 @@ class Translator:
                 value_node=self.value,
                 strings=self.strings,
                 others_without=self.others_without,
-                count_values=lambda term, most: Cardinality(self._evaluator, most).count(term),
+                count_values=lambda term, limit: Cardinality(self._evaluator).count(term, limit),
                 transient_derivatives=self._transient_derivatives,
             ).node()
         members = self._syntax.members

@@ -10,8 +10,8 @@ from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.cardinality import check_distinct
 from state_machines.json_schema.arrays.item_steps import ItemSteps
+from state_machines.json_schema.arrays.unique_items import check_distinct
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.error_location import located_errors, schema_locations
 from state_machines.json_schema.evaluator import TermEvaluator

@@ -160,6 +160,33 @@ def test_too_few_different_items() -> None:
         JsonSchemaStateMachine(schema)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": {"type": "boolean"}},
+        {"items": {"enum": [0, 1]}, "maxItems": 2},
+        {"prefixItems": [{"type": "boolean"}, {"type": "boolean"}], "items": False},
+    ],
+)
+def test_arrays_of_unique_items_are_counted(schema: Any) -> None:
+    """There are exactly two inner arrays, so the second one is forced, from its first item on."""
+    unique = {"type": "array", "uniqueItems": True, "minItems": 2}
+    schema = {**unique, "items": unique | schema}
+    a, b = ("false", "true") if "enum" not in str(schema) else ("0", "1")
+    texts = [f"[[{a}, {b}], [{b}, {a}]]", f"[[{b}, {a}], [{a}, {b}]]"]
+    others = [f"[[{a}, {b}], [{a}, {b}]]", f"[[{a}, {a}], [{b}, {a}]]", f"[[{a}, {b}]]", "[]"]
+    assert_texts(schema, texts, others)
+    state = JsonSchemaStateMachine(schema).start.compute_word_derivative(f"[[{a}, {b}], [".encode())
+    assert state.first_bytes == 1 << ord(b[0])
+
+
+def test_one_value_is_too_few_for_nested_unique_items() -> None:
+    unique = {"type": "array", "uniqueItems": True, "minItems": 2}
+    schema = {**unique, "items": {**unique, "items": {"type": "null"}}}
+    with pytest.raises((UnsatisfiableSchemaError, UnsupportedSchemaError)):
+        JsonSchemaStateMachine(schema)
+
+
 def test_items_that_cannot_be_are_not_begun() -> None:
     """An item that no value satisfies never gets its comma: no dead ends."""
     schema = {

@@ -1,8 +1,8 @@
-"""Arrays of a shape, as nodes.
+"""Nodes of the arrays of a shape.
 
-Where items may not be repeated, each is captured. Strings may mostly be begun by others as well,
-so that one is looked at only when it ends (:class:`FreeString`); of other values those that are
-taken are left out from the beginning (:class:`DistinctItem`).
+With ``uniqueItems`` each item is captured. Most strings are prefixes of other strings, so they are
+compared with the items before only where they end (:class:`FreeString`). From the language of other
+values the values of the items before are subtracted (:class:`DistinctItem`).
 """
 
 from __future__ import annotations
@@ -26,22 +26,28 @@ from state_machines.grammar.nodes import Repetition, concatenation, literal, uni
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
-from state_machines.json_schema.arrays.taken import NOTHING_TAKEN, Taken
+from state_machines.json_schema.arrays.unique_items import DistinctValues
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.value_syntax import ValueSyntax
 
 __all__ = ["ArrayPlan"]
 
-_LONG = 8
-"""Characters within which no string may have to end, if it is to be looked at only then."""
+_MAX_TOKEN_CHARS = 8
+"""Strings up to this length are not free: one token could complete them."""
 
 
 class ArrayPlan:
-    """One array shape, prepared.
+    """An array shape with what its nodes share.
 
-    ``strings`` gives the strings among a term's values as a language of code points;
-    ``others_without`` the node of its other values less some that are given as JSON, at a depth;
-    ``count_values`` how many values a term surely has, counting no further than a number.
+    Args:
+        depth: Number of brackets around the array.
+        is_empty: Whether a term has no value.
+        value_node: Returns the node of a term's values at a depth.
+        strings: Returns the strings among a term's values, as a language of code points.
+        others_without: Returns the node of a term's other values at a depth, without some values
+            given as JSON.
+        count_values: Returns a lower bound on the number of a term's values, up to a limit.
+        transient_derivatives: Stores the derivatives within items.
     """
 
     def __init__(
@@ -70,104 +76,104 @@ class ArrayPlan:
         self._count_values = count_values
         self._counted: dict[Term, tuple[int, int]] = {}
         self._others: dict[Term, tuple[frozenset[str], Node]] = {}
-        self._limits: frozenset[int] | None = None
+        self._max_lengths: frozenset[int] | None = None
         if shape.unique and syntax.quotes_strings:
-            self._limits = _limits(map(strings, self._terms))
+            self._max_lengths = _string_bounds(map(strings, self._terms))
 
     @property
     def _terms(self) -> list[Term]:
         shape = self.steps.shape
-        every = dict.fromkeys((*shape.prefix, shape.rest))
-        return [term for term in every if term is not FALSE and not self._is_empty(term)]
+        terms = dict.fromkeys((*shape.prefix, shape.rest))
+        return [term for term in terms if term is not FALSE and not self._is_empty(term)]
 
     def node(self) -> Node:
         """Return the node of the whole array."""
         return concatenation(
-            literal(b"["), self.items(self.steps.start, NOTHING_TAKEN, is_first=True)
+            literal(b"["), self.items(self.steps.start, DistinctValues(), is_first=True)
         )
 
-    def items(self, state: ItemState, taken: Taken, *, is_first: bool = False) -> Node:
-        """Return the node of everything after the items written so far."""
+    def items(self, state: ItemState, seen: DistinctValues, *, is_first: bool = False) -> Node:
+        """Return the node of the rest of the array after some items."""
         return intern_node(
-            (Items, id(self), state, taken.key, is_first),
-            lambda: Items(self, state, taken, is_first),
+            (RemainingItems, id(self), state, seen.key, is_first),
+            lambda: RemainingItems(self, state, seen, is_first),
         )
 
     def may_follow(self, term: Term, target: ItemState) -> bool:
-        """Whether an item of a term exists and the array can be completed after it."""
+        """Return whether an item of the term exists after which the array can be completed."""
         if self._is_empty(term):
             return False
         if not self.steps.shape.counted:
             return True
         return self.steps.can_finish(target, lambda other: not self._is_empty(other))
 
-    def member(self, term: Term, target: ItemState, taken: Taken) -> Node:
-        """Return the node of one item and everything after it."""
+    def item(self, term: Term, target: ItemState, seen: DistinctValues) -> Node:
+        """Return the node of an item and the rest of the array."""
         if not self.steps.shape.unique:
-            return concatenation(self._value_node(term, self.depth + 1), self.items(target, taken))
+            return concatenation(self._value_node(term, self.depth + 1), self.items(target, seen))
         words = self._strings(term)
-        if taken.words is not EMPTY:
-            words = difference(words, taken.words, ANY_CODE_POINT)
-        others = self._others_of(term, taken)
-        if self._limits is None:
+        if seen.words is not EMPTY:
+            words = difference(words, seen.words, ANY_CODE_POINT)
+        others = self._others_of(term, seen)
+        if self._max_lengths is None:
             item = union((self.syntax.string(words), others))
-            return _unless_empty(item, DistinctItem(self, target, taken))
+            return _unless_empty(item, DistinctItem(self, target, seen))
         strings = encoded(words, JSON_STRING, b'"')
         return union(
             (
-                concatenation(literal(b'"'), captured(strings, FreeString(self, target, taken))),
-                _unless_empty(others, DistinctItem(self, target, taken)),
+                concatenation(literal(b'"'), captured(strings, FreeString(self, target, seen))),
+                _unless_empty(others, DistinctItem(self, target, seen)),
             )
         )
 
-    def _others_of(self, term: Term, taken: Taken) -> Node:
-        """Return what is left of a term's values that are no strings."""
+    def _others_of(self, term: Term, seen: DistinctValues) -> Node:
+        """Return the node of a term's values that are neither strings nor seen."""
         texts, node = self._others.get(term, (None, EMPTY))
-        if texts != taken.texts:
-            node = self._others_without(term, taken.texts, self.depth + 1)
-            self._others[term] = (taken.texts, node)
+        if texts != seen.texts:
+            node = self._others_without(term, seen.texts, self.depth + 1)
+            self._others[term] = (seen.texts, node)
         return node
 
-    def with_string(self, taken: Taken, word: str) -> Taken:
-        """Return what is taken after a string."""
-        if self._limits is None or len(word) in self._limits:
-            return taken.with_string(word)
-        return taken.with_free(word)
+    def with_string(self, seen: DistinctValues, word: str) -> DistinctValues:
+        """Return the seen values after a string."""
+        if self._max_lengths is None or len(word) in self._max_lengths:
+            return seen.with_string(word)
+        return seen.with_free(word)
 
-    def has_items_to_spare(self, taken: Taken) -> bool:
-        """Whether taking one more value cannot change what may follow."""
-        needed = taken.count + 3
+    def has_items_to_spare(self, seen: DistinctValues) -> bool:
+        """Return whether the next items are possible whatever value the current item has."""
+        needed = seen.count + 3
         return not self.steps.shape.counted and all(
             self._count(term, needed) >= needed for term in self._terms
         )
 
-    def _count(self, term: Term, most: int) -> int:
-        """Return how many values a term has, counting at least to a number."""
+    def _count(self, term: Term, limit: int) -> int:
+        """Return a lower bound on the number of a term's values, at least up to a limit."""
         counted, known = self._counted.get(term, (0, 0))
-        if known == counted < most:
-            counted = 2 * most
+        if known == counted < limit:
+            counted = 2 * limit
             known = self._count_values(term, counted)
             self._counted[term] = (counted, known)
         return known
 
 
-def _limits(languages: Iterator[Node]) -> frozenset[int] | None:
-    """Return the greatest lengths of strings, if nothing else is said of any of them.
+def _string_bounds(languages: Iterator[Node]) -> frozenset[int] | None:
+    """Return the upper bounds on the length of strings; ``None`` if strings are not free.
 
-    Then every string that is shorter may go on, in more ways than items can ever be written. And
-    one that is begun within what a token writes need not end there.
+    Strings are free if only their length is bounded: a string below the bound is a prefix of more
+    strings than items are ever written, and no token writes a string up to its bound.
     """
-    limits = set()
+    bounds = set()
     for language in languages:
         if language is EMPTY:
             continue
         if not isinstance(language, Repetition) or not counts_any_symbol(language):
             return None
         if language.max_count is not None:
-            if language.max_count <= _LONG:
+            if language.max_count <= _MAX_TOKEN_CHARS:
                 return None
-            limits.add(language.max_count)
-    return frozenset(limits)
+            bounds.add(language.max_count)
+    return frozenset(bounds)
 
 
 def _unless_empty(item: Node, dispatch: Dispatch) -> Node:
@@ -176,16 +182,16 @@ def _unless_empty(item: Node, dispatch: Dispatch) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class DistinctItem(Dispatch):
-    """What follows an item that may not come again."""
+    """Maps an item, whose value must not come again, to the rest of the array."""
 
     plan: ArrayPlan
     target: ItemState
-    taken: Taken
+    seen: DistinctValues
 
     @property
     def key(self) -> Hashable:
         """Equal for dispatches that behave equally."""
-        return (type(self), id(self.plan), self.target, self.taken.key)
+        return (type(self), id(self.plan), self.target, self.seen.key)
 
     @property
     def transient(self) -> TransientDerivatives:
@@ -194,83 +200,84 @@ class DistinctItem(Dispatch):
 
     def after(self, word: bytes) -> Node:
         """Return the node after the item written as ``word``."""
-        plan, taken = self.plan, self.taken
+        plan, seen = self.plan, self.seen
         written = plan.syntax.as_json(word)
         if written.startswith('"'):
-            taken = plan.with_string(taken, json.loads(written))
+            seen = plan.with_string(seen, json.loads(written))
         else:
-            taken = taken.with_text(written)
-        return plan.items(self.target, taken)
+            seen = seen.with_text(written)
+        return plan.items(self.target, seen)
 
     def default(self) -> Node | None:
         """Return the node after an item that is not recorded."""
-        return self.plan.items(self.target, self.taken)
+        return self.plan.items(self.target, self.seen)
 
     @property
     def context_dependent(self) -> SuffixTest:
-        """Suffixes within which another item may end; all, where few values are left."""
-        return goes_further if self.plan.has_items_to_spare(self.taken) else always
+        """Suffixes in which another item can end; all, if few values are left."""
+        return goes_further if self.plan.has_items_to_spare(self.seen) else always
 
 
 @dataclass(frozen=True, slots=True)
 class FreeString(DistinctItem):
-    """The same, where the item is a string that others begin with as well.
+    """Maps a free string, captured after its opening quote, to the rest of the array.
 
-    What is captured is the text after the opening quote. It matters to nothing but another string,
-    and only when that ends.
+    The string affects only whether another string may end.
     """
 
     def after(self, word: bytes) -> Node:
         """Return the node after the string spelled by ``word``, closing quote included."""
         string = json.loads(b'"' + word)
-        if string in self.taken.free:
+        if string in self.seen.free:
             return EMPTY
-        return self.plan.items(self.target, self.plan.with_string(self.taken, string))
+        return self.plan.items(self.target, self.plan.with_string(self.seen, string))
 
     @property
     def context_dependent(self) -> SuffixTest:
-        """Suffixes within which another string may end, or reach its greatest length."""
+        """Suffixes in which another string can end or reach its greatest length."""
         return _holds_another_string
 
     @property
     def has_exceptions(self) -> bool:
-        """Whether a string is taken."""
-        return len(self.taken.free) > 0
+        """Whether a free string was seen."""
+        return len(self.seen.free) > 0
 
     def exceptions(self, written: bytes) -> Iterator[str]:
-        """Yield the rest of every taken string that begins with ``written``."""
+        """Yield the rest of every free string that begins with ``written``."""
         prefix = json.loads(b'"' + written + b'"')
-        return (word[len(prefix) :] for word in self.taken.free if word.startswith(prefix))
+        return (word[len(prefix) :] for word in self.seen.free if word.startswith(prefix))
 
 
 def _holds_another_string(suffix: bytes) -> bool:
     opening = suffix.find(b'"')
-    return opening >= 0 and (suffix.count(b'"') > 1 or len(suffix) - opening > _LONG)
+    return opening >= 0 and (suffix.count(b'"') > 1 or len(suffix) - opening > _MAX_TOKEN_CHARS)
 
 
-class Items(Lazy):
-    """The rest of an array, from after an item (or the opening bracket) to its end."""
+class RemainingItems(Lazy):
+    """The rest of an array, after an item or the opening bracket."""
 
-    __slots__ = ("is_first", "plan", "state", "taken")
+    __slots__ = ("is_first", "plan", "seen", "state")
 
-    def __init__(self, plan: ArrayPlan, state: ItemState, taken: Taken, is_first: bool) -> None:
+    def __init__(
+        self, plan: ArrayPlan, state: ItemState, seen: DistinctValues, is_first: bool
+    ) -> None:
         super().__init__(min_length=1)
         self.plan = plan
         self.state = state
-        self.taken = taken
+        self.seen = seen
         self.is_first = is_first
 
     def expand(self) -> Node:
-        """Return the choice of the next item and the end."""
+        """Return the union of the next items and the end."""
         plan, layout, depth = self.plan, self.plan.layout, self.plan.depth + 1
-        ways = []
+        alternatives = []
         if plan.steps.is_final(self.state):
             closing = EPSILON if self.is_first else layout.closing(depth)
-            ways.append(concatenation(closing, literal(b"]")))
+            alternatives.append(concatenation(closing, literal(b"]")))
         gap = layout.opening(depth) if self.is_first else layout.comma(depth)
-        ways.extend(
-            concatenation(gap, plan.member(term, target, self.taken))
-            for term, target in plan.steps.steps(self.state)
+        alternatives.extend(
+            concatenation(gap, plan.item(term, target, self.seen))
+            for term, target in plan.steps.transitions(self.state)
             if plan.may_follow(term, target)
         )
-        return union(ways)
+        return union(alternatives)

@@ -1,4 +1,4 @@
-"""The items of an array shape as steps of a small automaton."""
+"""The items of an array shape as transitions of a small automaton."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ __all__ = ["ItemState", "ItemSteps"]
 
 @dataclass(frozen=True, slots=True)
 class ItemState:
-    """``index`` items are written; ``counts[k]`` of them answer the k-th counted requirement.
+    """The state of an array after some items.
 
-    Both are kept only as far as the shape can tell them apart.
+    Attributes:
+        index: Number of items, counted up to where the shape no longer depends on it.
+        counts: For each bound of the shape, the items in its term, counted as far as needed.
     """
 
     index: int
@@ -25,7 +27,7 @@ class ItemState:
 
 
 class ItemSteps:
-    """How an array of a shape goes on: which items may come next, and when it may end."""
+    """The automaton of an array's items: which may come next, and when the array may end."""
 
     def __init__(self, shape: ArrayShape, table: TermTable) -> None:
         if len(shape.counted) > LIMITS.counted_contains:
@@ -37,18 +39,18 @@ class ItemSteps:
         self.shape = shape
         self._table = table
         self.start = ItemState(0, (0,) * len(shape.counted))
-        starts = [part.start for part in shape.counted]
+        starts = [bound.start for bound in shape.counted]
         self._last_index = max([len(shape.prefix), shape.min_items, *starts])
 
     def is_final(self, state: ItemState) -> bool:
-        """Whether the array may end here."""
+        """Return whether the array may end."""
         return state.index >= self.shape.min_items and all(
-            count >= part.min_count
-            for count, part in zip(state.counts, self.shape.counted, strict=True)
+            count >= bound.min_count
+            for count, bound in zip(state.counts, self.shape.counted, strict=True)
         )
 
-    def steps(self, state: ItemState) -> Iterator[tuple[Term, ItemState]]:
-        """Yield the terms that the next item may be in, with the state each leads to."""
+    def transitions(self, state: ItemState) -> Iterator[tuple[Term, ItemState]]:
+        """Yield the terms of the next item, each with the state after it."""
         shape = self.shape
         if shape.max_items is not None and state.index >= shape.max_items:
             return
@@ -56,56 +58,56 @@ class ItemSteps:
         if shape.max_items is None:
             index = min(index, self._last_index)
         item = shape.item(state.index)
-        ways: list[tuple[Term, tuple[int, ...]]] = [(item, ())]
-        for part, count in zip(shape.counted, state.counts, strict=True):
-            ways = [
-                (self._table.all_of((term, claimed)), (*counts, now))
-                for term, counts in ways
-                for claimed, now in self._ways(part, count, state.index)
+        alternatives: list[tuple[Term, tuple[int, ...]]] = [(item, ())]
+        for bound, count in zip(shape.counted, state.counts, strict=True):
+            alternatives = [
+                (self._table.all_of((term, counted_term)), (*counts, now))
+                for term, counts in alternatives
+                for counted_term, now in self._countings(bound, count, state.index)
             ]
-            ways = [way for way in ways if way[0] is not FALSE]
-        for term, counts in ways:
+            alternatives = [each for each in alternatives if each[0] is not FALSE]
+        for term, counts in alternatives:
             yield term, ItemState(index, counts)
 
-    def _ways(self, part: Counted, count: int, index: int) -> Iterator[tuple[Term, int]]:
-        """Yield how an item can stand to a counted requirement: (its term, the new count)."""
-        if index < part.start:
+    def _countings(self, bound: Counted, count: int, index: int) -> Iterator[tuple[Term, int]]:
+        """Yield the terms of an item by which it is counted or not, each with the new count."""
+        if index < bound.start:
             yield TRUE, count
             return
-        if part.max_count is None:
-            # Only a minimum: an item that is not claimed may be anything.
+        if bound.max_count is None:
+            # Without an upper bound an item that is not counted may have any value.
             yield TRUE, count
-            if count < part.min_count:
-                yield part.term, count + 1
+            if count < bound.min_count:
+                yield bound.term, count + 1
             return
-        yield self._table.negation(part.term), count
-        if count < part.max_count:
-            yield part.term, count + 1
+        yield self._table.negation(bound.term), count
+        if count < bound.max_count:
+            yield bound.term, count + 1
 
     def terms(self) -> Iterator[Term]:
-        """Yield the terms that steps can be in; of several requirements, each alone and all."""
+        """Yield the terms of items: with no bound, with each bound alone, and with all bounds."""
         shape, table = self.shape, self._table
-        for index in range(max([len(shape.prefix), *(part.start for part in shape.counted)]) + 1):
+        for index in range(max([len(shape.prefix), *(bound.start for bound in shape.counted)]) + 1):
             item = shape.item(index)
             yield item
-            counted = [part for part in shape.counted if index >= part.start]
-            for part in counted:
-                yield table.all_of((item, part.term))
-                if part.max_count is not None:
-                    yield table.all_of((item, table.negation(part.term)))
+            counted = [bound for bound in shape.counted if index >= bound.start]
+            for bound in counted:
+                yield table.all_of((item, bound.term))
+                if bound.max_count is not None:
+                    yield table.all_of((item, table.negation(bound.term)))
             if len(counted) > 1:
-                yield table.all_of((item, *(part.term for part in counted)))
+                yield table.all_of((item, *(bound.term for bound in counted)))
 
-    def can_finish(self, start: ItemState, ask: Callable[[Term], bool]) -> bool:
-        """Whether some final state is reached from ``start`` through items that exist."""
+    def can_finish(self, start: ItemState, has_value: Callable[[Term], bool]) -> bool:
+        """Return whether a final state can be reached from ``start`` by items that exist."""
         seen = {start}
         stack = [start]
         while stack:
             state = stack.pop()
             if self.is_final(state):
                 return True
-            for term, target in self.steps(state):
-                if target not in seen and ask(term):
+            for term, target in self.transitions(state):
+                if target not in seen and has_value(term):
                     seen.add(target)
                     stack.append(target)
             if len(seen) > LIMITS.array_states:
