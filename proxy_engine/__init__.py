@@ -9,19 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .conversation.interaction import (
+    from .conversation.content import (
         AudioContent,
         Content,
         FileContent,
         ImageContent,
-        Interaction,
         JsonContent,
-        Role,
         TextContent,
         ToolCall,
         VideoContent,
     )
-    from .conversation.openai_messages import from_openai_message, to_openai_message
+    from .conversation.interaction import Interaction, Role
     from .conversation.raw_prompt import RawPrompt
     from .engine import InferenceEngine
     from .errors import (
@@ -94,14 +92,13 @@ _MODULES = {
         "ToolArgumentsError",
         "ToolSchemaError",
     ),
-    "conversation.interaction": (
+    "conversation.interaction": ("Interaction", "Role"),
+    "conversation.content": (
         "AudioContent",
         "Content",
         "FileContent",
         "ImageContent",
-        "Interaction",
         "JsonContent",
-        "Role",
         "TextContent",
         "ToolCall",
         "VideoContent",
@@ -120,7 +117,6 @@ _MODULES = {
         "ToolCallStarted",
     ),
     "prompt_cache": ("CacheOptions",),
-    "conversation.openai_messages": ("from_openai_message", "to_openai_message"),
     "conversation.raw_prompt": ("RawPrompt",),
     "options": ("GenerationOptions", "ReasoningOptions", "PartOptions"),
     "results": ("GenerationResult", "Logprob", "AnswerPart", "Span", "TokenLogprobs", "Usage"),
@@ -193,9 +189,7 @@ __all__ = [
     "ToolSchemaError",
     "Usage",
     "VideoContent",
-    "from_openai_message",
     "generate_step",
-    "to_openai_message",
 ]
 
 

@@ -32,8 +32,8 @@ from proxy_engine import (
 )
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from proxy_engine.conversation.content import JsonContent, TextContent, ToolCall
-from proxy_engine.conversation.messages import to_interactions, to_messages
-from proxy_engine.conversation.openai_messages import from_openai_message, read_tool_call
+from proxy_engine.conversation.content_reading import tool_call_from_dict
+from proxy_engine.conversation.messages import template_messages, to_interactions
 from proxy_engine.option_overrides import OptionOverrides
 from proxy_engine.tools import ToolChoice, resolve_tools
 from samplers import InvalidSamplingParameterError, SamplingParameters
@@ -243,12 +243,11 @@ def test_invalid_options_raise_proxy_errors(data: st.DataObject) -> None:
 @SOME
 @given(mutated(CONVERSATIONS, wrong_values) | wrong_values)
 def test_invalid_messages_raise_proxy_errors(prompt: Any) -> None:
-    for read in (to_messages, to_interactions, Interaction.from_dict, from_openai_message):
+    for read in (template_messages, to_interactions, Interaction.from_dict):
         proper(lambda read=read: read(prompt))
     if isinstance(prompt, list):
         for message in prompt:
             proper(lambda message=message: Interaction.from_dict(message))
-            proper(lambda message=message: from_openai_message(message))
 
 
 @SOME
@@ -264,7 +263,7 @@ def test_invalid_interactions_raise_proxy_errors(value: Any, other: Any) -> None
         lambda: ToolCall(value, "f"),
         lambda: ToolCall("1", "f", value),
         lambda: ToolCall("1", "f", {"a": value, "b": other}),
-        lambda: read_tool_call({"name": value, "arguments": other}),
+        lambda: tool_call_from_dict({"id": "1", "name": value, "arguments": other}),
         lambda: Interaction.tool_result(ToolCall("1", "f"), value),
     ):
         proper(make)

@@ -1,6 +1,8 @@
-"""What is said to a model, from a caller's form of it to token ids.
+"""Prompts of every form, converted once to interactions and then to token ids.
 
-Reading order: ``content`` (what a turn is made of), ``interaction`` (one turn), ``openai_messages``
-(as OpenAI writes it), ``raw_prompt`` (what is no conversation), ``messages`` (any of these as
-dicts for templates), ``chat_template`` (what a template can write), ``prompts`` (token ids).
+Reading order: ``content`` and ``interaction`` (the canonical message), ``content_reading`` (dicts
+to content), ``raw_prompt`` (prompts that bypass the chat template), ``messages`` (prompts to
+interactions to template messages), ``chat_template`` (the message form a template can write),
+``tool_text`` (tools as plain text), ``prompts`` (token ids), ``message_boundaries`` (prefixes that
+prompts share), ``tool_format_detection`` (a model's tool format and reasoning markers).
 """

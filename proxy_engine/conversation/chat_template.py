@@ -53,7 +53,7 @@ class CallForm:
     reasoning: Literal["reasoning_content", "thinking"] | None = "reasoning_content"
 
     def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Messages such as ``to_messages`` makes, in this form."""
+        """Messages such as ``template_messages`` makes, in this form."""
         written: list[dict[str, Any]] = []
         rest = [dict(message) for message in messages]
         while rest:

@@ -1,30 +1,31 @@
-"""What a turn of a conversation is made of: typed parts, each a dict and itself again.
+"""The typed parts of a message.
 
 ===================  ========================================  ==================================
-part                 as a dict                                 a language model reads
+part                 as a dict                                 text for a language model
 ===================  ========================================  ==================================
 ``TextContent``      ``{"type": "text", "text": …}``           the text
 ``JsonContent``      ``{"type": "json", "value": …}``          the value as JSON text
 ``FileContent``      ``{"type": "file", "name": …, …}``        its text, below its name
-``ImageContent``     ``{"type": "image", "url": …}``           nothing: ``PromptError``
-``AudioContent``     ``{"type": "audio", …}``                  nothing: ``PromptError``
-``VideoContent``     ``{"type": "video", …}``                  nothing: ``PromptError``
-``ToolCall``         ``{"type": "action", "id": …, …}``        what its chat template makes of it
+``ImageContent``     ``{"type": "image", "url": …}``           none: ``PromptError``
+``AudioContent``     ``{"type": "audio", …}``                  none: ``PromptError``
+``VideoContent``     ``{"type": "video", …}``                  none: ``PromptError``
+``ToolCall``         ``{"type": "action", "id": …, …}``        written by the chat template
 ===================  ========================================  ==================================
 
-Images, audio, video and files are a ``url``, or ``data`` with a ``media_type``; in a dict, data is
-in base64.
+Images, audio, video and files have a ``url``, or ``data`` with a ``media_type``. In a dict, data is
+in base64. Constructors raise ``PromptError`` for invalid values.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import pydantic
 
 from ..errors import PromptError
 from ..text_checks import has_surrogate, short_repr
@@ -40,22 +41,25 @@ __all__ = [
     "ToolCall",
     "VideoContent",
     "check_text",
-    "content_from_dict",
     "json_copy",
     "new_call_id",
 ]
 
 
 def check_text(what: str, text: object) -> None:
-    """Raise ``PromptError`` unless ``text`` is a string that has a UTF-8 form."""
+    """Raise ``PromptError`` unless ``text`` is a string without lone surrogates."""
     if not isinstance(text, str):
-        raise PromptError(f"{what} is a string, not {short_repr(text)}")
+        raise PromptError(f"{what} should be a string, not {short_repr(text)}")
     if has_surrogate(text):
-        raise PromptError(f"{what} holds half a surrogate pair, which is no character")
+        raise PromptError(f"{what} has a lone surrogate, which UTF-8 cannot encode")
 
 
 def json_copy(what: str, value: Any) -> Any:
-    """Return a copy of a JSON value, tuples as lists. Raises ``PromptError`` for any other."""
+    """Return a deep copy of a JSON value, with tuples as lists.
+
+    Raises:
+        PromptError: The value is not JSON.
+    """
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         text.encode("utf-8")
@@ -68,7 +72,7 @@ def json_copy(what: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """Plain text. Raises ``PromptError`` for text that has no UTF-8 form."""
+    """Plain text."""
 
     text: str
 
@@ -76,42 +80,41 @@ class TextContent:
         check_text("text content", self.text)
 
     def to_text(self) -> str:
-        """The text as the model reads it."""
+        """Return the text for the model."""
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"type": "text", "text": …}``, as OpenAI's content parts are written."""
+        """Return ``{"type": "text", "text": …}``, which is also OpenAI's form."""
         return {"type": "text", "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
 class JsonContent:
-    """A JSON value, such as a tool's result; the model reads it as JSON text.
+    """A JSON value, such as the result of a tool. The value is copied."""
 
-    ``value`` is copied. Raises ``PromptError`` where it is not JSON.
-    """
-
-    # Values that are equal, as 1 and 1.0 are, must have equal hashes; so it has no part in them.
+    # Excluded from the hash: equal values, such as 1 and 1.0, must have equal hashes.
     value: Any = field(hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", json_copy("JSON content", self.value))
 
     def to_text(self) -> str:
-        """The value as ``json.dumps`` writes it, in Unicode."""
+        """Return the value as JSON text."""
         return json.dumps(self.value, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"type": "json", "value": …}``."""
+        """Return ``{"type": "json", "value": …}``."""
         return {"type": "json", "value": json_copy("JSON content", self.value)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaContent:
-    """Something that is not text: either a ``url``, or ``data`` (bytes).
+    """Content that is not text: either a ``url`` or ``data``.
 
-    ``media_type`` is the IANA name, such as ``image/png``. Raises ``PromptError`` where there is
-    neither or both.
+    Attributes:
+        url: A URL; a ``data:`` URL is kept as it is.
+        data: The bytes.
+        media_type: The IANA media type, such as ``image/png``.
     """
 
     kind: ClassVar[str] = "media"
@@ -121,56 +124,66 @@ class MediaContent:
     media_type: str | None = None
 
     def __post_init__(self) -> None:
-        self._check({"url": self.url, "data": self.data})
+        self._check("url", "data")
 
     def to_text(self) -> str:
-        """No text stands for it. Raises ``PromptError``."""
+        """Raise ``PromptError``: the content has no text."""
         raise PromptError(
             f"a language model cannot read {self.kind} content",
-            hint="Leave it out, or put into words what it shows.",
+            hint="Leave it out, or describe it in words.",
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"type": kind, …}`` with what is known; data in base64."""
-        data = None if self.data is None else base64.b64encode(self.data).decode("ascii")
-        fields = {"url": self.url, "data": data, "media_type": self.media_type}
-        return {"type": self.kind} | {k: v for k, v in fields.items() if v is not None}
+        """Return ``{"type": kind, …}`` with the fields that are set; data in base64."""
+        written: dict[str, Any] = {"type": self.kind}
+        for known in fields(self):
+            value = getattr(self, known.name)
+            if value is not None:
+                is_bytes = isinstance(value, bytes)
+                written[known.name] = base64.b64encode(value).decode("ascii") if is_bytes else value
+        return written
 
-    def _check(self, sources: Mapping[str, Any]) -> None:
-        names = ", ".join(map(repr, sources))
-        if sum(source is not None for source in sources.values()) != 1:
-            raise PromptError(f"{self.kind} content has exactly one of {names}")
-        for name in ("url", "media_type"):
-            if getattr(self, name) is not None:
-                check_text(f"the {name} of {self.kind} content", getattr(self, name))
+    def _check(self, *sources: str) -> None:
+        if sum(getattr(self, source) is not None for source in sources) != 1:
+            names = ", ".join(map(repr, sources))
+            raise PromptError(f"{self.kind} content needs exactly one of {names}")
+        for known in fields(self):
+            value = getattr(self, known.name)
+            if known.name != "data" and value is not None:
+                check_text(f"the {known.name} of {self.kind} content", value)
         if not isinstance(self.data, bytes | None):
-            raise PromptError(f"the data of {self.kind} content is bytes")
+            raise PromptError(f"the data of {self.kind} content should be bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageContent(MediaContent):
-    """A picture."""
+    """An image."""
 
     kind: ClassVar[str] = "image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudioContent(MediaContent):
-    """A recording."""
+    """An audio recording."""
 
     kind: ClassVar[str] = "audio"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoContent(MediaContent):
-    """A film."""
+    """A video."""
 
     kind: ClassVar[str] = "video"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent(MediaContent):
-    """A file: its ``text``, or ``data``, or a ``url``. ``name`` is what the model calls it."""
+    """A file: its ``text``, its ``data``, or a ``url``.
+
+    Attributes:
+        name: The file name that the model reads.
+        text: The file's text.
+    """
 
     kind: ClassVar[str] = "file"
 
@@ -178,15 +191,13 @@ class FileContent(MediaContent):
     text: str | None = None
 
     def __post_init__(self) -> None:
-        self._check({"url": self.url, "data": self.data, "text": self.text})
-        for name in ("name", "text"):
-            if getattr(self, name) is not None:
-                check_text(f"the {name} of file content", getattr(self, name))
+        self._check("url", "data", "text")
 
     def to_text(self) -> str:
-        """``name:``, a line break, and the file's text; data of a textual type is decoded.
+        """Return the file's name, a line break, and its text. Data of a textual type is decoded.
 
-        Raises ``PromptError`` where there is no text to be had.
+        Raises:
+            PromptError: The file has no text.
         """
         text = self.text
         if text is None and self.data is not None and _is_textual(self.media_type):
@@ -199,38 +210,39 @@ class FileContent(MediaContent):
             )
         return f"{self.name}:\n{text}\n" if self.name else text
 
-    def to_dict(self) -> dict[str, Any]:
-        """``{"type": "file", …}`` with what is known."""
-        # Named, since `super()` does not know the class that `slots=True` puts in place.
-        more = {"name": self.name, "text": self.text}
-        return MediaContent.to_dict(self) | {k: v for k, v in more.items() if v is not None}
-
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model calls; content of a turn of the assistant's.
+    """A call of a tool, in a message of the assistant.
 
-    ``id`` tells the call apart from others in the conversation: its result has it, too.
-    ``arguments`` is a JSON object, copied. ``raw`` is what the model wrote, where that is known.
+    Attributes:
+        id: Identifies the call within the conversation; its result has the same id.
+        name: The tool's name.
+        arguments: A JSON object; copied.
+        raw: The text that the model wrote; empty if unknown.
+        parsed: For a tool with a type or a function: its arguments, converted to Python values.
+            ``None`` otherwise.
     """
 
     id: str
     name: str
     arguments: dict[str, Any] = field(default_factory=dict, hash=False)
     raw: str = ""
+    parsed: Annotated[Any, pydantic.Field(exclude=True)] = field(
+        default=None, hash=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("id", "name", "raw"):
             check_text(f"the {name} of a tool call", getattr(self, name))
         if not isinstance(self.arguments, Mapping):
-            raise PromptError(
-                f"the arguments of a tool call are an object: {short_repr(self.arguments)}"
-            )
+            given = short_repr(self.arguments)
+            raise PromptError(f"the arguments of a tool call should be an object, not {given}")
         copied = json_copy("an argument of a tool call", dict(self.arguments))
         object.__setattr__(self, "arguments", copied)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"type": "action", "id": …, "name": …, "arguments": {…}}``, and ``raw`` if known."""
+        """Return ``{"type": "action", "id": …, "name": …, "arguments": {…}}``, and ``raw``."""
         written: dict[str, Any] = {
             "type": "action",
             "id": self.id,
@@ -244,44 +256,10 @@ Content: TypeAlias = (
     TextContent | JsonContent | ImageContent | AudioContent | VideoContent | FileContent | ToolCall
 )
 
-_MEDIA: dict[str, type[ImageContent | AudioContent | VideoContent | FileContent]] = {
-    cls.kind: cls for cls in (ImageContent, AudioContent, VideoContent, FileContent)
-}
-
 
 def new_call_id() -> str:
-    """An identifier for a tool call: nine letters and digits, which every family accepts."""
+    """Return a random id of nine letters and digits, which every model family accepts."""
     return uuid.uuid4().hex[:9]
-
-
-def content_from_dict(value: Any) -> Content:
-    """Read what a part's ``to_dict`` wrote. Raises ``PromptError``, also for unknown keys."""
-    match value:
-        case {"type": "text", "text": str(text), **rest} if not rest:
-            return TextContent(text)
-        case {"type": "json", "value": inner, **rest} if not rest:
-            return JsonContent(inner)
-        case {"type": "action", "id": id, "name": name, "arguments": arguments, **rest} if not (
-            set(rest) - {"raw"}
-        ):
-            return ToolCall(id, name, arguments, value.get("raw", ""))
-        case {"type": str(kind), **fields} if kind in _MEDIA:
-            return _media(kind, fields)
-    raise PromptError(f"a content part is not known: {short_repr(value)}")
-
-
-def _media(kind: str, fields: Mapping[Any, Any]) -> Content:
-    known = {"url", "data", "media_type"} | ({"name", "text"} if kind == "file" else set())
-    unknown = [key for key in fields if key not in known]
-    if unknown:
-        raise PromptError(f"{kind} content has no {', '.join(map(short_repr, unknown))}")
-    given = dict(fields)
-    if given.get("data") is not None:
-        try:
-            given["data"] = base64.b64decode(given["data"], validate=True)
-        except (TypeError, ValueError, binascii.Error) as error:
-            raise PromptError(f"the data of {kind} content is not base64") from error
-    return _MEDIA[kind](**given)
 
 
 def _is_textual(media_type: str | None) -> bool:

@@ -1,13 +1,11 @@
-"""One turn of a conversation, with typed content.
-
-Interactions are what an agent keeps: immutable, with an identity and a time, and equal to
-themselves after a trip through a dict (and so through JSON).
-"""
+"""The canonical message type, and its only reader."""
 
 from __future__ import annotations
 
+import base64
+import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timezone
 from enum import StrEnum
@@ -27,27 +25,17 @@ from .content import (
     ToolCall,
     VideoContent,
     check_text,
-    content_from_dict,
+    new_call_id,
 )
+from .content_reading import content_from_dict, refuse_unknown_keys, tool_call_from_dict
 
-__all__ = [
-    "AudioContent",
-    "Content",
-    "FileContent",
-    "ImageContent",
-    "Interaction",
-    "JsonContent",
-    "Role",
-    "TextContent",
-    "ToolCall",
-    "VideoContent",
-]
+__all__ = ["Interaction", "Role", "read_interaction"]
 
 
 class Role(StrEnum):
-    """Who speaks. The values are the names that chat templates know.
+    """The author of a message. The values are the names that chat templates use.
 
-    ``"agent"`` is another name of the assistant's, ``"developer"`` of the system's.
+    ``"agent"`` is read as the assistant, ``"developer"`` as the system.
     """
 
     SYSTEM = "system"
@@ -64,15 +52,20 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Interaction:
-    """One turn: a role, content parts, and what the application wants to remember with it.
+    """A message of a conversation: a role and typed content. Immutable.
 
-    ``content`` may be given as a string or a single part and is kept as a tuple. ``tool_calls``
-    are appended to it; only the assistant has some. ``reasoning`` is what the assistant thought
-    before. ``tool_call_id`` and ``name`` say which call, of which tool, a turn of the tool's
-    answers. ``metadata`` is copied and read-only; it must hold JSON values if the interaction is
-    to be written as JSON. ``created_at`` is an aware ``datetime``.
+    Two interactions are equal if all their attributes are. ``from_dict(turn.to_dict()) == turn``.
 
-    Raises ``PromptError`` for an unknown role or content, and for what a role cannot have.
+    Attributes:
+        role: The author.
+        content: The parts, tool calls last.
+        metadata: The application's own data, copied and read-only; JSON values, if the interaction
+            is to be written as JSON.
+        id: Identifies the message; random by default.
+        created_at: An aware ``datetime``; now by default.
+        reasoning: The reasoning of the assistant before the content.
+        tool_call_id: The call whose result a message of role ``tool`` is.
+        name: The tool of that call.
     """
 
     role: Role
@@ -97,8 +90,15 @@ class Interaction:
         id: str | None = None,
         created_at: datetime | None = None,
     ) -> None:
+        """Create a message; the arguments are the attributes.
+
+        ``content`` is text, a part, or several parts; ``tool_calls`` are appended to it.
+
+        Raises:
+            PromptError: A value is invalid, or the role cannot have it.
+        """
         if not isinstance(metadata, Mapping | None):
-            raise PromptError(f"metadata is a mapping, not {short_repr(metadata)}")
+            raise PromptError(f"metadata should be a mapping, not {short_repr(metadata)}")
         fields: dict[str, Any] = {
             "role": _role(role),
             "content": (*_parts(content), *_calls(tool_calls)),
@@ -116,56 +116,53 @@ class Interaction:
 
     @classmethod
     def tool_result(cls, call: ToolCall, value: Any, **more: Any) -> Interaction:
-        """The turn that answers ``call``: ``value`` as it is for a string, else as JSON.
+        """Return the message with the result of ``call``.
 
-        ``more`` are keywords of ``Interaction``.
+        Args:
+            call: The call.
+            value: The result; a string as it is, other values as JSON.
+            more: Further arguments of ``Interaction``.
         """
         content = TextContent(value) if isinstance(value, str) else JsonContent(value)
         return cls(Role.TOOL, content, tool_call_id=call.id, name=call.name, **more)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools that this turn calls, in their order."""
+        """The tool calls among the content."""
         return tuple(part for part in self.content if isinstance(part, ToolCall))
 
     @property
     def text(self) -> str:
-        """All parts that are text, one after another; not what cannot be read, nor tool calls."""
+        """The concatenated text and JSON content."""
         return "".join(
             part.to_text() for part in self.content if isinstance(part, TextContent | JsonContent)
         )
 
     def to_message(self) -> dict[str, Any]:
-        """The OpenAI-style message that chat templates take.
+        """Return an OpenAI message. It has no id, time and metadata.
 
-        ``role``, ``content`` as one string, and where there are some: ``tool_calls`` whose
-        ``arguments`` are objects, ``reasoning_content``, ``tool_call_id`` and ``name``. Raises
-        ``PromptError`` where content is not for language models.
+        ``content`` is a string if all of it is text, ``None`` for a message of tool calls alone,
+        and otherwise a list of parts. The arguments of tool calls are JSON text.
         """
-        message: dict[str, Any] = {
-            "role": self.role.value,
-            "content": "".join(
-                part.to_text() for part in self.content if not isinstance(part, ToolCall)
-            ),
-        }
-        if self.tool_calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.to_dict()["arguments"]},
-                }
-                for call in self.tool_calls
-            ]
+        parts = [part for part in self.content if not isinstance(part, ToolCall)]
+        content: Any = self.text if parts or not self.tool_calls else None
+        if not all(isinstance(part, TextContent | JsonContent) for part in parts):
+            content = [_openai_part(part) for part in parts]
+        calls = [
+            openai_tool_call(call, json.dumps(call.arguments, ensure_ascii=False))
+            for call in self.tool_calls
+        ]
         more = {
+            "tool_calls": calls or None,
             "reasoning_content": self.reasoning,
             "tool_call_id": self.tool_call_id,
             "name": self.name,
         }
+        message = {"role": self.role.value, "content": content}
         return message | {key: value for key, value in more.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, in JSON's types. ``Interaction.from_dict`` is the inverse."""
+        """Return all attributes as JSON values, for ``from_dict``."""
         more = {
             "reasoning": self.reasoning,
             "tool_call_id": self.tool_call_id,
@@ -181,44 +178,16 @@ class Interaction:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Interaction:
-        """Read what ``to_dict`` wrote. All but ``role`` and ``content`` may be missing.
+        """Read what ``to_dict`` or ``to_message`` wrote, or any other OpenAI message.
 
-        Raises ``PromptError`` where the dict is malformed or has unknown keys.
+        Raises:
+            PromptError: The dict is malformed or has unknown keys.
         """
-        if not isinstance(value, Mapping):
-            raise PromptError(f"an interaction is a dict, not {short_repr(value)}")
-        unknown = [short_repr(key) for key in value if key not in _KEYS]
-        if unknown:
-            raise PromptError(f"an interaction has no {', '.join(sorted(unknown))}")
-        for key in ("role", "content"):
-            if key not in value:
-                raise PromptError(f"an interaction needs {key!r}")
-        content = value["content"]
-        created_at = value.get("created_at")
-        try:
-            time = None if created_at is None else datetime.fromisoformat(created_at)
-        except (TypeError, ValueError) as error:
-            raise PromptError(
-                f"created_at is no ISO 8601 time: {short_repr(created_at)}"
-            ) from error
-        if not isinstance(content, str):
-            if not isinstance(content, list | tuple):
-                raise PromptError(f"content is a string or a list, not {short_repr(content)}")
-            content = [content_from_dict(part) for part in content]
-        return cls(
-            value["role"],
-            content,
-            reasoning=value.get("reasoning"),
-            tool_call_id=value.get("tool_call_id"),
-            name=value.get("name"),
-            metadata=value.get("metadata"),
-            id=value.get("id"),
-            created_at=time,
-        )
+        return read_interaction(value, lambda _: new_call_id())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A read-only view of a dict can be neither pickled nor copied deeply.
-        more = {name: getattr(self, name) for name in _KEYS - {"role", "content", "metadata"}}
+        # A read-only view of a dict can be neither pickled nor deep-copied.
+        more = {name: getattr(self, name) for name in _OWN_KEYS - {"role", "content", "metadata"}}
         return _revived, (self.role, self.content, dict(self.metadata), more)
 
     def _check_role(self) -> None:
@@ -233,7 +202,7 @@ class Interaction:
             raise PromptError("only the role 'assistant' has tool calls")
 
 
-_KEYS = {
+_OWN_KEYS = {
     "role",
     "content",
     "metadata",
@@ -244,6 +213,107 @@ _KEYS = {
     "name",
 }
 _OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
+# The names of reasoning in the messages of servers and chat templates.
+_REASONING_KEYS = ("reasoning", "reasoning_content", "thinking")
+# Clients send back these fields of OpenAI's responses. The model does not read them. Some servers
+# need "prefix" to continue a last message of the assistant; this library always continues it.
+_IGNORED_KEYS = {"annotations", "parsed", "prefix"}
+_KEYS = {*_OWN_KEYS, *_REASONING_KEYS, *_IGNORED_KEYS, "tool_calls", "refusal"}
+
+
+def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interaction:
+    """Read a message from a dict: an OpenAI message, or one that ``Interaction.to_dict`` wrote.
+
+    Args:
+        value: The dict.
+        new_call_id: Makes the id of a tool call that has none, from its index in the message.
+
+    Raises:
+        PromptError: The message is malformed or has unknown keys.
+    """
+    if not isinstance(value, Mapping):
+        raise PromptError(f"a message should be a dict, not {short_repr(value)}")
+    refuse_unknown_keys("a message", value, _KEYS)
+    given = {key: item for key, item in value.items() if item is not None}
+    role = _role(given.get("role"))
+    if given.get("annotations"):
+        raise PromptError("a language model cannot read the annotations of a message")
+    if not isinstance(given.get("prefix", False), bool):
+        raise PromptError("the prefix of a message should be true or false")
+    if not value.keys() & {"content", "tool_calls", "refusal"}:
+        raise PromptError("a message needs 'content'")
+    content = _read_content(given.get("content", ()))
+    if "refusal" in given:
+        content.append(TextContent(given["refusal"]))
+    calls = given.get("tool_calls", ())
+    if not isinstance(calls, list | tuple):
+        raise PromptError(f"tool_calls should be a list, not {short_repr(calls)}")
+    return Interaction(
+        role,
+        content,
+        tool_calls=[
+            tool_call_from_dict(call, lambda index=index: new_call_id(index))  # type: ignore[misc]
+            for index, call in enumerate(calls)
+        ],
+        reasoning=next((given[key] for key in _REASONING_KEYS if key in given), None),
+        tool_call_id=given.get("tool_call_id"),
+        # The name of another role's message is a person's, which no chat template writes.
+        name=given.get("name") if role is Role.TOOL else None,
+        metadata=given.get("metadata"),
+        id=given.get("id"),
+        created_at=_read_time(given.get("created_at")),
+    )
+
+
+def openai_tool_call(call: ToolCall, arguments: object) -> dict[str, Any]:
+    """Return a tool call as OpenAI writes it, with the given form of its arguments."""
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _read_content(content: Any) -> list[Content]:
+    if isinstance(content, str):
+        return [TextContent(content)]
+    if not isinstance(content, list | tuple):
+        raise PromptError(f"content should be a string or a list, not {short_repr(content)}")
+    return [content_from_dict(part) for part in content]
+
+
+def _read_time(created_at: Any) -> datetime | None:
+    try:
+        return None if created_at is None else datetime.fromisoformat(created_at)
+    except (TypeError, ValueError) as error:
+        raise PromptError(
+            f"created_at should be an ISO 8601 time, not {short_repr(created_at)}"
+        ) from error
+
+
+def _openai_part(part: Content) -> dict[str, Any]:
+    match part:
+        case FileContent(text=text, name=name):
+            # Not `text/plain` alone, whose encoding would be a guess.
+            data = None if text is None else text.encode("utf-8")
+            url = _url(part) if data is None else _data_url("text/plain;charset=utf-8", data)
+            file = {"file_data": url}
+            return {"type": "file", "file": {"filename": name, **file} if name else file}
+        case AudioContent(data=bytes(data), media_type=str(kind)) if kind.startswith("audio/"):
+            coded = base64.b64encode(data).decode("ascii")
+            audio = {"data": coded, "format": kind.removeprefix("audio/")}
+            return {"type": "input_audio", "input_audio": audio}
+        case ImageContent() | VideoContent() | AudioContent():
+            kind = f"{part.kind}_url"
+            return {"type": kind, kind: {"url": _url(part)}}
+        case TextContent() | JsonContent():
+            return {"type": "text", "text": part.to_text()}
+    raise AssertionError("tool calls are no parts of OpenAI's content")
+
+
+def _url(part: MediaContent) -> str:
+    return part.url or "" if part.data is None else _data_url(part.media_type or "", part.data)
+
+
+def _data_url(media_type: str, data: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def _revived(
@@ -253,22 +323,22 @@ def _revived(
 
 
 def _time(given: datetime) -> datetime:
-    """``given`` at a fixed offset from UTC.
+    """Return the same time at a fixed offset from UTC.
 
-    A time zone may repeat an hour. Times within it are equal to no time of another zone, and so
-    would not be equal to themselves after a trip through a dict.
+    In a time zone, an hour can occur twice. Times in such an hour are equal to no time of another
+    zone, so they would not be equal to themselves after ``to_dict`` and ``from_dict``.
     """
     if not isinstance(given, datetime):
-        raise PromptError(f"created_at is a datetime, not {short_repr(given)}")
+        raise PromptError(f"created_at should be a datetime, not {short_repr(given)}")
     offset = given.utcoffset()
     if offset is None:
         raise PromptError("created_at needs a time zone")
     return given.replace(tzinfo=timezone(offset) if offset else UTC, fold=0)
 
 
-def _role(role: Role | str) -> Role:
+def _role(role: object) -> Role:
     try:
-        return Role(role)
+        return Role(role)  # type: ignore[arg-type]
     except ValueError as error:
         raise PromptError(
             f"unknown role {short_repr(role)}",
@@ -284,7 +354,7 @@ def _calls(given: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     calls = [given] if items is None else items
     for call in calls:
         if not isinstance(call, ToolCall):
-            raise PromptError(f"a tool call is a ToolCall, not {short_repr(call)}")
+            raise PromptError(f"a tool call should be a ToolCall, not {short_repr(call)}")
     return tuple(calls)
 
 

@@ -1,148 +1,98 @@
-"""A prompt of any form as plain message dicts, such as chat templates take."""
+"""Convert a prompt of any form to interactions, and these to the messages of chat templates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import PromptError
 from ..text_checks import listed
-from .content import ToolCall, check_text
-from .interaction import Interaction, Role
-from .openai_messages import (
-    checked_message,
-    from_openai_message,
-    part_from_openai,
-    read_tool_call,
-)
+from .content import ToolCall
+from .interaction import Interaction, Role, openai_tool_call, read_interaction
 from .raw_prompt import RawPrompt
 
-__all__ = ["Message", "Prompt", "to_interactions", "to_messages"]
+__all__ = ["Message", "Prompt", "template_messages", "to_interactions"]
 
 Message: TypeAlias = Mapping[str, Any]
-"""An OpenAI-style chat message: ``role``, ``content``, and what else OpenAI's messages have; or an
-interaction as ``Interaction.to_dict`` writes it."""
+"""An OpenAI message, or an interaction as ``Interaction.to_dict`` writes it."""
 
 Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction] | RawPrompt
-"""One user message, or a conversation; or what is neither, and goes to the model as it is."""
-
-_NAMES_OF_THE_ASSISTANT = {"agent": "assistant"}
-
-
-def to_messages(prompt: Prompt) -> list[dict[str, Any]]:
-    """``prompt`` as new message dicts.
-
-    Fields that are ``None`` are left out. ``content`` is a string. ``tool_calls`` all have an
-    ``id``, ``type`` and ``function``, whose
-    ``arguments`` are objects, as templates want them. A tool's message says which call it answers
-    (``tool_call_id``) and of which tool (``name``), as far as the conversation tells: clients
-    write one of the two. Raises ``PromptError``.
-    """
-    if isinstance(prompt, str):
-        check_text("the prompt", prompt)
-        return [{"role": "user", "content": prompt}]
-    if isinstance(prompt, Interaction):
-        return [prompt.to_message()]
-    messages = [_message(item, index) for index, item in enumerate(_items(prompt))]
-    _link_results(messages)
-    return _in_order_of_calls(messages)
+"""A message of the user, a conversation, or a prompt that bypasses the chat template."""
 
 
 def to_interactions(prompt: Prompt) -> list[Interaction]:
-    """``prompt`` as interactions, which are copied from messages and dicts of interactions.
+    """Return ``prompt`` as interactions.
 
-    Messages may have only what OpenAI's have. Raises ``PromptError``.
+    A tool call without an id gets one that depends on its position only: equal prompts must become
+    equal tokens, so that the prompt cache finds them.
+
+    Raises:
+        PromptError: The prompt is malformed; its message is named by its index.
     """
     if isinstance(prompt, str):
         return [Interaction(Role.USER, prompt)]
     if isinstance(prompt, Interaction):
         return [prompt]
-    return [_interaction(item, index) for index, item in enumerate(_items(prompt))]
-
-
-def _items(
-    prompt: Sequence[Message | Interaction] | RawPrompt,
-) -> Iterable[Message | Interaction]:
     if isinstance(prompt, RawPrompt):
-        raise PromptError("a raw prompt is no conversation")
+        raise PromptError("a raw prompt has no messages")
     items = listed(prompt)
     if items is None:
         raise PromptError(
             f"a prompt of type {type(prompt).__name__} is not known",
             hint="Give a string, a list of messages, or a list of interactions.",
         )
-    return items
+    return [_interaction(item, index) for index, item in enumerate(items)]
+
+
+def template_messages(prompt: Prompt) -> list[dict[str, Any]]:
+    """Return ``prompt`` as messages for a chat template.
+
+    ``content`` is a string. The arguments of tool calls are objects. The result of a tool has
+    ``tool_call_id`` and ``name`` if the conversation determines them: clients write one of the two.
+    Results are in the order of their calls, since some templates write no ids.
+
+    Raises:
+        PromptError: The prompt is malformed, or has content that no language model reads.
+    """
+    messages = []
+    for index, interaction in enumerate(to_interactions(prompt)):
+        try:
+            messages.append(_template_message(interaction))
+        except PromptError as error:
+            raise _located(error, index) from error
+    _link_results(messages)
+    return _in_order_of_calls(messages)
 
 
 def _interaction(item: Message | Interaction, index: int) -> Interaction:
     if isinstance(item, Interaction):
         return item
     try:
-        if isinstance(item, Mapping) and "created_at" in item:
-            return Interaction.from_dict(item)
-        return from_openai_message(item)
+        return read_interaction(item, lambda call: f"call{index % 1000:03}{call % 100:02}")
     except PromptError as error:
-        raise PromptError(f"message {index}: {error.what}", hint=error.hint) from error
+        raise _located(error, index) from error
 
 
-def _message(item: Message | Interaction, index: int) -> dict[str, Any]:
-    try:
-        if isinstance(item, Interaction):
-            return item.to_message()
-        if isinstance(item, Mapping) and "created_at" in item:
-            return Interaction.from_dict(item).to_message()
-        given = checked_message(item)
-        role = given.pop("role")
-        reasoning = given.pop("reasoning", None)
-        message = {
-            "role": _NAMES_OF_THE_ASSISTANT.get(role, role),
-            "content": _content(given.pop("content", None)) + given.pop("refusal", ""),
-            **given,
-        }
-        if reasoning is not None:
-            message.setdefault("reasoning_content", reasoning)
-        # Some templates ask whether the key is there, not whether there is a call.
-        calls = message.pop("tool_calls", ())
-        if calls:
-            message["tool_calls"] = [
-                _call(call, f"call{index % 1000:03}{place % 100:02}")
-                for place, call in enumerate(calls)
-            ]
-        return message
-    except PromptError as error:
-        raise PromptError(f"message {index}: {error.what}", hint=error.hint) from error
+def _located(error: PromptError, index: int) -> PromptError:
+    return PromptError(f"message {index}: {error.what}", hint=error.hint)
 
 
-def _content(content: Any) -> str:
-    """A string, or a list of parts, of which a language model reads those that are text."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        check_text("the content of a message", content)
-        return content
-    if isinstance(content, list | tuple):
-        return "".join(_part_text(part) for part in content)
-    raise PromptError(f"content of type {type(content).__name__} is not known")
-
-
-def _part_text(part: Any) -> str:
-    read = part_from_openai(part)
-    if isinstance(read, ToolCall):
-        raise PromptError("tool calls of a message are in its 'tool_calls', not in its content")
-    return read.to_text()
-
-
-def _call(call: Any, id_if_none: str) -> dict[str, Any]:
-    id, name, arguments = read_tool_call(call)
-    return {
-        "id": id or id_if_none,
-        "type": "function",
-        "function": {"name": name, "arguments": arguments},
+def _template_message(interaction: Interaction) -> dict[str, Any]:
+    texts = (part.to_text() for part in interaction.content if not isinstance(part, ToolCall))
+    calls = [openai_tool_call(call, call.to_dict()["arguments"]) for call in interaction.tool_calls]
+    more = {
+        # Some templates test whether the key exists, not whether there is a call.
+        "tool_calls": calls or None,
+        "reasoning_content": interaction.reasoning,
+        "tool_call_id": interaction.tool_call_id,
+        "name": interaction.name,
     }
+    message = {"role": interaction.role.value, "content": "".join(texts)}
+    return message | {key: value for key, value in more.items() if value is not None}
 
 
 def _link_results(messages: list[dict[str, Any]]) -> None:
-    """Fill in what the tools' messages leave out: the first call without a result is meant."""
+    """Complete the ids and names of results. A result without either is the first call's."""
     pending: list[dict[str, Any]] = []
     for message in messages:
         if message.get("tool_calls"):
@@ -157,13 +107,13 @@ def _link_results(messages: list[dict[str, Any]]) -> None:
 
 
 def _in_order_of_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Results in the order of their calls: some templates show no identifiers."""
+    """Sort each run of results by the calls before it."""
     ordered: list[dict[str, Any]] = []
     places: dict[str, int] = {}
     start = 0
     for message in [*messages, {"role": ""}]:
         if message["role"] != "tool":
-            # Sorting is stable: what answers no call stays behind those that do.
+            # Sorting is stable: results without a call stay behind the others.
             ordered[start:] = sorted(
                 ordered[start:],
                 key=lambda result: places.get(str(result.get("tool_call_id")), len(places)),

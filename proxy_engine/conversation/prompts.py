@@ -9,10 +9,10 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import PromptError
 from .chat_template import template_traits
-from .messages import Message, Prompt, to_messages
+from .messages import Message, Prompt, template_messages
 from .tool_text import PLAIN_TOOL_TEXT, ToolText
 
-__all__ = ["Message", "Prompt", "encode_prompt", "to_messages"]
+__all__ = ["Message", "Prompt", "encode_prompt", "template_messages"]
 
 
 def encode_prompt(
@@ -33,7 +33,7 @@ def encode_prompt(
     text, results as messages of the user's: ``tool_text`` says how. ``native_tools=False`` has
     all of this in text, whatever the template can do. Raises ``PromptError``.
     """
-    messages = to_messages(prompt)
+    messages = template_messages(prompt)
     if not any(message["content"] or len(message) > 2 for message in messages):
         raise PromptError("the prompt is empty")
     if messages[-1].get("tool_calls"):

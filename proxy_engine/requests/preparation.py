@@ -20,7 +20,7 @@ from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..answers.turns import Turns
 from ..conversation.message_boundaries import message_boundaries
-from ..conversation.prompts import Prompt, encode_prompt, to_messages
+from ..conversation.prompts import Prompt, encode_prompt, template_messages
 from ..conversation.raw_prompt import RawPrompt
 from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
 from ..conversation.tool_text import tool_text_of
@@ -131,7 +131,7 @@ class Preparation:
             has_messages = not isinstance(prompt, RawPrompt)
             longest = len(prompt_ids) + options.max_tokens
             if has_messages and self._caches.needs_checkpoints(longest):
-                boundaries = message_boundaries(to_messages(prompt), prompt_ids, encode)
+                boundaries = message_boundaries(template_messages(prompt), prompt_ids, encode)
             markers = self._answers.delimiters(options)
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
             open_reasoning = next(opened, None)

@@ -23,7 +23,7 @@ from proxy_engine import (
     ToolCall,
     ToolChoice,
 )
-from proxy_engine.conversation.prompts import to_messages
+from proxy_engine.conversation.prompts import template_messages
 from proxy_engine.tools.tool_loop import ToolRun, arun_tools, run_tools
 
 
@@ -43,7 +43,7 @@ class Script:
     asked: list[tuple[list[dict[str, Any]], ToolChoice]] = field(default_factory=list)
 
     def __call__(self, conversation: Sequence[Interaction], choice: ToolChoice) -> Answered:
-        self.asked.append((to_messages(conversation), choice))
+        self.asked.append((template_messages(conversation), choice))
         return self.answers[len(self.asked) - 1]
 
     async def later(self, conversation: Sequence[Interaction], choice: ToolChoice) -> Answered:
@@ -162,7 +162,7 @@ def test_tools_without_a_function_are_left_to_the_caller(is_async: bool) -> None
     assert [turn.role.value for turn in done.conversation] == ["user", "assistant", "tool"]
     assert done.conversation[-1].tool_call_id == "2"
     more = [*done.conversation, Interaction.tool_result(own, "done")]
-    assert [message["content"] for message in to_messages(more)][2:] == ["done", "1"]
+    assert [message["content"] for message in template_messages(more)][2:] == ["done", "1"]
 
 
 @both
