@@ -236,7 +236,9 @@ def _members(value: Any) -> dict[str, Any]:
     """The fields of a model or dataclass. Their values are left alone: JSON of any depth."""
     if isinstance(value, pydantic.BaseModel):
         return dict(value)
-    members = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    # `ToolCall.parsed`, which is not JSON, is the only field that comparisons leave out.
+    known = (field.name for field in dataclasses.fields(value) if field.compare)
+    members = {name: getattr(value, name) for name in known}
     if isinstance(value, Logprob):
         # JSON has no infinity.
         return {name: one if math.isfinite(one) else None for name, one in members.items()}
