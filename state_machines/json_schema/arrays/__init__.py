@@ -1,1 +1,1 @@
-"""Arrays: shapes, and how an array goes on."""
+"""Arrays: shapes, items and nodes."""

@@ -1,1 +1,1 @@
-"""Objects: shapes, clauses, and how an object goes on."""
+"""Objects: shapes, clauses, names and nodes."""

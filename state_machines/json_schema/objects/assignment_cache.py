@@ -158,7 +158,7 @@ class AssignmentCache:
         return self._inhabited
 
     def _essential(self, state: MemberState) -> MemberState:
-        """Return the state without the written names that change nothing for what may follow."""
+        """Return the state without the written names that do not affect later members."""
         if not state.unlisted or len(state.unlisted) + self.ample > PLENTY_OF_NAMES:
             return state
         return state._replace(unlisted=frozenset(filter(self._is_relevant, state.unlisted)))

@@ -97,7 +97,7 @@ def propagate_unit_clauses(
     A unit clause with a :class:`Matching` condition stays a clause, since it names no member.
 
     Args:
-        facts: What is known of the members.
+        facts: Facts about the members.
         residual: Clauses that ``facts`` cannot simplify.
         pending: Clauses to evaluate.
         table: The terms.

@@ -177,7 +177,7 @@ class MemberSteps:
                 yield from ((word_language((word,)), word, word) for word in words)
 
     def _has_names_to_spare(self, state: MemberState, cell: NameCell) -> bool:
-        """Return whether taking one more name of a cell cannot change what may follow."""
+        """Return whether names are left in a cell however many of them are required."""
         if cell.names.max_length is None:
             return True
         spare = len(state.unlisted) + self.shape.min_members + 3

@@ -1,14 +1,15 @@
-"""Objects of a shape, as nodes.
+"""Nodes of the objects of a shape.
 
-Where an object stands is a :class:`MemberState`; from it :class:`Members` unfolds what may come
-next: a listed name out of one shared trie (:class:`NameChoice`), an unlisted name that is
-captured so that it is not written twice (:class:`Unlisted`), or the end.
+The state between two members is a :class:`MemberState`. :class:`RemainingMembers` expands it to the
+union of the next listed names, as a view of one shared trie (:class:`NameChoice`), of the unlisted
+names, which are captured so that none is written twice (:class:`UnlistedName`), and of the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 from weakref import ref
 
 from state_machines.caches import LruCache
@@ -35,17 +36,24 @@ from state_machines.limits import LIMITS
 
 __all__ = ["ObjectPlan"]
 
-FEW_WAYS = 8
-"""Names that are looked at for a near end, where any of them leads to one."""
+MAX_NAMES = 8
+"""Maximum number of listed names that are tried to complete an object."""
 
-MANY_WAYS = 64
-"""The same, where it depends on which are written."""
+MAX_NAMES_BOUNDED = 64
+"""The same, where it depends on the names whether the object can be completed."""
 
 
 class ObjectPlan:
-    """One object shape, prepared: its listed names, the others, and how its states go on.
+    """An object shape with what its nodes share.
 
-    ``value_node`` gives the node of a term's values as those of a listed name, or of another.
+    Args:
+        depth: Number of brackets around the object.
+        any_order: Whether members come in any order, and not in that of the schema.
+        is_empty: Whether a term has no value.
+        is_empty_or_unenforceable: Whether a term has no value that can be generated.
+        value_node: Returns the node of a term's values, given the name of the member if it is
+            listed.
+        transient_derivatives: Stores the derivatives within unlisted names.
     """
 
     def __init__(
@@ -72,8 +80,8 @@ class ObjectPlan:
             is_empty_or_unenforceable=is_empty_or_unenforceable,
         )
         self._value_node = value_node
-        self._unfolded: LruCache[int, ref[Members]] = LruCache(
-            LIMITS.unfolded_objects, on_evict=_fold
+        self._expanded: LruCache[int, ref[RemainingMembers]] = LruCache(
+            LIMITS.unfolded_objects, on_evict=_release
         )
         allowed = self.steps.start.allowed
         listed = enumerate(self.steps.listed.names)
@@ -86,47 +94,48 @@ class ObjectPlan:
         return concatenation(self.syntax.begin, self.members(self.steps.start))
 
     def members(self, state: MemberState) -> Node:
-        """Return the node of everything after the members written so far."""
-        return intern_node((Members, id(self), state), lambda: Members(self, state))
-
-    def unfolded(self, node: Members) -> None:
-        """Note that a state was unfolded; in any order the one longest ago is folded again.
-
-        There are as many states as sets of names, and each holds on to those after it.
-        """
-        if self.steps.any_order:
-            self._unfolded.put(id(node), ref(node))
-
-    def listed_value(self, state: MemberState, index: int) -> Node:
-        """Return what follows a listed name: colon, value and the other members."""
-        return self._member_tail(
-            self.steps.after_listed(state, index), self.steps.listed.names[index]
+        """Return the node of the rest of the object after some members."""
+        return intern_node(
+            (RemainingMembers, id(self), state), lambda: RemainingMembers(self, state)
         )
 
-    def unlisted_value(self, state: MemberState, cell: NameCell, name: str) -> Node:
-        """Return what follows an unlisted name."""
-        return self._member_tail(self.steps.after_unlisted(state, cell, name, name), None)
+    def record_expansion(self, node: RemainingMembers) -> None:
+        """Hold the expansion of a state; without an order, release the least recent one.
 
-    def value_after_any(self, state: MemberState, cell: NameCell, example: str) -> Node:
-        """Return what follows an unlisted name that is not remembered, one like the example."""
-        return self._member_tail(self.steps.after_unlisted(state, cell, None, example), None)
+        Without an order there is a state for each set of names, and each holds its successors.
+        """
+        if self.steps.any_order:
+            self._expanded.put(id(node), ref(node))
 
-    def _member_tail(self, ways: Iterator[tuple[Term, MemberState]], name: str | None) -> Node:
+    def after_listed(self, state: MemberState, index: int) -> Node:
+        """Return the node after a listed name: colon, value and the other members."""
+        transitions = self.steps.after_listed(state, index)
+        return self._after_name(transitions, self.steps.listed.names[index])
+
+    def after_unlisted(
+        self, state: MemberState, cell: NameCell, name: str | None, example: str
+    ) -> Node:
+        """Return the node after an unlisted name; ``name`` is ``None`` if it is not recorded."""
+        return self._after_name(self.steps.after_unlisted(state, cell, name, example), None)
+
+    def _after_name(
+        self, transitions: Iterator[tuple[Term, MemberState]], name: str | None
+    ) -> Node:
         colon, end = self.syntax.colon, self.syntax.value_end
         return union(
             concatenation(colon, self._value_node(term, name), end, self.members(target))
-            for term, target in ways
+            for term, target in transitions
         )
 
 
-def _fold(state: ref[Members]) -> None:
+def _release(state: ref[RemainingMembers]) -> None:
     node = state()
     if node is not None:
         node.release()
 
 
-class Members(Lazy):
-    """The rest of an object, from after a member (or the opening bracket) to its end."""
+class RemainingMembers(Lazy):
+    """The rest of an object, after a member or the opening bracket."""
 
     __slots__ = ("plan", "state")
 
@@ -138,31 +147,31 @@ class Members(Lazy):
 
     @property
     def merge_key(self) -> Hashable | None:
-        """Objects that differ in which clauses are met."""
+        """Equal for states that differ only in the satisfied clauses."""
         if not self.plan.steps.has_clauses:
             return None
-        return (Members, id(self.plan), self.state._replace(satisfied=0))
+        return (RemainingMembers, id(self.plan), self.state._replace(satisfied=0))
 
     def subsumes(self, other: Node) -> bool:
-        """Whether every clause that the other has met is met."""
-        return isinstance(other, Members) and not other.state.satisfied & ~self.state.satisfied
+        """Return whether all clauses that are satisfied in the other state are satisfied here."""
+        if not isinstance(other, RemainingMembers):
+            return False
+        return not other.state.satisfied & ~self.state.satisfied
 
     def expand(self) -> Node:
-        """Return the choice of the next member and the end."""
+        """Return the union of the next members and the end."""
         plan, state = self.plan, self.state
-        plan.unfolded(self)
+        plan.record_expansion(self)
         syntax, depth = plan.syntax, plan.depth + 1
-        ways = []
+        max_members = plan.steps.shape.max_members
+        alternatives = []
         if plan.steps.may_end(state):
             closing = EPSILON if state.is_first else syntax.closing(depth)
-            ways.append(concatenation(closing, syntax.end))
-        if (
-            plan.steps.shape.max_members is None
-            or state.member_count < plan.steps.shape.max_members
-        ):
+            alternatives.append(concatenation(closing, syntax.end))
+        if max_members is None or state.member_count < max_members:
             gap = syntax.opening(depth) if state.is_first else syntax.comma(depth)
-            ways.append(concatenation(gap, syntax.name_begin, self._names()))
-        return union(ways)
+            alternatives.append(concatenation(gap, syntax.name_begin, self._names()))
+        return union(alternatives)
 
     def _names(self) -> Node:
         plan, state = self.plan, self.state
@@ -172,8 +181,8 @@ class Members(Lazy):
         if any_name is not None and cell is not None:
             return captured(any_name, AnyName(plan, state, cell, "", candidates))
         names = [
-            captured(plan.syntax.names(free), Unlisted(plan, state, cell, example))
-            for cell, free, example in plan.steps.unlisted(state)
+            captured(plan.syntax.names(language), UnlistedName(plan, state, cell, example))
+            for cell, language, example in plan.steps.unlisted(state)
         ]
         if candidates:
             names.append(
@@ -183,10 +192,10 @@ class Members(Lazy):
 
 
 @dataclass(frozen=True, slots=True)
-class Unlisted(Dispatch):
-    """What follows an unlisted name, which is then taken.
+class UnlistedName(Dispatch):
+    """Maps an unlisted name to the rest of the object, in which it must not come again.
 
-    ``example`` is a name after which comes the same as after all others, if there is such.
+    ``example`` is a name after which the same follows as after all others, if there is one.
     """
 
     plan: ObjectPlan
@@ -207,17 +216,17 @@ class Unlisted(Dispatch):
     def after(self, word: bytes) -> Node:
         """Return the node after the name spelled by ``word``, terminator included."""
         name = self.plan.syntax.read_name(word)
-        return self.plan.unlisted_value(self.state, self.cell, name)
+        return self.plan.after_unlisted(self.state, self.cell, name, name)
 
     def default(self) -> Node | None:
         """Return the node after a name like the example, if there is one."""
         if self.example is None:
             return None
-        return _unlisted_value(self.plan, self.state, self.cell, self.example)
+        return _after_name(self.plan, self.state, (self.cell, self.example))
 
     @property
     def context_dependent(self) -> SuffixTest:
-        """Suffixes within which another name of the object may end."""
+        """Suffixes in which another name of the object can end."""
         return goes_further if self.plan.syntax.any_name is None else _holds_another_name
 
 
@@ -226,8 +235,8 @@ def _holds_another_name(suffix: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyName(Unlisted):
-    """What follows a name where any may stand: a listed one as well as any other."""
+class AnyName(UnlistedName):
+    """Maps any name, listed or not, to the rest of the object."""
 
     candidates: int
 
@@ -236,25 +245,24 @@ class AnyName(Unlisted):
         name = self.plan.syntax.read_name(word)
         index = self.plan.steps.listed.index(name)
         if index is not None:
-            is_open = self.candidates >> index & 1
-            if not is_open:
+            if not self.candidates >> index & 1:
                 return EMPTY
-            return _listed_value(self.plan, self.plan.steps.canonical_state(self.state), index)
+            return _after_name(self.plan, self.plan.steps.canonical_state(self.state), index)
         if name in self.state.unlisted:
             return EMPTY
-        return self.plan.unlisted_value(self.state, self.cell, name)
+        return self.plan.after_unlisted(self.state, self.cell, name, name)
 
     def default(self) -> Node:
-        """Return the node after a name that is neither listed nor taken."""
-        return _unlisted_value(self.plan, self.state, self.cell, "")
+        """Return the node after a name that is neither listed nor written before."""
+        return _after_name(self.plan, self.state, (self.cell, ""))
 
     @property
     def has_exceptions(self) -> bool:
-        """Whether a name is listed or taken."""
+        """Whether a name is listed or was written before."""
         return bool(self.plan.steps.listed.names or self.state.unlisted)
 
     def exceptions(self, written: bytes) -> Iterator[str]:
-        """Yield the rest of every name that is listed or taken and begins with ``written``."""
+        """Yield the rest of every listed or written name that begins with ``written``."""
         prefix = self.plan.syntax.read_name(written + b'"')
         for name in self.plan.steps.listed.starting_with(prefix):
             yield name[len(prefix) :]
@@ -272,10 +280,7 @@ class AnyName(Unlisted):
 
 
 class NameChoice(WordTransitions):
-    """The rest of a listed name, out of those below a vertex of the trie, and what follows.
-
-    Only those children are unfolded that are asked for.
-    """
+    """The rest of a listed name, one of those below a vertex of the trie, and what follows it."""
 
     __slots__ = ("candidates", "plan", "state", "vertex")
 
@@ -308,15 +313,15 @@ class NameChoice(WordTransitions):
         return _names_below(self.plan, self.state, child, self.candidates)
 
     def word_transitions(self) -> Iterator[tuple[bytes, Node]]:
-        """Yield names with what follows them; the first that is missing, where that is enough."""
+        """Yield the rests of some names, missing ones first, each with the node after it."""
         plan, below = self.plan, self.candidates & self.vertex.indices
         missing = below & self.state.missing
         if plan.steps.is_bounded:
-            listed = [*bit_indices(missing), *bit_indices(below & ~missing)][:MANY_WAYS]
+            listed = [*bit_indices(missing), *bit_indices(below & ~missing)][:MAX_NAMES_BOUNDED]
         else:
-            listed = [*bit_indices(missing & -missing or below)][:FEW_WAYS]
+            listed = [*bit_indices(missing & -missing or below)][:MAX_NAMES]
         for index in listed:
-            yield self._spelled(index), _listed_value(plan, self.state, index)
+            yield self._rest_of(index), _after_name(plan, self.state, index)
 
     def common_transition(self) -> tuple[bytes, Node] | None:
         """Return the rest of the first missing name, if members come in any order."""
@@ -324,10 +329,10 @@ class NameChoice(WordTransitions):
         if not missing or not steps.any_order or steps.is_bounded:
             return None
         index = next(bit_indices(missing))
-        return self._spelled(index), _listed_value(self.plan, self.state, index)
+        return self._rest_of(index), _after_name(self.plan, self.state, index)
 
-    def _spelled(self, index: int) -> bytes:
-        """Return the rest of a name's spelling, from the vertex on."""
+    def _rest_of(self, index: int) -> bytes:
+        """Return the rest of the spelling of a name."""
         vertex = self.vertex
         while vertex.only is None:
             children = vertex.children.values()
@@ -336,7 +341,7 @@ class NameChoice(WordTransitions):
 
 
 def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candidates: int) -> Node:
-    """Return the node at a vertex; a stretch without choice is one literal."""
+    """Return the node of a vertex; bytes without an alternative are one literal."""
     written = vertex.depth
     while vertex.only is None:
         open_children = [child for child in vertex.children.values() if child.indices & candidates]
@@ -345,7 +350,7 @@ def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candida
             return concatenation(literal(vertex.prefix[written:]), names)
         vertex = open_children[0]
     text, index = vertex.only
-    return concatenation(literal(text[written:]), _listed_value(plan, state, index))
+    return concatenation(literal(text[written:]), _after_name(plan, state, index))
 
 
 def _name_choice(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candidates: int) -> Node:
@@ -355,51 +360,31 @@ def _name_choice(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candida
     )
 
 
-def _listed_value(plan: ObjectPlan, state: MemberState, index: int) -> Node:
-    return intern_node(
-        (_ListedValue, id(plan), state, index), lambda: _ListedValue(plan, state, index)
-    )
+_Name: TypeAlias = int | tuple[NameCell, str]
+"""A listed name by its number, or an unlisted one by its cell and a name with the same effect."""
 
 
-class _ListedValue(Lazy):
-    """What follows a listed name, unfolded only once the name is written."""
+def _after_name(plan: ObjectPlan, state: MemberState, name: _Name) -> Node:
+    key = name if isinstance(name, int) else (id(name[0]), name[1])
+    return intern_node((_AfterName, id(plan), state, key), lambda: _AfterName(plan, state, name))
 
-    __slots__ = ("index", "plan", "state")
 
-    def __init__(self, plan: ObjectPlan, state: MemberState, index: int) -> None:
+class _AfterName(Lazy):
+    """Colon, value and the other members after a name that is not recorded."""
+
+    __slots__ = ("name", "plan", "state")
+
+    def __init__(self, plan: ObjectPlan, state: MemberState, name: _Name) -> None:
         super().__init__(min_length=2)
         self.plan = plan
         self.state = state
-        self.index = index
+        self.name = name
         if not plan.syntax.colon.nullable:
             self._first = plan.syntax.colon.first_bytes
 
     def expand(self) -> Node:
-        """Return colon, value and the other members."""
-        return self.plan.listed_value(self.state, self.index)
-
-
-def _unlisted_value(plan: ObjectPlan, state: MemberState, cell: NameCell, example: str) -> Node:
-    return intern_node(
-        (_UnlistedValue, id(plan), state, id(cell), example),
-        lambda: _UnlistedValue(plan, state, cell, example),
-    )
-
-
-class _UnlistedValue(Lazy):
-    """What follows an unlisted name that is not remembered."""
-
-    __slots__ = ("cell", "example", "plan", "state")
-
-    def __init__(self, plan: ObjectPlan, state: MemberState, cell: NameCell, example: str) -> None:
-        super().__init__(min_length=2)
-        self.plan = plan
-        self.state = state
-        self.cell = cell
-        self.example = example
-        if not plan.syntax.colon.nullable:
-            self._first = plan.syntax.colon.first_bytes
-
-    def expand(self) -> Node:
-        """Return colon, value and the other members."""
-        return self.plan.value_after_any(self.state, self.cell, self.example)
+        """Return the expanded node."""
+        if isinstance(self.name, int):
+            return self.plan.after_listed(self.state, self.name)
+        cell, example = self.name
+        return self.plan.after_unlisted(self.state, cell, None, example)
