@@ -1,4 +1,4 @@
-"""Rows that are run together, with every kind of cache: each as if it were alone."""
+"""Sequences in a batch compute the same as alone, with every kind of cache."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from proxy_engine.generation.cache_layers import can_merge
 TOGETHER = [kind for kind in KINDS if kind != "chunked"]
 
 
-class ScriptedRow:
-    """Writes what it is told to: now and then some tokens at once, as if they were forced.
+class ScriptedSequence:
+    """A sequence with scripted tokens.
 
-    ``refused`` are numbers of tokens that are first chosen wrongly, and not taken.
+    Args:
+        prompt: The prompt.
+        stretches: Tokens of each step: a sampled one and forced ones.
+        rejected: Indices of steps that first sample a token that is not accepted.
     """
 
     def __init__(
-        self, prompt: Sequence[int], stretches: Sequence[Sequence[int]], refused: set[int]
+        self, prompt: Sequence[int], stretches: Sequence[Sequence[int]], rejected: set[int]
     ) -> None:
         self.tokens = list(prompt)
         self.prompt_tokens = len(prompt)
@@ -35,11 +38,11 @@ class ScriptedRow:
         self.logits: mx.array | None = None
         self.finished = False
         self.expects_fast_forward = False
-        self.may_reject = bool(refused)
+        self.may_reject = bool(rejected)
         self.timings = Timings()
         self.sizes: list[int] = []
         self._stretches = [list(stretch) for stretch in stretches]
-        self._refused = refused
+        self._rejected = rejected
         self._chosen = 0
 
     @property
@@ -54,7 +57,7 @@ class ScriptedRow:
         assert logits.shape == (1, VOCABULARY)
         self.expects_fast_forward = self._chosen % 3 == 0
         token = self._stretches[0][0]
-        if self._chosen in self._refused and not exact:
+        if self._chosen in self._rejected and not exact:
             token = (token + 1) % VOCABULARY
         return SampledToken(mx.array([token]))
 
@@ -78,35 +81,37 @@ class ScriptedRow:
         return Token(token_id)
 
 
-def row_of(draw: random.Random, *, refuses: bool) -> ScriptedRow:
-    def some(least: int, most: int) -> list[int]:
-        return [draw.randrange(VOCABULARY) for _ in range(draw.randint(least, most))]
+def sequence_of(draw: random.Random, *, rejects: bool) -> ScriptedSequence:
+    def some(min_tokens: int, max_tokens: int) -> list[int]:
+        return [draw.randrange(VOCABULARY) for _ in range(draw.randint(min_tokens, max_tokens))]
 
     stretches = [some(1, draw.choice((1, 1, 4))) for _ in range(draw.randint(1, 12))]
-    refused = {draw.randrange(12)} if refuses else set()
-    return ScriptedRow(some(1, 30), stretches, refused)
+    rejected = {draw.randrange(12)} if rejects else set()
+    return ScriptedSequence(some(1, 30), stretches, rejected)
 
 
-def joined(batch: Batch, row: Any, model: Module, step_size: int = 7) -> None:
-    reading = Prefill(row, model, make_prompt_cache(model), step_size)
-    while not reading.next_pass():
+def joined(batch: Batch, sequence: Any, model: Module, step_size: int = 7) -> None:
+    prefill = Prefill(sequence, model, make_prompt_cache(model), step_size)
+    while not prefill.next_pass():
         pass
-    assert batch.can_add(reading.cache)
-    batch.add(row, reading.cache)
+    assert batch.can_add(prefill.cache)
+    batch.add(sequence, prefill.cache)
 
 
-def logits_of(row: Any) -> Any:
-    return np.array(row.logits[0].astype(mx.float32))
+def logits_of(sequence: Any) -> Any:
+    return np.array(sequence.logits[0].astype(mx.float32))
 
 
 @pytest.mark.parametrize("pads", [False, True], ids=["", "padded"])
-@pytest.mark.parametrize("refuses", [False, True], ids=["", "refused"])
+@pytest.mark.parametrize("rejects", [False, True], ids=["", "rejected"])
 @pytest.mark.parametrize("kind", TOGETHER)
-def test_rows_come_and_go(kind: str, refuses: bool, pads: bool) -> None:
+def test_sequences_join_and_leave_a_batch_without_changing_the_others(
+    kind: str, rejects: bool, pads: bool
+) -> None:
     model = model_of(kind)
-    draw = random.Random(f"{kind} {refuses}")
+    draw = random.Random(f"{kind} {rejects}")
     batch = Batch(model, pads=pads)
-    coming = [row_of(draw, refuses=refuses) for _ in range(9)]
+    coming = [sequence_of(draw, rejects=rejects) for _ in range(9)]
     done = 0
     while coming or batch.sequences:
         if coming and (not batch.sequences or (len(batch) < 4 and draw.random() < 0.4)):
@@ -120,53 +125,56 @@ def test_rows_come_and_go(kind: str, refuses: bool, pads: bool) -> None:
                 layers = batch.remove(step.sequence)
                 assert layers is not None
                 done += 1
-                row = step.sequence
-                fed = row.tokens[: row.processed]
+                sequence = step.sequence
+                fed = sequence.tokens[: sequence.processed]
                 again = [*fed[-1:], 5]
-                # What is left goes on as if the row had always been alone.
+                # The extracted cache continues as if the sequence had always been alone.
                 expected = cold(model, [*fed, *again])
                 logits = model(mx.array([again]), cache=layers)[0, -1]
                 assert is_close(np.array(logits.astype(mx.float32)), expected)
         batch.feed()
-        for row in batch.sequences:
-            if not row.pending:
-                assert is_close(logits_of(row), cold(model, row.tokens)), (kind, row.tokens)
+        for sequence in batch.sequences:
+            if not sequence.pending:
+                assert is_close(logits_of(sequence), cold(model, sequence.tokens)), (
+                    kind,
+                    sequence.tokens,
+                )
     assert done == 9
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_alone(kind: str) -> None:
+def test_single_sequence_has_the_logits_of_the_model(kind: str) -> None:
     model = model_of(kind)
     draw = random.Random(kind)
     for _ in range(4):
-        batch, row = Batch(model), row_of(draw, refuses=True)
-        joined(batch, row, model)
-        while not row.finished:
+        batch, sequence = Batch(model), sequence_of(draw, rejects=True)
+        joined(batch, sequence, model)
+        while not sequence.finished:
             batch.generate_step()
-            if not row.finished:
+            if not sequence.finished:
                 batch.feed()
-                assert is_close(logits_of(row), cold(model, row.tokens))
+                assert is_close(logits_of(sequence), cold(model, sequence.tokens))
 
 
-def test_what_cannot_be_put_together_is_not() -> None:
+def test_caches_that_cannot_be_merged_stay_apart() -> None:
     model = model_of("chunked")
     batch, draw = Batch(model), random.Random(1)
-    joined(batch, row_of(draw, refuses=False), model)
+    joined(batch, sequence_of(draw, rejects=False), model)
     assert not batch.can_add(make_prompt_cache(model))
     plain = model_of("default")
     assert not can_merge(make_prompt_cache(plain, max_kv_size=20))
     quantizing = Batch(plain, quantize=lambda layers: None)
-    joined(quantizing, row_of(draw, refuses=False), plain)
+    joined(quantizing, sequence_of(draw, rejects=False), plain)
     assert not quantizing.can_add(make_prompt_cache(plain))
 
 
-def test_a_row_that_fails_does_not_harm_others() -> None:
+def test_failing_sequence_does_not_affect_others() -> None:
     model = model_of("plain")
     batch, draw = Batch(model), random.Random(2)
-    good, bad = row_of(draw, refuses=False), row_of(draw, refuses=False)
+    good, bad = sequence_of(draw, rejects=False), sequence_of(draw, rejects=False)
     bad.sample = lambda *_, **__: 1 / 0  # type: ignore[assignment, method-assign]
-    for row in (good, bad):
-        joined(batch, row, model)
+    for sequence in (good, bad):
+        joined(batch, sequence, model)
     steps = {id(step.sequence): step for step in batch.generate_step()}
     assert isinstance(steps[id(bad)].error, ZeroDivisionError)
     assert bad.finished
@@ -181,27 +189,29 @@ def test_a_row_that_fails_does_not_harm_others() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("prompt", "opening"), [(1, 0), (1, 50), (33, 40), (34, 0), (90, 3)])
-def test_prompts_are_read_in_any_passes(kind: str, prompt: int, opening: int) -> None:
+def test_prefill_is_independent_of_the_step_size(kind: str, prompt: int, opening: int) -> None:
     model = model_of(kind)
     draw = random.Random(prompt)
     for step_size in (7, 1000):
-        row: Any = ScriptedRow([draw.randrange(VOCABULARY) for _ in range(prompt)], [], set())
+        sequence: Any = ScriptedSequence(
+            [draw.randrange(VOCABULARY) for _ in range(prompt)], [], set()
+        )
         forced = [draw.randrange(VOCABULARY) for _ in range(opening)]
-        row.tokens += forced
-        row.pending += forced
-        reading = Prefill(row, model, make_prompt_cache(model), step_size)
-        while not reading.next_pass():
+        sequence.tokens += forced
+        sequence.pending += forced
+        prefill = Prefill(sequence, model, make_prompt_cache(model), step_size)
+        while not prefill.next_pass():
             pass
-        assert not row.pending
-        assert is_close(logits_of(row), cold(model, row.tokens))
+        assert not sequence.pending
+        assert is_close(logits_of(sequence), cold(model, sequence.tokens))
 
 
 @pytest.mark.parametrize("method", ["accepts", "sample"])
-def test_a_row_that_fails_when_it_chooses_again(method: str) -> None:
+def test_sequence_that_fails_when_it_samples_again_does_not_affect_others(method: str) -> None:
     model = model_of("plain")
     batch = Batch(model)
-    good = ScriptedRow([1, 2, 3], [[4], [5], [6], [7]], {1})
-    bad = ScriptedRow([1, 2], [[4], [5], [6], [7]], {1})
+    good = ScriptedSequence([1, 2, 3], [[4], [5], [6], [7]], {1})
+    bad = ScriptedSequence([1, 2], [[4], [5], [6], [7]], {1})
     choose, count = bad.sample, 0
 
     def fails(*arguments: Any, exact: bool = True) -> Any:
@@ -212,8 +222,8 @@ def test_a_row_that_fails_when_it_chooses_again(method: str) -> None:
         return choose(*arguments, exact=exact) if method == "sample" else True
 
     setattr(bad, method, fails)
-    for row in (good, bad):
-        joined(batch, row, model)
+    for sequence in (good, bad):
+        joined(batch, sequence, model)
     errors: list[Exception] = []
     while batch.sequences:
         for step in batch.generate_step():
@@ -221,32 +231,32 @@ def test_a_row_that_fails_when_it_chooses_again(method: str) -> None:
             if step.sequence.finished:
                 batch.remove(step.sequence, wants_cache=False)
         batch.feed()
-        for row in batch.sequences:
-            assert is_close(logits_of(row), cold(model, row.tokens))
+        for sequence in batch.sequences:
+            assert is_close(logits_of(sequence), cold(model, sequence.tokens))
     assert [type(error) for error in errors] == [ZeroDivisionError]
     assert good.finished
 
 
-def test_models_that_know_one_offset_only() -> None:
+def test_models_with_one_offset_for_all_rows_are_not_batched() -> None:
     sizes = {"n_embd": 16, "n_layer": 1, "n_inner": 32, "n_head": 2, "n_positions": 64}
     arguments = gpt_bigcode.ModelArgs(
         "gpt_bigcode", **sizes, layer_norm_epsilon=1e-5, vocab_size=VOCABULARY
     )
     model = gpt_bigcode.Model(arguments)
     batch, draw = Batch(model), random.Random(4)
-    joined(batch, row_of(draw, refuses=False), model)
+    joined(batch, sequence_of(draw, rejects=False), model)
     assert not batch.can_add(make_prompt_cache(model))
     assert len(batch) == 1
 
 
-def test_a_token_is_there_before_the_pass_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_is_ready_before_the_next_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("plain")
     batch = Batch(model)
-    joined(batch, ScriptedRow([1, 2, 3], [[4], [5], [6]], set()), model)
+    joined(batch, ScriptedSequence([1, 2, 3], [[4], [5], [6]], set()), model)
     evaluated: list[set[tuple[int, ...]]] = []
 
     def together(*arrays: mx.array) -> None:
-        # What is evaluated by one call is there when all of it is.
+        # Arrays of one call are ready when all of them are.
         evaluated.append({array.shape for array in arrays})
         mx.eval(*arrays)
 

@@ -1,4 +1,4 @@
-"""Which models run several rows in one pass: those whose logits are the same as alone."""
+"""Batches are used only with models that compute the same logits as alone."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from proxy_engine.generation.batch_probe import BatchProbe
 def test_probe_accepts_models_that_run_in_batches(kind: str) -> None:
     probe = BatchProbe(model_of(kind))
     assert probe.can_decode == (kind != "chunked")
-    # mlx-lm's recurrent layers take padding for tokens, but for those that mask it.
+    # mlx-lm's recurrent layers process padding as tokens, except those that mask it.
     assert probe.can_pad == (kind not in ("chunked", "recurrent"))
 
 
 @pytest.mark.parametrize("architecture", ["afm7", "gemma2", "gpt_bigcode"])
-def test_probe_refuses_models_with_wrong_batches(architecture: str) -> None:
+def test_probe_rejects_models_with_wrong_batches(architecture: str) -> None:
     model = unusual_model(architecture)
     probe = BatchProbe(model)
     assert not probe.can_decode
@@ -40,7 +40,7 @@ def _row() -> Any:
 
 
 class Rounded(Module):
-    """A model whose logits are rounded otherwise in a pass of several rows."""
+    """A model whose logits differ by noise in a pass of several rows."""
 
     def __init__(self, inner: Module, noise: float) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def test_probe_runs_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("architecture", ["afm7", "gemma2"])
-def test_texts_of_models_with_wrong_batches_are_those_alone(
+def test_models_with_wrong_batches_run_one_request_at_a_time(
     architecture: str, tiny_tokenizer: Any
 ) -> None:
     prompts = ["a", "hello world " * 4, "xyz"]

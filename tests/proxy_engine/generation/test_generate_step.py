@@ -64,7 +64,7 @@ def text_of(vocabulary: Vocabulary, token_ids: tuple[int, ...]) -> str:
 @pytest.mark.parametrize("fast_forward", [True, False])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("is_constrained", [True, False])
-def test_tokens_are_the_engines(
+def test_tokens_equal_those_of_the_engine(
     engine: InferenceEngine,
     tiny_model: Any,
     tiny_tokenizer: Any,
@@ -97,7 +97,7 @@ def test_tokens_are_the_engines(
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_text_of_a_sampler_of_mlx_lm_matches_the_machine(
+def test_samplers_of_mlx_lm_produce_matching_text(
     tiny_model: Any,
     tiny_tokenizer: Any,
     vocabulary: Vocabulary,
@@ -185,7 +185,7 @@ def test_unconstrained_text_ends_at_max_tokens(
     assert progress == sorted(progress)
 
 
-def test_budget_that_no_text_fits_is_refused_at_once(
+def test_too_small_budget_raises_before_the_model_runs(
     tiny_model: Any, tiny_tokenizer: Any, prompt_ids: list[int], person: StateMachine
 ) -> None:
     with pytest.raises(MaxTokensTooSmallError):
@@ -211,7 +211,7 @@ def test_prompt_cache_is_extended_in_place(
 
 
 @pytest.mark.parametrize("options", [{"kv_bits": 8, "kv_group_size": 32}, {"max_kv_size": 8}])
-def test_quantized_and_bounded_caches_serve(
+def test_quantized_and_bounded_caches_produce_matching_text(
     tiny_tokenizer: Any, vocabulary: Vocabulary, prompt_ids: list[int], options: Any
 ) -> None:
     options = {"quantized_kv_start": 0, **options}
@@ -243,7 +243,7 @@ def test_closed_generator_runs_no_more_passes(
     assert passes <= 3
 
 
-def test_slow_masks_are_computed_in_place(
+def test_slow_masks_do_not_change_the_tokens(
     tiny_model: Any,
     tiny_tokenizer: Any,
     prompt_ids: list[int],

@@ -1,4 +1,4 @@
-"""Prompts that are read in one pass: logits and caches are those of prompts that are read alone."""
+"""A joint prefill computes the logits and caches of single prefills."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class SequenceState:
         self.timings = Timings()
 
 
-def reading_of(model: Module, tokens: list[int], known: int, **more: Any) -> Prefill:
-    """A prompt of which so many tokens have been read before."""
+def prefill_of(model: Module, tokens: list[int], known: int, **more: Any) -> Prefill:
+    """Return the prefill of a prompt whose first ``known`` tokens are cached."""
     cache = make_prompt_cache(model)
     if known:
         read(model, tokens[:known], cache)
@@ -41,7 +41,9 @@ def reading_of(model: Module, tokens: list[int], known: int, **more: Any) -> Pre
 
 @pytest.mark.parametrize("longest", [20, 120])
 @pytest.mark.parametrize("kind", ["plain", "default"])
-def test_logits_and_caches_are_those_alone(kind: str, longest: int) -> None:
+def test_joint_prefill_computes_the_logits_and_caches_of_single_prefills(
+    kind: str, longest: int
+) -> None:
     model = model_of(kind)
     draw = random.Random(longest)
     for _ in range(4):
@@ -50,30 +52,30 @@ def test_logits_and_caches_are_those_alone(kind: str, longest: int) -> None:
             for _ in range(draw.randint(2, 6))
         ]
         known = [draw.choice((0, draw.randint(0, len(text) - 1))) for text in texts]
-        readings = [reading_of(model, *pair) for pair in zip(texts, known, strict=True)]
-        assert all(map(can_join_prefill, readings))
-        layers = prefill_together(readings)
-        for index, (text, reading) in enumerate(zip(texts, readings, strict=True)):
+        prefills = [prefill_of(model, *pair) for pair in zip(texts, known, strict=True)]
+        assert all(map(can_join_prefill, prefills))
+        layers = prefill_together(prefills)
+        for index, (text, prefill) in enumerate(zip(texts, prefills, strict=True)):
             cache = make_prompt_cache(model)
             expected = read(model, text, cache)
-            row: Any = reading.sequence
+            row: Any = prefill.sequence
             assert is_close(np.array(row.logits[0].astype(mx.float32)), expected)
             assert not row.pending
-            assert reading.left == 0
+            assert prefill.left == 0
             own = extract_kv_row(layers, index, len(text))
             after = [draw.randrange(VOCABULARY)]
             assert is_close(read(model, after, own), read(model, after, cache))
 
 
-def test_only_prompts_of_one_pass_and_plain_caches_are_joined() -> None:
+def test_only_prompts_of_one_pass_with_plain_caches_are_joined() -> None:
     model = model_of("plain")
-    assert can_join_prefill(reading_of(model, [1] * 128, 0))
-    assert not can_join_prefill(reading_of(model, [1] * 129, 0))
-    assert can_join_prefill(reading_of(model, [1] * 129, 1))
-    assert not can_join_prefill(reading_of(model, [1, 2], 0, quantize=lambda cache: None))
-    assert not can_join_prefill(reading_of(model, [1, 2, 3], 0, checkpoints={2: lambda: None}))
+    assert can_join_prefill(prefill_of(model, [1] * 128, 0))
+    assert not can_join_prefill(prefill_of(model, [1] * 129, 0))
+    assert can_join_prefill(prefill_of(model, [1] * 129, 1))
+    assert not can_join_prefill(prefill_of(model, [1, 2], 0, quantize=lambda cache: None))
+    assert not can_join_prefill(prefill_of(model, [1, 2, 3], 0, checkpoints={2: lambda: None}))
     for kind in ("sliding", "recurrent", "mixed", "chunked"):
-        assert not can_join_prefill(reading_of(model_of(kind), [1], 0))
+        assert not can_join_prefill(prefill_of(model_of(kind), [1], 0))
 
 
 def test_padding_is_bounded() -> None:
@@ -83,7 +85,7 @@ def test_padding_is_bounded() -> None:
     assert not is_joint_prefill_worthwhile([10, 1], 1000)
 
 
-def test_tokens_of_a_pass_depend_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_of_a_joint_pass_depend_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint_prefill, "has_fast_blas", lambda: False)
     assert joint_prefill_tokens(16, others_wait=False) == 0
     monkeypatch.setattr(joint_prefill, "has_fast_blas", lambda: True)

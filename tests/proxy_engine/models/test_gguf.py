@@ -123,7 +123,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return destination
 
 
-def test_weights_come_back_under_their_names_and_in_their_order(converted: Path) -> None:
+def test_converted_weights_have_hugging_face_names_and_order(converted: Path) -> None:
     model, _ = mlx_lm.load(str(converted))
     found = dict(tree_flatten(model.parameters()))
     expected = {f"{name}.weight": weight for name, weight in hugging_face_weights().items()}
@@ -132,7 +132,7 @@ def test_weights_come_back_under_their_names_and_in_their_order(converted: Path)
         np.testing.assert_array_equal(np.array(found[name]), weight, err_msg=name)
 
 
-def test_packed_weights_are_permuted_as_dense_ones_are() -> None:
+def test_packed_weights_are_permuted_like_dense_ones() -> None:
     weight = mx.array(hugging_face_weights()["model.layers.0.self_attn.q_proj"])
     permuted = mx.array(permute(np.array(weight), HEADS))
     packed = mx.quantize(permuted, group_size=gguf.GROUP_SIZE, bits=4)
@@ -152,7 +152,7 @@ def test_packed_weights_are_permuted_as_dense_ones_are() -> None:
     np.testing.assert_allclose(np.array(restored), np.array(weight), atol=0.07)
 
 
-def test_bit_widths_are_read_off_the_shapes() -> None:
+def test_bit_widths_are_derived_from_shapes() -> None:
     tensors = {
         "token_embd.weight": mx.zeros((8, HIDDEN // 4), dtype=mx.uint32),
         "token_embd.scales": mx.zeros((8, HIDDEN // 32)),
@@ -168,7 +168,7 @@ def test_bit_widths_are_read_off_the_shapes() -> None:
     }
 
 
-def test_tokenizer(converted: Path) -> None:
+def test_converted_tokenizer_encodes_like_the_original(converted: Path) -> None:
     _, tokenizer = mlx_lm.load(str(converted))
     for text in ("", "a bc 123", "naïve 日本 🙂\n\t", "<|im_end|> <extra>x"):
         ids = tokenizer.encode(text, add_special_tokens=False)
@@ -191,13 +191,13 @@ def test_tokenizer(converted: Path) -> None:
         ("tokenizer.ggml.pre", "unheard-of"),
     ],
 )
-def test_what_is_not_known_is_refused(tmp_path: Path, key: str, value: str) -> None:
+def test_unsupported_values_are_rejected(tmp_path: Path, key: str, value: str) -> None:
     mx.save_gguf(str(tmp_path / "x.gguf"), gguf_tensors(), metadata() | {key: value})
     with pytest.raises(ModelFormatError, match=value):
         gguf.convert(tmp_path / "x.gguf", tmp_path)
 
 
-def test_a_missing_key_is_named(tmp_path: Path) -> None:
+def test_missing_key_is_named(tmp_path: Path) -> None:
     incomplete = metadata()
     del incomplete["llama.block_count"]
     mx.save_gguf(str(tmp_path / "x.gguf"), gguf_tensors(), incomplete)
@@ -205,7 +205,7 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
         gguf.convert(tmp_path / "x.gguf", tmp_path)
 
 
-def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_gguf_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_bytes(b"not a model")
     with pytest.raises(ModelFormatError, match="readable GGUF"):
         gguf.convert(tmp_path / "x.gguf", tmp_path)

@@ -1,4 +1,4 @@
-"""What can be named as a model, and what is said of what cannot."""
+"""Loading models, and the errors for invalid names and files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TINY_CONFIG = {
 }
 
 
-def test_a_directory(tiny_model_directory: Path) -> None:
+def test_directory_is_loaded(tiny_model_directory: Path) -> None:
     for name in (tiny_model_directory, str(tiny_model_directory)):
         loaded = load_model(name)
         assert loaded.name == str(tiny_model_directory)
@@ -38,9 +38,7 @@ def test_a_directory(tiny_model_directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "./missing", "/missing/model", "~/missing", "a/b/c"])
-def test_what_can_only_be_a_path_is_not_asked_of_the_hub(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_misspelled_paths_do_not_query_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlx_lm.load", lambda *_, **__: pytest.fail("the hub was asked"))
     with pytest.raises(ModelNotFoundError) as caught:
         load_model(name)
@@ -48,12 +46,14 @@ def test_what_can_only_be_a_path_is_not_asked_of_the_hub(
     assert "Name a directory" in str(caught.value)
 
 
-def test_a_name_the_hub_does_not_take() -> None:
+def test_invalid_repo_id_is_rejected() -> None:
     with pytest.raises(ModelNotFoundError, match="no model 'not a name'"):
         load_model("not a name")
 
 
-def test_files_that_are_no_model(tmp_path: Path, tiny_model_directory: Path) -> None:
+def test_directories_without_a_model_are_rejected(
+    tmp_path: Path, tiny_model_directory: Path
+) -> None:
     with pytest.raises(ModelFormatError, match=r"no config\.json"):
         load_model(tmp_path)
     (tmp_path / "config.json").write_text("{")
@@ -82,7 +82,7 @@ def test_files_that_are_no_model(tmp_path: Path, tiny_model_directory: Path) -> 
         ("config.json", "5"),
     ],
 )
-def test_a_damaged_file_is_named(
+def test_damaged_file_is_named(
     tmp_path: Path, tiny_model_directory: Path, name: str, content: str
 ) -> None:
     shutil.copytree(tiny_model_directory, tmp_path, dirs_exist_ok=True)
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_named(
     assert name in str(caught.value)
 
 
-def test_arguments_that_no_model_can_have(tmp_path: Path, tiny_model_directory: Path) -> None:
+def test_model_and_tokenizer_are_given_together(tmp_path: Path, tiny_model_directory: Path) -> None:
     shutil.copytree(tiny_model_directory, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text())
     for change in ({"num_attention_heads": 0}, {"hidden_size": "x"}, {"model_type": "cache"}):
@@ -102,13 +102,13 @@ def test_arguments_that_no_model_can_have(tmp_path: Path, tiny_model_directory: 
 
 
 @pytest.mark.skipif(mx.metal.is_available(), reason="there is Metal")
-def test_a_model_that_needs_metal_is_refused_by_name(tiny_tokenizer: Any) -> None:
+def test_model_that_requires_metal_is_named(tiny_tokenizer: Any) -> None:
     arguments = bitnet.ModelArgs.from_dict({**TINY_CONFIG, "model_type": "bitnet"})
     with pytest.raises(ModelError, match="Metal"):
         InferenceEngine(bitnet.Model(arguments), tiny_tokenizer)
 
 
-def test_context_length_is_found_where_models_keep_it() -> None:
+def test_context_length_is_found_under_all_its_names() -> None:
     assert context_length({"max_position_embeddings": 7}) == 7
     assert context_length({"text_config": {"max_position_embeddings": 8}}) == 8
     assert context_length({"n_positions": 9}) == 9
@@ -116,7 +116,7 @@ def test_context_length_is_found_where_models_keep_it() -> None:
     assert context_length({}) is None
 
 
-def test_a_loaded_model_runs_on_another_thread(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_loaded_model_runs_on_another_thread(tiny_model: Any, tiny_tokenizer: Any) -> None:
     tiny_model.lazy_leaf = mx.ones((2,)) * 3
     try:
         loaded = LoadedModel.of(tiny_model, tiny_tokenizer, name="x")
@@ -132,7 +132,7 @@ def test_a_loaded_model_runs_on_another_thread(tiny_model: Any, tiny_tokenizer: 
 
 
 @pytest.mark.parametrize("architecture", ["gemma3n", "kimi_k3", "plamo3"])
-def test_models_that_keep_arrays_of_their_first_pass_can_run(
+def test_models_that_keep_arrays_of_their_first_pass_run(
     architecture: str, tiny_tokenizer: Any
 ) -> None:
     with InferenceEngine(unusual_model(architecture), tiny_tokenizer) as engine:

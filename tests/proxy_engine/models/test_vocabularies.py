@@ -41,7 +41,7 @@ def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Vocabulary, "from_tokenizer", fail)
 
 
-def test_of_a_directory(
+def test_vocabulary_of_a_directory_is_cached(
     model_directory: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with InferenceEngine(model_directory) as engine:
@@ -56,7 +56,7 @@ def test_of_a_directory(
     assert answer.parsed in (1, 2)
 
 
-def test_of_a_model_in_memory(
+def test_vocabulary_of_a_model_in_memory_is_cached(
     tiny_model: llama.Model,
     tiny_tokenizer: TokenizerWrapper,
     directory: Path,
@@ -70,13 +70,13 @@ def test_of_a_model_in_memory(
         assert engine.vocabulary.token_bytes == first.token_bytes
 
 
-def test_switched_off(model_directory: Path, directory: Path) -> None:
+def test_cache_vocabulary_false_writes_no_file(model_directory: Path, directory: Path) -> None:
     with InferenceEngine(model_directory, cache_vocabulary=False) as engine:
         assert engine.vocabulary.size == 320
     assert not directory.exists()
 
 
-def test_a_changed_tokenizer_is_another_one(model_directory: Path, directory: Path) -> None:
+def test_changed_tokenizer_has_its_own_file(model_directory: Path, directory: Path) -> None:
     vocabulary_of(load_model(model_directory))
     file = model_directory / "tokenizer.json"
     file.write_text(file.read_text().replace("<|start|>", "<|begin|>"))
@@ -85,7 +85,7 @@ def test_a_changed_tokenizer_is_another_one(model_directory: Path, directory: Pa
     assert len(list(directory.iterdir())) == 2
 
 
-def test_without_a_home(
+def test_missing_home_directory_disables_the_cache(
     model_directory: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nowhere() -> Any:
@@ -97,7 +97,7 @@ def test_without_a_home(
     assert vocabulary_of(load_model(model_directory)).size == 320
 
 
-def test_the_files_of_a_tokenizer(tmp_path: Path) -> None:
+def test_tokenizer_files_are_found(tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer_config.json", "tokenizer.model", "model.safetensors"):
         (tmp_path / name).touch()
     assert tokenizer_files(tmp_path) == []
@@ -113,7 +113,7 @@ def test_the_files_of_a_tokenizer(tmp_path: Path) -> None:
     ]
 
 
-def test_a_model_is_known_by_the_files_of_its_tokenizer(
+def test_vocabulary_is_identified_by_the_tokenizer_files(
     model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = load_model(model_directory)

@@ -42,7 +42,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
+def test_loaded_cache_provides_the_saved_prompt(kind: str, tmp_path: Path) -> None:
     model = model_of(kind)
     caches = PromptCaches(model)
     ask(caches, model, PROMPT, count=5, boundaries=[20])
@@ -67,7 +67,7 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
         CacheOptions(kv_bits=8, kv_group_size=32),
     ],
 )
-def test_with_options(options: CacheOptions, tmp_path: Path) -> None:
+def test_options_are_part_of_a_saved_cache(options: CacheOptions, tmp_path: Path) -> None:
     model = model_of("plain")
     caches = PromptCaches(model, options)
     ask(caches, model, PROMPT, count=3)
@@ -84,14 +84,14 @@ def test_with_options(options: CacheOptions, tmp_path: Path) -> None:
     assert set(caught.value.differs) <= {"max_kv_size", "kv"}
 
 
-def test_mlx_lm_reads_the_file(saved: Path) -> None:
+def test_mlx_lm_loads_the_file(saved: Path) -> None:
     layers, metadata = load_prompt_cache(str(saved), return_metadata=True)
     assert [type(layer) for layer in layers] == [KVCache, KVCache]
     assert layers[0].offset == LONG
     assert [int(token) for token in metadata["token_ids"].split()] == PROMPT
 
 
-def test_a_file_takes_the_place_of_another(saved: Path) -> None:
+def test_save_replaces_an_existing_file(saved: Path) -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     ask(caches, model, text(3, 9))
@@ -99,7 +99,7 @@ def test_a_file_takes_the_place_of_another(saved: Path) -> None:
     assert PromptCaches(model).load(saved) == 9
 
 
-def test_what_is_not_kept_cannot_be_saved(tmp_path: Path) -> None:
+def test_uncached_prompt_cannot_be_saved(tmp_path: Path) -> None:
     caches = PromptCaches(model_of("plain"))
     with pytest.raises(PromptCacheFileError, match="no prefix of this prompt") as caught:
         caches.save(tmp_path / "x.safetensors", PROMPT)
@@ -107,7 +107,7 @@ def test_what_is_not_kept_cannot_be_saved(tmp_path: Path) -> None:
     assert not os.listdir(tmp_path)
 
 
-def test_names_and_places(saved: Path, tmp_path: Path) -> None:
+def test_invalid_paths_are_rejected(saved: Path, tmp_path: Path) -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     ask(caches, model, PROMPT)
@@ -122,7 +122,7 @@ def test_names_and_places(saved: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [saved.name]
 
 
-def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = saved.read_bytes()
     model = model_of("plain")
     caches = PromptCaches(model)
@@ -138,7 +138,7 @@ def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monk
     assert os.listdir(saved.parent) == [saved.name]
 
 
-def test_caches_that_mlx_lm_cannot_load_are_not_saved(tmp_path: Path) -> None:
+def test_cache_types_unknown_to_mlx_lm_are_not_saved(tmp_path: Path) -> None:
     class OwnCache(KVCache):  # type: ignore[misc]
         """A model's own, as some have."""
 
@@ -154,14 +154,14 @@ def test_caches_that_mlx_lm_cannot_load_are_not_saved(tmp_path: Path) -> None:
         caches.save(tmp_path / "x.safetensors", PROMPT)
 
 
-def test_other_weights(saved: Path) -> None:
+def test_cache_of_other_weights_is_rejected(saved: Path) -> None:
     with pytest.raises(PromptCacheMismatchError, match="weights") as caught:
         PromptCaches(fresh_model("plain", seed=1)).load(saved)
     assert set(caught.value.differs) == {"weights"}
     assert caught.value.path == str(saved)
 
 
-def test_one_weight_that_moved(saved: Path) -> None:
+def test_cache_is_rejected_after_one_weight_moved(saved: Path) -> None:
     model = fresh_model("plain")
     assert PromptCaches(model).load(saved) == LONG
     weight = model.layers[0].mlp.up_proj.weight
@@ -170,13 +170,13 @@ def test_one_weight_that_moved(saved: Path) -> None:
         PromptCaches(model).load(saved)
 
 
-def test_another_architecture(saved: Path) -> None:
+def test_cache_of_another_architecture_is_rejected(saved: Path) -> None:
     with pytest.raises(PromptCacheMismatchError) as caught:
         PromptCaches(model_of("default")).load(saved)
     assert set(caught.value.differs) == {"architecture", "weights"}
 
 
-def test_another_quantization(saved: Path) -> None:
+def test_cache_of_another_quantization_is_rejected(saved: Path) -> None:
     model = fresh_model("plain")
     nn.quantize(model, group_size=64, bits=4)
     with pytest.raises(PromptCacheMismatchError, match="4 bits in groups of 64") as caught:
@@ -185,7 +185,7 @@ def test_another_quantization(saved: Path) -> None:
     assert "architecture" not in caught.value.differs
 
 
-def test_an_adapter(saved: Path, tmp_path: Path) -> None:
+def test_cache_of_another_adapter_is_rejected(saved: Path, tmp_path: Path) -> None:
     model = fresh_model("plain")
     config = {"rank": 2, "scale": 2.0, "dropout": 0.0}
     linear_to_lora_layers(model, 1, config)
@@ -206,14 +206,16 @@ def test_an_adapter(saved: Path, tmp_path: Path) -> None:
     assert set(caught.value.differs) == {"adapter"}
 
 
-def test_another_version_of_mlx_lm(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_another_mlx_lm_version_is_rejected(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(identity_module.mlx_lm, "__version__", "0.0.1")
     with pytest.raises(PromptCacheMismatchError, match=r"here 0\.0\.1") as caught:
         PromptCaches(model_of("plain")).load(saved)
     assert set(caught.value.differs) == {"mlx_lm"}
 
 
-def test_models_in_memory_are_told_apart_in_every_process() -> None:
+def test_identity_of_a_model_is_the_same_in_every_process() -> None:
     program = (
         "from cached_models import model_of\n"
         "from proxy_engine.prompt_cache import ModelIdentity\n"
@@ -227,12 +229,12 @@ def test_models_in_memory_are_told_apart_in_every_process() -> None:
     assert ran.stdout.strip() == str(ModelIdentity.of(model_of("chunked")).to_dict())
 
 
-def test_a_file_that_exceeds_the_bound(saved: Path) -> None:
+def test_file_larger_than_max_bytes_is_rejected(saved: Path) -> None:
     with pytest.raises(PromptCacheFileError, match="more than max_bytes"):
         PromptCaches(model_of("plain"), CacheOptions(max_bytes=1000)).load(saved)
 
 
-def test_damaged_files_are_refused(saved: Path) -> None:
+def test_damaged_files_are_rejected(saved: Path) -> None:
     whole = saved.read_bytes()
     caches = PromptCaches(model_of("plain"))
     random = np.random.default_rng(0)
@@ -252,7 +254,7 @@ def test_damaged_files_are_refused(saved: Path) -> None:
     assert caches.load(saved) == LONG
 
 
-def test_foreign_files_are_refused(tmp_path: Path) -> None:
+def test_files_of_other_formats_are_rejected(tmp_path: Path) -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     path = tmp_path / "other.safetensors"
@@ -268,7 +270,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
             caches.load(path)
 
 
-def test_a_file_that_holds_something_else_is_refused(saved: Path) -> None:
+def test_file_with_another_cache_type_is_rejected(saved: Path) -> None:
     """With the right facts and a right digest, but other layers."""
     model = model_of("plain")
     own = PromptCaches(model)

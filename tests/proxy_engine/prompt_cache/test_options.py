@@ -1,4 +1,4 @@
-"""What may be asked of the caches."""
+"""Validation of cache options."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from proxy_engine.prompt_cache import CacheOptions
         ("max_checkpoints", -1),
     ],
 )
-def test_values_out_of_range_are_refused(option: str, value: object) -> None:
+def test_values_out_of_range_are_rejected(option: str, value: object) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         CacheOptions(**{option: value})  # type: ignore[arg-type]
     assert caught.value.option == option
 
 
-def test_a_rotating_cache_cannot_be_quantized() -> None:
+def test_max_kv_size_with_kv_bits_is_rejected() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         CacheOptions(max_kv_size=100, kv_bits=8)
     assert caught.value.option == "kv_bits"
 
 
-def test_quantization_starts_where_mlx_lm_starts_it() -> None:
+def test_quantized_kv_start_has_the_default_of_mlx_lm() -> None:
     assert CacheOptions().quantized_kv_start == DEFAULT_QUANTIZED_KV_START

@@ -17,7 +17,7 @@ texts = st.lists(st.integers(0, 2), min_size=1, max_size=7)
 
 @dataclass
 class Layer:
-    """What the store looks at."""
+    """The properties of a cache that the store uses."""
 
     nbytes: int = 100
     offset: int = 0
@@ -43,12 +43,12 @@ def test_common_prefix(left: list[int], right: list[int]) -> None:
     assert common_prefix(token_array(left), token_array(right)) == shared(left, right)
 
 
-def test_common_prefix_of_nothing() -> None:
+def test_common_prefix_of_empty_texts_is_empty() -> None:
     assert common_prefix(token_array([]), token_array([1])) == 0
 
 
 @given(st.lists(st.tuples(texts, st.booleans()), max_size=6), texts)
-def test_without_a_bound_the_longest_prefix_of_all_is_found(
+def test_longest_prefix_of_all_texts_is_found(
     added: list[tuple[list[int], bool]], wanted: list[int]
 ) -> None:
     store = Store(UNBOUNDED)
@@ -73,7 +73,7 @@ def test_without_a_bound_the_longest_prefix_of_all_is_found(
     st.lists(st.tuples(texts, st.booleans(), st.integers(0, 300)), max_size=12),
     st.integers(0, 700),
 )
-def test_the_bound_is_kept_and_the_latest_is_there(
+def test_store_stays_within_its_bound_and_keeps_the_latest(
     added: list[tuple[list[int], bool, int]], most: int
 ) -> None:
     store = Store(most)
@@ -86,7 +86,7 @@ def test_the_bound_is_kept_and_the_latest_is_there(
             assert store.covers(token_array(token_ids))
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_least_recently_used_entry_is_evicted() -> None:
     store = Store(3 * entry([1, 1]).nbytes)
     for first in (1, 2, 3):
         store.add(entry([first, 1]))
@@ -96,7 +96,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert all(store.find(token_array([first, 1])) for first in (1, 3, 4))
 
 
-def test_looking_whether_it_is_covered_is_no_use() -> None:
+def test_covers_does_not_refresh_an_entry() -> None:
     store = Store(2 * entry([1]).nbytes)
     store.add(entry([1]))
     store.add(entry([2]))
@@ -105,7 +105,7 @@ def test_looking_whether_it_is_covered_is_no_use() -> None:
     assert not store.covers(token_array([1]))
 
 
-def test_what_is_too_large_displaces_nothing() -> None:
+def test_oversized_entry_evicts_nothing() -> None:
     store = Store(1000)
     store.add(entry([1, 2]))
     assert not store.add(entry([3, 4], nbytes=1000))
@@ -113,7 +113,7 @@ def test_what_is_too_large_displaces_nothing() -> None:
     assert store.covers(token_array([1, 2]))
 
 
-def test_a_text_that_can_be_cut_takes_the_place_of_its_prefixes() -> None:
+def test_trimmable_text_replaces_its_prefixes() -> None:
     store = Store(UNBOUNDED)
     store.add(entry([1]))
     store.add(entry([1, 2], is_trimmable=False))
@@ -124,7 +124,7 @@ def test_a_text_that_can_be_cut_takes_the_place_of_its_prefixes() -> None:
     assert store.nbytes == entry([1, 2, 3]).nbytes
 
 
-def test_checkpoints_stay_beside_what_follows_them() -> None:
+def test_checkpoint_stays_beside_longer_texts() -> None:
     store = Store(UNBOUNDED)
     for length in (1, 2, 3):
         assert store.add(entry([1, 2, 3][:length], is_trimmable=False))
@@ -132,7 +132,7 @@ def test_checkpoints_stay_beside_what_follows_them() -> None:
     assert len(store) == 3
 
 
-def test_what_conversations_begin_with_outlives_one_of_them() -> None:
+def test_shared_beginning_survives_a_long_conversation() -> None:
     size = entry([0] * 5, is_trimmable=False).nbytes
     store = Store(3 * size)
     text = [7]
@@ -146,7 +146,7 @@ def test_what_conversations_begin_with_outlives_one_of_them() -> None:
     assert store.covers(token_array([7]))
 
 
-def test_the_number_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_entries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy_engine.prompt_cache.store._MAX_ENTRIES", 10)
     store = Store(UNBOUNDED)
     for number in range(25):
@@ -157,7 +157,7 @@ def test_the_number_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert store.covers(token_array([15, 1]))
 
 
-def test_clear() -> None:
+def test_clear_removes_all_entries() -> None:
     store = Store(UNBOUNDED)
     store.add(entry([1, 2]))
     store.clear()

@@ -1,4 +1,4 @@
-"""Many requests at once, through the engine."""
+"""Batches of requests, through the engine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
 
 
 def varied(number: int) -> BatchRequest:
-    """A request with format, sampler, seed and limits of its own."""
+    """A request whose format, sampler, seed and limits depend on ``number``."""
     formats: list[Any] = [PERSON, OTHER, None, {"type": "string", "maxLength": 30}]
     return BatchRequest(
         f"prompt {'x' * (7 * number % 50)} {number}",
@@ -60,7 +60,7 @@ def varied(number: int) -> BatchRequest:
     )
 
 
-def test_rows_are_what_they_are_alone(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_batched_answers_equal_single_ones(tiny_model: Any, tiny_tokenizer: Any) -> None:
     requests = [varied(number) for number in range(14)]
     cache = CacheOptions(max_bytes=0)
     with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=1, cache=cache) as single:
@@ -78,7 +78,7 @@ def test_rows_are_what_they_are_alone(tiny_model: Any, tiny_tokenizer: Any) -> N
             assert one.usage.fast_forwarded_tokens == other.usage.fast_forwarded_tokens
 
 
-def test_one_bad_request_does_not_harm_others(engine: InferenceEngine) -> None:
+def test_invalid_request_does_not_affect_others(engine: InferenceEngine) -> None:
     requests: list[Any] = [
         "good",
         "",
@@ -98,7 +98,7 @@ def test_one_bad_request_does_not_harm_others(engine: InferenceEngine) -> None:
     assert caught.value.__cause__ is items[1].error
 
 
-def test_a_validator_that_refuses_concerns_one_row(engine: InferenceEngine) -> None:
+def test_validation_error_fails_one_request_only(engine: InferenceEngine) -> None:
     class Coin(BaseModel):
         side: bool
 
@@ -116,7 +116,7 @@ def test_a_validator_that_refuses_concerns_one_row(engine: InferenceEngine) -> N
     assert [set(one.parsed) for one in outcomes[1:]] == [{"name", "age"}] * 2
 
 
-def test_items_in_order_or_as_completed(engine: InferenceEngine) -> None:
+def test_items_arrive_in_order_or_as_completed(engine: InferenceEngine) -> None:
     lengths = [60, 3, 3, 3, 30, 3]
     requests = [BatchRequest("x", options={"max_tokens": n, "min_tokens": n}) for n in lengths]
     ordered = list(engine.iter_batch(requests))
@@ -128,7 +128,7 @@ def test_items_in_order_or_as_completed(engine: InferenceEngine) -> None:
     assert [texts[n] for n in range(6)] == [item.result.text for item in ordered if item.result]
 
 
-def test_any_number_of_requests_is_asked_for_as_needed(engine: InferenceEngine) -> None:
+def test_requests_are_read_as_needed(engine: InferenceEngine) -> None:
     asked = itertools.count()
 
     def endless() -> Iterator[str]:
@@ -141,7 +141,7 @@ def test_any_number_of_requests_is_asked_for_as_needed(engine: InferenceEngine) 
     assert next(asked) <= 40 + 4 * engine.batch_size
 
 
-def test_an_event_loop(engine: InferenceEngine) -> None:
+def test_aiter_batch_does_not_block_the_event_loop(engine: InferenceEngine) -> None:
     async def main() -> list[str]:
         ticks = 0
 
@@ -168,7 +168,7 @@ def test_an_event_loop(engine: InferenceEngine) -> None:
     assert all(json.loads(text) for text in texts)
 
 
-def test_cancelled_batches_end(engine: InferenceEngine) -> None:
+def test_cancelled_batch_ends(engine: InferenceEngine) -> None:
     endless = {"min_tokens": 400, "max_tokens": 400}
     requests = [BatchRequest("x", options=endless) for _ in range(9)]  # type: ignore[typeddict-item]
     stream = engine.iter_batch(requests)
@@ -188,7 +188,7 @@ def test_cancelled_batches_end(engine: InferenceEngine) -> None:
     assert engine.generate("x", response_format={"const": 1}).parsed == 1
 
 
-def test_a_request_may_be_cancelled_among_others(engine: InferenceEngine) -> None:
+def test_cancelled_request_does_not_affect_others(engine: InferenceEngine) -> None:
     long = engine.stream("x", min_tokens=450, max_tokens=450)
     for event in long:
         if event.type == "token":
@@ -200,7 +200,7 @@ def test_a_request_may_be_cancelled_among_others(engine: InferenceEngine) -> Non
     assert [engine.generate(f"y {n}", response_format=OTHER).text for n in range(3)] == texts
 
 
-def test_streams_are_told_apart(engine: InferenceEngine) -> None:
+def test_concurrent_streams_receive_their_own_events(engine: InferenceEngine) -> None:
     streams = [engine.stream(f"z {n}", response_format=OTHER, seed=n) for n in range(4)]
     found: list[list[Any]] = [[] for _ in streams]
     for events in itertools.zip_longest(*streams):
@@ -216,7 +216,7 @@ def test_streams_are_told_apart(engine: InferenceEngine) -> None:
         assert "".join(deltas) == result.text
 
 
-def test_closing_fails_what_runs_and_what_waits(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_closing_fails_running_and_waiting_requests(tiny_model: Any, tiny_tokenizer: Any) -> None:
     engine = InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2)
     requests = [BatchRequest("x", options={"min_tokens": 400, "max_tokens": 400})] * 5
     stream = engine.iter_batch(requests)
@@ -233,7 +233,9 @@ def test_closing_fails_what_runs_and_what_waits(tiny_model: Any, tiny_tokenizer:
     assert engine.queued_requests == engine.running_requests == 0
 
 
-def test_caches_that_stay_apart(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_caches_that_cannot_be_merged_run_one_request_at_a_time(
+    tiny_model: Any, tiny_tokenizer: Any
+) -> None:
     requests = [varied(number) for number in range(5)]
     cache = CacheOptions(max_kv_size=40)
     with InferenceEngine(tiny_model, tiny_tokenizer, cache=cache) as engine:
@@ -243,7 +245,7 @@ def test_caches_that_stay_apart(tiny_model: Any, tiny_tokenizer: Any) -> None:
     assert [one.text for one in alone] == [one.text for one in together]
 
 
-def test_prompts_are_shared_while_they_run(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_running_request_shares_its_prompt_cache(tiny_model: Any, tiny_tokenizer: Any) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=4) as engine:
         shared = "the same beginning of all of these prompts, " * 4
         results = engine.generate_batch(
@@ -254,12 +256,12 @@ def test_prompts_are_shared_while_they_run(tiny_model: Any, tiny_tokenizer: Any)
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True])
-def test_batch_sizes(tiny_model: Any, tiny_tokenizer: Any, size: Any) -> None:
+def test_invalid_batch_size_is_rejected(tiny_model: Any, tiny_tokenizer: Any, size: Any) -> None:
     with pytest.raises(InvalidOptionError, match="batch_size"):
         InferenceEngine(tiny_model, tiny_tokenizer, batch_size=size)
 
 
-def test_what_is_finished_is_told_though_the_model_fails(
+def test_finished_request_is_reported_although_the_next_pass_fails(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = Batch.feed
@@ -293,7 +295,7 @@ class Leaves(BaseModel):
         raise SystemExit
 
 
-def test_whatever_a_validator_raises_concerns_its_caller(engine: InferenceEngine) -> None:
+def test_base_exception_of_a_validator_fails_its_request_only(engine: InferenceEngine) -> None:
     other = engine.stream("x", min_tokens=100, max_tokens=100)
     next(other)
     with pytest.raises(SystemExit):
@@ -301,7 +303,7 @@ def test_whatever_a_validator_raises_concerns_its_caller(engine: InferenceEngine
     assert other.result().usage.completion_tokens == 100
 
 
-def test_a_validator_cannot_ask_its_own_engine(engine: InferenceEngine) -> None:
+def test_validator_cannot_use_its_own_engine(engine: InferenceEngine) -> None:
     class Asking(BaseModel):
         side: bool
 
@@ -314,9 +316,7 @@ def test_a_validator_cannot_ask_its_own_engine(engine: InferenceEngine) -> None:
         engine.generate("x", response_format=Asking)
 
 
-def test_a_cancelled_request_does_not_wait_for_its_turn(
-    tiny_model: Any, tiny_tokenizer: Any
-) -> None:
+def test_cancelled_request_leaves_the_queue_at_once(tiny_model: Any, tiny_tokenizer: Any) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=1) as engine:
         running = engine.stream("x", min_tokens=450, max_tokens=450)
         next(running)
@@ -327,7 +327,7 @@ def test_a_cancelled_request_does_not_wait_for_its_turn(
         running.close()
 
 
-def test_calls_do_not_hold_up_requests(engine: InferenceEngine) -> None:
+def test_worker_calls_do_not_starve_requests(engine: InferenceEngine) -> None:
     worker = engine._core.worker
 
     def again() -> None:
@@ -344,7 +344,7 @@ def test_calls_do_not_hold_up_requests(engine: InferenceEngine) -> None:
     done.set()
 
 
-def test_requests_that_cannot_be_asked_for_cancel_the_others(engine: InferenceEngine) -> None:
+def test_error_of_the_iterable_cancels_the_batch(engine: InferenceEngine) -> None:
     def asked_for() -> Iterator[BatchRequest]:
         yield BatchRequest("x", options={"min_tokens": 450, "max_tokens": 450})
         raise LookupError("no more")
@@ -352,13 +352,13 @@ def test_requests_that_cannot_be_asked_for_cancel_the_others(engine: InferenceEn
     stream = engine.iter_batch(asked_for())
     with pytest.raises(LookupError) as caught:
         next(stream)
-    # Not because nobody holds the stream any more.
+    # The traceback keeps the stream alive, so it was not cancelled by being dropped.
     assert caught.traceback
     assert all(begun.cancelled.is_set() for begun in stream._begun.values())
     assert list(stream) == []
 
 
-def test_a_task_that_is_cancelled_while_it_is_prepared(
+def test_request_cancelled_during_preparation_is_never_queued(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     preparation = engine._core.preparation
@@ -386,12 +386,12 @@ def test_a_task_that_is_cancelled_while_it_is_prepared(
     assert engine.running_requests == engine.queued_requests == 0
 
 
-def test_a_string_is_one_prompt(engine: InferenceEngine) -> None:
+def test_string_is_not_a_batch(engine: InferenceEngine) -> None:
     with pytest.raises(PromptError, match="list"):
         engine.generate_batch("prompt")
 
 
-def test_a_first_token_is_told_before_the_next_pass_is_begun(
+def test_first_token_is_reported_before_the_next_pass(
     tiny_model: Any, tiny_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes = 0
@@ -410,7 +410,7 @@ def test_a_first_token_is_told_before_the_next_pass_is_begun(
     monkeypatch.setattr(type(tiny_model), "__call__", counting)
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
         core = engine._core
-        # What is forced behind each letter takes a pass that is begun once the letter is known.
+        # Text forced by a letter takes a pass that is dispatched once the letter is read.
         request = core.preparation.request(
             "x",
             {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 3, "maxItems": 3},
@@ -424,7 +424,7 @@ def test_a_first_token_is_told_before_the_next_pass_is_begun(
     assert told[0] == 1
 
 
-def test_an_item_that_is_not_waited_for_ends_the_stream(engine: InferenceEngine) -> None:
+def test_cancelled_wait_for_an_item_ends_the_stream(engine: InferenceEngine) -> None:
     async def main() -> None:
         stream = engine.aiter_batch(["x"] * 3, min_tokens=450, max_tokens=450)
         with pytest.raises(TimeoutError):
@@ -434,7 +434,7 @@ def test_an_item_that_is_not_waited_for_ends_the_stream(engine: InferenceEngine)
     asyncio.run(main())
 
 
-def test_who_is_told_of_events_harms_no_other(engine: InferenceEngine) -> None:
+def test_error_of_an_event_receiver_fails_its_request_only(engine: InferenceEngine) -> None:
     other = engine.stream("x", min_tokens=60, max_tokens=60)
     next(other)
     core = engine._core
@@ -455,7 +455,7 @@ def test_who_is_told_of_events_harms_no_other(engine: InferenceEngine) -> None:
     assert other.result().usage.completion_tokens == 60
 
 
-def test_the_time_of_a_batch_runs_from_when_each_is_begun(
+def test_max_seconds_of_a_batch_counts_from_the_begin_of_each_request(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = Scheduler.submit
@@ -471,7 +471,7 @@ def test_the_time_of_a_batch_runs_from_when_each_is_begun(
 
     admit = Scheduler._admit
     monkeypatch.setattr(Scheduler, "submit", submit_long_ago)
-    # So that it is made long ago before it is begun.
+    # The submitting thread changes ``created`` first.
     monkeypatch.setattr(Scheduler, "_admit", admit_late)
     options: Any = {"min_tokens": 30, "max_tokens": 30, "max_seconds": 1000}
     (batched,) = engine.generate_batch(["x"], **options)
@@ -479,7 +479,7 @@ def test_the_time_of_a_batch_runs_from_when_each_is_begun(
     assert engine.generate("x", **options).usage.completion_tokens == 1
 
 
-def test_warm_up_checks_batches_before_the_first_requests(
+def test_warm_up_probes_batches_before_the_first_request(
     tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:

@@ -1,4 +1,4 @@
-"""Short prompts that wait together are read in one pass, and the texts are those alone."""
+"""Short waiting prompts share a prefill pass, and the answers do not change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS: list[Any] = [
 
 
 def varied(number: int) -> BatchRequest:
-    """A request with format, sampler, seed and limits of its own."""
+    """A request whose format, sampler, seed and limits depend on ``number``."""
     return BatchRequest(
         f"prompt {'x' * (7 * number % 50)} {number}",
         response_format=FORMATS[number % 3],
@@ -47,14 +47,14 @@ def answered(engine: InferenceEngine, requests: Sequence[Any], **options: Any) -
         queued.set()
 
     stream = engine.iter_batch(watched(), **options)
-    # So many may be begun ahead; of more, the last are asked for as others end.
+    # The read-ahead of a batch; later requests are read as others finish.
     assert len(requests) <= 2 * engine.batch_size
     return [item.result for item in stream]
 
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many prompts each joint pass reads, on any device."""
+    """The number of prompts of each joint pass; joint prefill is enabled on every device."""
     sizes: list[int] = []
     prefill_together = continuous_batch.prefill_together
 
@@ -75,7 +75,7 @@ def alone(model: Any, tokenizer: Any, requests: Sequence[Any], **options: Any) -
 
 
 @pytest.mark.parametrize("batch_size", [3, 8])
-def test_texts_are_those_alone(
+def test_joint_prefill_does_not_change_the_answers(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int], batch_size: int
 ) -> None:
     requests = [varied(number) for number in range(2 * batch_size)]
@@ -87,7 +87,7 @@ def test_texts_are_those_alone(
     assert max(groups) > 1
 
 
-def test_waiting_prompts_are_read_in_one_pass(
+def test_waiting_prompts_share_a_prefill_pass(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int]
 ) -> None:
     prompts = [f"{letter} asks" for letter in "abcdefgh"]
@@ -99,7 +99,7 @@ def test_waiting_prompts_are_read_in_one_pass(
     assert [one.token_ids for one in results] == [one.token_ids for one in expected]
 
 
-def test_shared_beginning_is_read_once(
+def test_shared_prefix_is_processed_once(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int]
 ) -> None:
     shared = "You are asked for a word that has something to do with the following: "
@@ -114,7 +114,7 @@ def test_shared_beginning_is_read_once(
     assert [one.token_ids for one in results] == [one.token_ids for one in expected]
 
 
-def test_prompts_of_unlike_lengths_are_read_one_by_one(
+def test_prompts_of_different_lengths_are_processed_separately(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int]
 ) -> None:
     raw = [RawPrompt("a"), RawPrompt("b" * 200)]
@@ -123,7 +123,7 @@ def test_prompts_of_unlike_lengths_are_read_one_by_one(
     assert not groups
 
 
-def test_where_a_joint_pass_fails_prompts_are_read_one_by_one(
+def test_failed_joint_prefill_falls_back_to_single_prefills(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(readings: Sequence[Any]) -> list[Any]:
@@ -139,7 +139,7 @@ def test_where_a_joint_pass_fails_prompts_are_read_one_by_one(
     assert [one.token_ids for one in results] == [one.token_ids for one in expected]
 
 
-def test_cancelled_requests_leave_a_joint_pass(
+def test_cancelled_requests_are_left_out_of_a_joint_prefill(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled when all are begun, before any is read: at the last one's first progress."""

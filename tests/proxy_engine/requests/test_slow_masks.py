@@ -1,4 +1,4 @@
-"""A row whose mask takes long sits out, and the others go on."""
+"""A sequence with a slow mask leaves the batch, and the others continue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answers(engine: InferenceEngine) -> list[tuple[str, str]]:
     return [(result.text, result.finish_reason) for result in results]
 
 
-def test_rows_with_slow_masks_write_the_same(
+def test_slow_masks_do_not_change_the_answers(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = []
@@ -62,21 +62,21 @@ def test_rows_with_slow_masks_write_the_same(
 
 
 class Held:
-    """Masks of the model thread are slow; those of others wait until they are let go."""
+    """Masks are slow on the model thread, and wait for ``release`` on other threads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began = threading.Event()
-        self.go_on = threading.Event()
+        self.release = threading.Event()
         self.error: Exception | None = None
 
         def compute(row: sequence_state.SequenceState) -> None:
             self.began.set()
-            self.go_on.wait(10)
+            self.release.wait(10)
             if self.error is not None:
                 raise self.error
 
         def slow(row: sequence_state.SequenceState, matcher: Matcher) -> Any:
-            if self.go_on.is_set():
+            if self.release.is_set():
                 return matcher.allowed_tokens()
             raise sequence_state.SlowMaskError
 
@@ -84,7 +84,7 @@ class Held:
         monkeypatch.setattr(sequence_state.SequenceState, "_mask_in_time", slow)
 
 
-def test_other_rows_go_on_while_a_mask_is_computed(
+def test_slow_mask_does_not_delay_other_requests(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
@@ -92,11 +92,11 @@ def test_other_rows_go_on_while_a_mask_is_computed(
     held.began.wait(10)
     assert engine.generate("y", max_tokens=9).text
     assert not slow.future.done()
-    held.go_on.set()
+    held.release.set()
     assert slow.future.result(10).finish_reason == "stop"
 
 
-def test_row_that_sits_out_can_be_cancelled(
+def test_request_with_a_slow_mask_can_be_cancelled(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
@@ -104,10 +104,10 @@ def test_row_that_sits_out_can_be_cancelled(
     held.began.wait(10)
     slow.cancelled.set()
     assert slow.future.result(10).finish_reason == "cancelled"
-    held.go_on.set()
+    held.release.set()
 
 
-def test_answer_whose_masks_take_too_much_work_follows_the_plan(
+def test_answer_follows_the_plan_when_masks_exceed_their_budget(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     allowed_tokens = Matcher.allowed_tokens
@@ -126,14 +126,14 @@ def test_answer_whose_masks_take_too_much_work_follows_the_plan(
     assert 3 <= len(result.parsed) <= 4
 
 
-def test_error_of_a_slow_mask_fails_its_request_alone(
+def test_error_of_a_slow_mask_fails_its_request_only(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
     held.error = LookupError("broken")
     slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
     held.began.wait(10)
-    held.go_on.set()
+    held.release.set()
     with pytest.raises(LookupError):
         slow.future.result(10)
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None

@@ -1,4 +1,4 @@
-"""What a request leaves behind: nothing but caches, which are bounded."""
+"""Finished requests are freed; the bounded caches remain."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def living() -> Counter[str]:
     return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, KINDS))
 
 
-def test_requests_leave_nothing_behind(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_finished_requests_are_freed(tiny_model: Any, tiny_tokenizer: Any) -> None:
     options = CacheOptions(max_bytes=MOST_BYTES)
     with InferenceEngine(tiny_model, tiny_tokenizer, cache=options) as engine:
 

@@ -1,4 +1,4 @@
-"""With what was kept, a model says what it says without."""
+"""Prompt caching does not change the answers, for every kind of cache."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from proxy_engine import InvalidOptionError
 from proxy_engine.prompt_cache import CacheOptions, PromptCaches
 from proxy_engine.prompt_cache.layers import trim_to
 
-ALWAYS_CUT = {"plain", "default"}
-NEVER_CUT = {"recurrent", "mixed", "listed"}
+ALWAYS_TRIMMABLE = {"plain", "default"}
+NEVER_TRIMMABLE = {"recurrent", "mixed", "listed"}
 LONG = 3 * WINDOW
 
 
@@ -34,7 +34,7 @@ def text(seed: int, length: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_cached_at_first(kind: str) -> None:
+def test_empty_cache_provides_no_tokens(kind: str) -> None:
     model = model_of(kind)
     caches = PromptCaches(model)
     cached, logits, _ = ask(caches, model, text(0, LONG))
@@ -45,7 +45,7 @@ def test_nothing_is_cached_at_first(kind: str) -> None:
 
 @pytest.mark.parametrize("length", [5, LONG])
 @pytest.mark.parametrize("kind", KINDS)
-def test_shared_prefixes_of_all_lengths(kind: str, length: int) -> None:
+def test_shared_prefix_of_any_length_is_provided(kind: str, length: int) -> None:
     model = model_of(kind)
     for shared in range(length):
         caches = PromptCaches(model)
@@ -53,28 +53,28 @@ def test_shared_prefixes_of_all_lengths(kind: str, length: int) -> None:
         other = [*text(0, shared), (text(0, length)[shared] + 1) % VOCABULARY, *text(1, 6)]
         cached, logits, _ = ask(caches, model, other)
         assert is_close(logits, cold(model, other))
-        is_trimmable = kind in ALWAYS_CUT or (kind not in NEVER_CUT and length < WINDOW)
-        # Without boundaries, a checkpoint stands before the last token of a prompt.
+        is_trimmable = kind in ALWAYS_TRIMMABLE or (kind not in NEVER_TRIMMABLE and length < WINDOW)
+        # Without boundaries, the checkpoint is before the last token of the prompt.
         expected = shared if is_trimmable or shared == LONG - 1 else 0
-        # Chunked layers forget a pass later.
+        # Chunked layers drop tokens one pass later.
         assert cached == expected or (kind == "chunked" and cached == shared)
 
 
 @pytest.mark.parametrize("length", [2, 5, LONG])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_last_token_is_always_left_to_be_run(kind: str, length: int) -> None:
+def test_last_token_is_never_provided(kind: str, length: int) -> None:
     model = model_of(kind)
     caches = PromptCaches(model)
     prompt = text(0, length)
     for turn in range(3):
         cached, logits, _ = ask(caches, model, prompt, count=4)
-        known = kind in ALWAYS_CUT or kind not in NEVER_CUT or length == LONG
+        known = kind in ALWAYS_TRIMMABLE or kind not in NEVER_TRIMMABLE or length == LONG
         assert cached == (length - 1 if turn and known else 0)
         assert is_close(logits, cold(model, prompt))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_conversations_take_turns(kind: str) -> None:
+def test_alternating_conversations_keep_their_caches(kind: str) -> None:
     model = model_of(kind)
     caches = PromptCaches(model)
     start = text(9, 20)
@@ -86,13 +86,13 @@ def test_conversations_take_turns(kind: str) -> None:
             assert is_close(logits, cold(model, talk))
             assert answer == ask(PromptCaches(model), model, talk, count=5)[2]
             if turn:
-                # All of the turn before, but for what was chosen and never fed.
+                # The whole previous turn but its last token, which was never processed.
                 assert cached == len(talk) - 4
             talk += [*answer, *text(turn, 3)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_kept_is_not_changed_by_what_is_done_with_it(kind: str) -> None:
+def test_inserted_cache_does_not_change_when_a_copy_is_extended(kind: str) -> None:
     model = model_of(kind)
     caches = PromptCaches(model)
     ask(caches, model, text(0, LONG))
@@ -121,7 +121,7 @@ def test_what_was_kept_is_not_changed_by_what_is_done_with_it(kind: str) -> None
     st.sampled_from([0, 20_000, 1 << 30]),
     st.sampled_from([1, 2, 7, 1000]),
 )
-def test_any_requests_in_any_order(
+def test_answers_do_not_depend_on_cached_requests(
     kind: str, requests: list[tuple[list[int], int, list[int]]], max_bytes: int, step: int
 ) -> None:
     model = model_of(kind)
@@ -136,7 +136,7 @@ def test_any_requests_in_any_order(
         assert caches.nbytes <= max_bytes
 
 
-def test_bytes_are_bounded_and_the_least_recently_used_goes() -> None:
+def test_least_recently_used_text_is_evicted_within_max_bytes() -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     ask(caches, model, text(0, 20))
@@ -152,7 +152,7 @@ def test_bytes_are_bounded_and_the_least_recently_used_goes() -> None:
     assert caches.fetch(text(1, 20)).cached_tokens == 0
 
 
-def test_a_shorter_text_does_not_hold_the_memory_of_a_longer_one() -> None:
+def test_trimmed_copy_does_not_retain_the_memory_of_the_longer_text() -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     ask(caches, model, text(0, 2000))
@@ -163,15 +163,15 @@ def test_a_shorter_text_does_not_hold_the_memory_of_a_longer_one() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "sliding"])
-def test_only_what_was_run_is_kept(kind: str) -> None:
+def test_only_processed_tokens_are_inserted(kind: str) -> None:
     model = model_of(kind)
-    # More tokens are named than were read, as of a request that was cancelled in its prompt.
+    # More tokens are given than were processed: a request that was cancelled in its prefill.
     caches = PromptCaches(model)
     started = caches.fetch(text(0, 10))
     read(model, text(0, 6), started.cache)
     assert caches.insert(text(0, 10), started.cache) == 6
     assert caches.fetch(text(0, 10)).cached_tokens == 6
-    # Fewer are named, for the last one was fed and never looked at.
+    # Fewer are given: the last one was processed, but never read.
     caches = PromptCaches(model)
     started = caches.fetch(text(0, 10))
     read(model, text(0, 10), started.cache)
@@ -182,7 +182,7 @@ def test_only_what_was_run_is_kept(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "mixed", "listed"])
-def test_recurrent_layers_rely_on_what_was_run(kind: str) -> None:
+def test_recurrent_cache_is_inserted_only_at_its_exact_length(kind: str) -> None:
     model = model_of(kind)
     for known, run, kept in ((10, 6, 6), (6, 6, 6), (5, 6, 0), (10, 0, 0)):
         caches = PromptCaches(model)
@@ -196,7 +196,7 @@ def test_recurrent_layers_rely_on_what_was_run(kind: str) -> None:
         assert is_close(logits, cold(model, text(0, 10)))
 
 
-def test_what_cannot_be_brought_back_is_given_up() -> None:
+def test_cache_that_cannot_be_trimmed_back_is_dropped() -> None:
     model = model_of("sliding")
     caches = PromptCaches(model)
     started = caches.fetch(text(0, LONG))
@@ -205,7 +205,7 @@ def test_what_cannot_be_brought_back_is_given_up() -> None:
     assert len(caches) == 0
 
 
-def test_a_forward_pass_that_failed_halfway_leaves_what_all_layers_have_read() -> None:
+def test_failed_pass_leaves_the_tokens_that_all_layers_hold() -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     started = caches.fetch(text(0, 12))
@@ -218,7 +218,7 @@ def test_a_forward_pass_that_failed_halfway_leaves_what_all_layers_have_read() -
     assert is_close(logits, cold(model, text(0, 12)))
 
 
-def test_arrays_that_cannot_be_computed_are_given_up() -> None:
+def test_arrays_that_fail_to_evaluate_are_dropped() -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
     started = caches.fetch(text(0, 12))
@@ -234,7 +234,7 @@ def test_arrays_that_cannot_be_computed_are_given_up() -> None:
     assert len(caches) == 0
 
 
-def test_nothing_is_kept_of_nothing() -> None:
+def test_empty_text_is_not_inserted() -> None:
     model = model_of("recurrent")
     caches = PromptCaches(model)
     assert caches.fetch([]).cached_tokens == caches.fetch([1]).cached_tokens == 0
@@ -245,7 +245,7 @@ def test_nothing_is_kept_of_nothing() -> None:
     assert caches.checkpoint_lengths(text(0, LONG), [20]) == ()
 
 
-def test_checkpoints_are_made_where_a_cache_cannot_be_cut() -> None:
+def test_checkpoints_are_needed_for_caches_that_cannot_be_trimmed() -> None:
     prompt = text(0, 100)
     plain, sliding, recurrent = (
         PromptCaches(model_of(kind)) for kind in ("plain", "sliding", "recurrent")
@@ -256,7 +256,7 @@ def test_checkpoints_are_made_where_a_cache_cannot_be_cut() -> None:
     assert recurrent.checkpoint_lengths(prompt, []) == (99,)
     assert recurrent.checkpoint_lengths(prompt[:10], []) == ()
     assert recurrent.checkpoint_lengths(prompt, [20, 30, 40, 50, 60]) == (20, 40, 50, 60)
-    # The answer may become too long for going back to the prompt.
+    # The cache may not be trimmable to the prompt after the longest answer.
     assert sliding.checkpoint_lengths(prompt[:4], [2], max_tokens=2) == ()
     assert not sliding.needs_checkpoints(WINDOW - 1)
     assert sliding.needs_checkpoints(WINDOW)
@@ -265,13 +265,13 @@ def test_checkpoints_are_made_where_a_cache_cannot_be_cut() -> None:
         assert some.checkpoint_lengths(prompt, [20, 30, 40]) == expected
 
 
-@pytest.mark.parametrize("kind", ["sliding", *sorted(NEVER_CUT)])
-def test_a_conversation_that_parts_at_a_boundary_goes_on_from_there(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["sliding", *sorted(NEVER_TRIMMABLE)])
+def test_conversation_that_diverges_at_a_boundary_starts_from_its_checkpoint(kind: str) -> None:
     model = model_of(kind)
     caches = PromptCaches(model)
     ask(caches, model, text(0, 60), count=5, boundaries=[20, 50])
     for shared, cached in ((19, 0), (20, 20), (49, 20), (55, 50)):
-        # As many tokens in common as ``shared``; those of another conversation after them.
+        # ``shared`` tokens in common, then those of another conversation.
         other = [*text(0, shared), (text(0, 60)[shared] + 1) % VOCABULARY, *text(shared, 9)]
         found, logits, _ = ask(PromptCachesView(caches), model, other)
         assert found == cached
@@ -279,20 +279,20 @@ def test_a_conversation_that_parts_at_a_boundary_goes_on_from_there(kind: str) -
 
 
 class PromptCachesView(PromptCaches):
-    """The same caches, to which nothing is added."""
+    """The same caches, without insertions."""
 
     def __init__(self, caches: PromptCaches) -> None:
         vars(self).update(vars(caches))
 
-    def keep(self, token_ids: object, cache: object, *, run: object = None) -> int:
+    def insert(self, token_ids: object, cache: object, *, processed: object = None) -> int:
         return 0
 
-    def checkpoint(self, token_ids: object, cache: object) -> None:
+    def insert_copy(self, token_ids: object, cache: object) -> None:
         return None
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 8])
-def test_quantized_keys_and_values(bits: int) -> None:
+def test_quantized_cache_is_reused(bits: int) -> None:
     model = model_of("plain")
     options = CacheOptions(kv_bits=bits, kv_group_size=32, quantized_kv_start=8)
     caches = PromptCaches(model, options)
@@ -307,7 +307,7 @@ def test_quantized_keys_and_values(bits: int) -> None:
     assert all(layer.bits == bits for layer in started.cache)
     expected = read(model, prompt[20:], started.cache)
     assert caches.insert(prompt, started.cache) == 30
-    # Read again from every length at which it is quantized already: the same numbers.
+    # From every quantized length the logits are the same.
     for shared in (20, 25, 29):
         again = caches.fetch(prompt[: shared + 1])
         assert again.cached_tokens == shared
@@ -315,24 +315,24 @@ def test_quantized_keys_and_values(bits: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "default"])
-def test_a_cache_of_bounded_size(kind: str) -> None:
+def test_cache_of_bounded_size_is_reused(kind: str) -> None:
     model = model_of(kind)
     caches = PromptCaches(model, CacheOptions(max_kv_size=WINDOW))
     assert all(isinstance(layer, RotatingKVCache) for layer in caches.fetch([1]).cache)
     prompt = text(0, 40)
     _, expected, _ = ask(caches, model, prompt, boundaries=[20])
     cached, logits, _ = ask(caches, model, prompt)
-    # Which tokens are remembered depends on how a text is read; here it is read alike.
+    # Which tokens a rotating cache holds depends on the passes; here they are the same.
     assert cached == 20
     assert is_close(logits, expected)
-    # Short texts can be cut.
+    # Short texts can be trimmed.
     ask(caches, model, text(1, WINDOW - 2))
     assert caches.fetch(text(1, WINDOW - 4)).cached_tokens == WINDOW - 5
     assert max(layer.size() for layer in caches.fetch(prompt).cache) <= WINDOW
 
 
 @pytest.mark.parametrize("kind", ["sliding", "recurrent", "listed", "chunked"])
-def test_a_model_with_caches_of_its_own_has_no_other_size(kind: str) -> None:
+def test_max_kv_size_is_rejected_for_models_with_their_own_caches(kind: str) -> None:
     with pytest.raises(InvalidOptionError, match="determines the size") as caught:
         PromptCaches(model_of(kind), CacheOptions(max_kv_size=100))
     assert caught.value.option == "max_kv_size"
@@ -341,13 +341,13 @@ def test_a_model_with_caches_of_its_own_has_no_other_size(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "group_size"), [("sliding", 32), ("recurrent", 64), ("listed", 64), ("plain", 128)]
 )
-def test_what_cannot_be_quantized_is_refused_at_once(kind: str, group_size: int) -> None:
+def test_unsupported_quantization_is_rejected_at_construction(kind: str, group_size: int) -> None:
     with pytest.raises(InvalidOptionError, match="cannot be quantized") as caught:
         PromptCaches(model_of(kind), CacheOptions(kv_bits=8, kv_group_size=group_size))
     assert caught.value.option == "kv_bits"
 
 
-def test_concatenated_keys_are_really_cut() -> None:
+def test_trimmed_concatenated_cache_drops_its_keys() -> None:
     layer = ConcatenateKVCache()
     numbers = mx.arange(6, dtype=mx.float32).reshape(1, 1, 6, 1)
     layer.update_and_fetch(numbers, numbers)
@@ -356,7 +356,7 @@ def test_concatenated_keys_are_really_cut() -> None:
     assert keys.reshape(-1).tolist() == [0, 1, 5]
 
 
-def test_a_text_is_read_in_far_less_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_prompt_takes_far_less_work(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("plain")
     run: list[int] = []
     original = type(model).__call__

@@ -1,4 +1,4 @@
-"""Forced text is cut into the tokens that the tokenizer gives the whole text."""
+"""Fast-forward tokens are those that the tokenizer gives the whole text."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check_forced(
 
 @pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
-def test_forced_tokens_are_those_of_the_whole_text(path: Path) -> None:
+def test_forced_text_has_the_tokens_of_the_whole_text(path: Path) -> None:
     tokenizer = Tokenizer.from_file(str(path))
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
     forced = FastForward(
@@ -90,7 +90,9 @@ def test_forced_tokens_are_those_of_the_whole_text(path: Path) -> None:
         assert check_forced(forced, machine, vocabulary, natural) > len(natural) / 4
 
 
-def test_with_a_tiny_tokenizer(tiny_tokenizer: TokenizerWrapper) -> None:
+def test_forced_text_has_the_tokens_of_the_whole_text_with_a_tiny_tokenizer(
+    tiny_tokenizer: TokenizerWrapper,
+) -> None:
     vocabulary = Vocabulary.from_tokenizer(tiny_tokenizer)
     forced = FastForward(text_encoder(tiny_tokenizer, threading.Lock()), vocabulary)
     for person in PEOPLE:
@@ -101,7 +103,7 @@ def test_with_a_tiny_tokenizer(tiny_tokenizer: TokenizerWrapper) -> None:
             assert check_forced(forced, machine, vocabulary, natural) > len(natural) / 4
 
 
-def test_special_tokens_are_forced_too() -> None:
+def test_special_tokens_are_forced() -> None:
     forms: list[bytes | None] = [bytes([byte]) for byte in range(256)]
     forms += [b"<a>", b"<b>", b"</s>"]
     vocabulary = Vocabulary(
@@ -120,7 +122,7 @@ def test_special_tokens_are_forced_too() -> None:
     assert forced.tokens(matcher, [*tokens, ord("1")]) == (256,)
 
 
-def test_the_engine_counts_forced_tokens(tiny_engine: InferenceEngine) -> None:
+def test_engine_counts_fast_forwarded_tokens(tiny_engine: InferenceEngine) -> None:
     schema = {"const": {"name": "a constant", "values": [1, 2, 3]}}
     with_forcing = tiny_engine.generate("x", response_format=schema)
     without = tiny_engine.generate("x", response_format=schema, fast_forward=False)
@@ -132,18 +134,18 @@ def test_the_engine_counts_forced_tokens(tiny_engine: InferenceEngine) -> None:
     assert without.usage.fast_forwarded_tokens <= 1
 
 
-def test_forced_tokens_count_towards_max_tokens(tiny_engine: InferenceEngine) -> None:
+def test_fast_forwarded_tokens_count_towards_max_tokens(tiny_engine: InferenceEngine) -> None:
     full = tiny_engine.generate("x", response_format={"const": "abcdefgh"})
     tokens = full.usage.completion_tokens
     exact = tiny_engine.generate("x", response_format={"const": "abcdefgh"}, max_tokens=tokens)
     assert exact.token_ids == full.token_ids
-    # The end token is no part of what has to be written.
+    # The end token does not count.
     short = tiny_engine.generate("x", response_format={"const": "abcdefgh"}, max_tokens=tokens - 1)
     assert short.parsed == "abcdefgh"
     assert short.finish_reason == "stop"
 
 
-def test_logits_are_the_same_after_forced_text(tiny_engine: InferenceEngine) -> None:
+def test_fast_forward_does_not_change_the_answer(tiny_engine: InferenceEngine) -> None:
     # Greedy, and with a grammar whose choices come after much that is forced.
     schema = {
         "type": "object",
