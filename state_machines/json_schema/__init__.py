@@ -1,4 +1,4 @@
-"""JSON Schema to grammar: canonicalise, then translate."""
+"""Compile JSON Schema to grammars: :class:`JsonSchemaStateMachine`."""
 
 from state_machines.json_schema.machine import JsonSchemaStateMachine, PropertyOrder
 

@@ -1,4 +1,7 @@
-"""Keywords that apply other schemas, to the value or to its children."""
+"""Keywords that apply other schemas, to the value itself or to its members and items.
+
+Section numbers are those of JSON Schema Core 2020-12 if no other document is named.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.assertions import (
-    count,
-    names_in,
-    objects_with,
-    requiring,
+    non_negative_integer,
+    objects_with_property,
+    require_properties,
     restrict_one_type,
+    string_list,
 )
 from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import SchemaLocation
@@ -68,57 +71,84 @@ def _terms(locations: Iterable[SchemaLocation], evaluator: TermEvaluator) -> lis
     return [evaluator.table.schema_ref(location) for location in locations]
 
 
+def ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+    """``$ref``: the value satisfies the referenced schema (8.2.3.1)."""
+    return evaluator.table.schema_ref(location.document.resolve(location, value, "$ref"))
+
+
 def dynamic_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``$dynamicRef``: as ``$ref``, by way of the dynamic scope (core, 8.2.3.2)."""
+    """``$dynamicRef``: as ``$ref``, resolved in the dynamic scope (8.2.3.2)."""
     return evaluator.table.schema_ref(location.document.resolve(location, value, "$dynamicRef"))
 
 
 def recursive_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``$recursiveRef``: the outermost schema that asks for it (2019-09 core, 8.2.4.2)."""
+    """``$recursiveRef``: the outermost schema with ``$recursiveAnchor`` (2019-09 core, 8.2.4.2)."""
     if value != "#":
         raise location.error("$recursiveRef is not '#'", "$recursiveRef")
     return evaluator.table.schema_ref(location.document.resolve_recursive(location))
 
 
-def ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``$ref``: what the schema at the reference admits (core, 8.2.3.1)."""
-    return evaluator.table.schema_ref(location.document.resolve(location, value, "$ref"))
-
-
 def all_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``allOf``: what all of the schemas admit (core, 10.2.1.1)."""
+    """``allOf``: the value satisfies all schemas (10.2.1.1)."""
     return evaluator.table.all_of(_terms(_subschemas(location, "allOf", value), evaluator))
 
 
 def any_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``anyOf``: what at least one of the schemas admits (core, 10.2.1.2)."""
+    """``anyOf``: the value satisfies at least one schema (10.2.1.2)."""
     return evaluator.table.any_of(_terms(_subschemas(location, "anyOf", value), evaluator))
 
 
 def one_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``oneOf``: what exactly one of the schemas admits (core, 10.2.1.3)."""
-    terms = _terms(_subschemas(location, "oneOf", value), evaluator)
-    return in_exactly_one(terms, evaluator)
+    """``oneOf``: the value satisfies exactly one schema (10.2.1.3)."""
+    return in_exactly_one(_terms(_subschemas(location, "oneOf", value), evaluator), evaluator)
 
 
 def not_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``not``: what the schema does not admit (core, 10.2.1.4)."""
+    """``not``: the value does not satisfy the schema (10.2.1.4)."""
     return evaluator.table.negation(evaluator.table.schema_ref(location.child(value, "not")))
 
 
-def if_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term | ValueSet:
-    """``if`` with ``then`` and ``else`` beside it (core, 10.2.2)."""
+def if_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+    """``if`` with the adjacent ``then`` and ``else`` (10.2.2)."""
     table, schema = evaluator.table, location.schema
     condition = table.schema_ref(location.child(value, "if"))
-    then = table.schema_ref(location.child(schema["then"], "then")) if "then" in schema else TRUE
-    otherwise = (
-        table.schema_ref(location.child(schema["else"], "else")) if "else" in schema else TRUE
+    then, otherwise = (
+        table.schema_ref(location.child(schema[keyword], keyword)) if keyword in schema else TRUE
+        for keyword in ("then", "else")
     )
     return table.conditional(condition, then, otherwise)
 
 
+def dependent_schemas(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+    """``dependentSchemas``: an object with a property satisfies a schema (10.2.2.4)."""
+    table = evaluator.table
+    return table.all_of(
+        table.conditional(
+            table.evaluated(objects_with_property(name)), table.schema_ref(child), TRUE
+        )
+        for name, child in _named_subschemas(location, "dependentSchemas", value)
+    )
+
+
+def dependencies(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+    """``dependencies``: required properties or a schema (draft 7 validation, 6.5.7)."""
+    if not isinstance(value, dict):
+        raise location.error("dependencies is not an object", "dependencies")
+    table = evaluator.table
+    parts = []
+    for name, needed in value.items():
+        if isinstance(needed, list):
+            names = string_list(location, "dependencies", needed)
+            then = table.evaluated(require_properties(names))
+        else:
+            then = table.schema_ref(location.child(needed, "dependencies", name))
+        condition = table.evaluated(objects_with_property(name))
+        parts.append(table.conditional(condition, then, TRUE))
+    return table.all_of(parts)
+
+
 def properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``properties``: the values of the named properties (core, 10.3.2.1)."""
+    """``properties``: the values of the named properties (10.3.2.1)."""
     table = evaluator.table
     terms = {
         name: table.schema_ref(child)
@@ -129,16 +159,16 @@ def properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -
 
 
 def _name_patterns(location: SchemaLocation) -> dict[str, Node]:
-    named = location.keyword_value("patternProperties", dict) or {}
-    return {name: compile_pattern(name, search=True) for name in named}
+    patterns = location.keyword_value("patternProperties", dict) or {}
+    return {pattern: compile_pattern(pattern, search=True) for pattern in patterns}
 
 
 def pattern_properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``patternProperties``: the values of properties whose name matches (core, 10.3.2.2)."""
+    """``patternProperties``: the values of properties whose names match (10.3.2.2)."""
     patterns = _name_patterns(location)
     terms = {
-        name: evaluator.table.schema_ref(child)
-        for name, child in _named_subschemas(location, "patternProperties", value)
+        pattern: evaluator.table.schema_ref(child)
+        for pattern, child in _named_subschemas(location, "patternProperties", value)
     }
     rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
     return restrict_one_type(shape=ObjectShape(name_rules=tuple(rules)))
@@ -147,77 +177,55 @@ def pattern_properties(location: SchemaLocation, value: Any, evaluator: TermEval
 def additional_properties(
     location: SchemaLocation, value: Any, evaluator: TermEvaluator
 ) -> ValueSet:
-    """``additionalProperties``: the values of all properties not named beside it (10.3.2.3)."""
+    """``additionalProperties``: the values of all other properties (10.3.2.3).
+
+    Other than those that the adjacent ``properties`` and ``patternProperties`` apply to.
+    """
     term = evaluator.table.schema_ref(location.child(value, "additionalProperties"))
     if term is TRUE:
         return restrict_one_type()
-    listed = {
-        name: TRUE
-        for name in location.keyword_value("properties", dict) or {}
-        if is_encodable(name)
-    }
-    matched = union(_name_patterns(location).values())
-    names = complement(matched, ANY_CODE_POINT)
-    return restrict_one_type(
-        shape=ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
-    )
+    names = location.keyword_value("properties", dict) or {}
+    listed = {name: TRUE for name in names if is_encodable(name)}
+    others = complement(union(_name_patterns(location).values()), ANY_CODE_POINT)
+    shape = ObjectShape(properties=listed, name_rules=(NameRule(others, term),))
+    return restrict_one_type(shape=shape)
 
 
 def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``propertyNames``: what every property's name is (core, 10.3.2.4).
+    """``propertyNames``: the names of all properties satisfy the schema (10.3.2.4).
 
-    Names are strings, so that what the schema says of objects is none of theirs, be it this
-    very keyword.
+    Names are strings, so only keywords for strings are read. The schema may therefore contain this
+    ``propertyNames`` itself.
     """
-    allowed = evaluator.strings(evaluator.table.schema_ref(location.child(value, "propertyNames")))
+    child = location.child(value, "propertyNames")
+    allowed = evaluator.strings(evaluator.table.schema_ref(child))
     if allowed is ANY_TEXT:
         return restrict_one_type()
-    refused = complement(allowed, ANY_CODE_POINT)
-    return restrict_one_type(shape=ObjectShape(name_rules=(NameRule(refused, FALSE),)))
-
-
-def dependent_schemas(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``dependentSchemas``: who has this property is in that schema too (core, 10.2.2.4)."""
-    table = evaluator.table
-    return table.all_of(
-        table.conditional(table.evaluated(objects_with(name)), table.schema_ref(child), TRUE)
-        for name, child in _named_subschemas(location, "dependentSchemas", value)
-    )
-
-
-def dependencies(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``dependencies``: drafts 4 to 7's two keywords in one (draft 7 validation, 6.5.7)."""
-    if not isinstance(value, dict):
-        raise location.error("dependencies is not an object", "dependencies")
-    table = evaluator.table
-    parts = []
-    for name, needed in value.items():
-        if isinstance(needed, list):
-            then = table.evaluated(requiring(names_in(location, "dependencies", needed)))
-        else:
-            then = table.schema_ref(location.child(needed, "dependencies", name))
-        parts.append(table.conditional(table.evaluated(objects_with(name)), then, TRUE))
-    return table.all_of(parts)
+    rejected = complement(allowed, ANY_CODE_POINT)
+    return restrict_one_type(shape=ObjectShape(name_rules=(NameRule(rejected, FALSE),)))
 
 
 def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``prefixItems``: the first items, one schema each (core, 10.3.1.1)."""
+    """``prefixItems``: the first items, one schema each (10.3.1.1)."""
     terms = _terms(_subschemas(location, "prefixItems", value), evaluator)
     return restrict_one_type(array=ArrayShape(prefix=tuple(terms)))
 
 
 def items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``items``: every item beyond ``prefixItems`` (core, 10.3.1.2)."""
-    before = location.keyword_value("prefixItems", list) or []
+    """``items``: all items after those of the adjacent ``prefixItems`` (10.3.1.2)."""
+    prefix = location.keyword_value("prefixItems", list) or []
     term = evaluator.table.schema_ref(location.child(value, "items"))
-    return restrict_one_type(array=_beyond(len(before), term))
+    return restrict_one_type(array=_array((TRUE,) * len(prefix), term))
 
 
 def items_or_tuple(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``items`` up to 2019-09: all items, or an array for the first ones (draft 7, 6.4.1)."""
+    """``items`` up to 2019-09: one schema for all items, or an array of schemas (draft 7, 6.4.1).
+
+    An array applies to the first items, and the adjacent ``additionalItems`` to the others.
+    """
     table = evaluator.table
     if not isinstance(value, list):
-        return restrict_one_type(array=_beyond(0, table.schema_ref(location.child(value, "items"))))
+        return restrict_one_type(array=_array((), table.schema_ref(location.child(value, "items"))))
     prefix = tuple(
         table.schema_ref(location.child(schema, "items", index))
         for index, schema in enumerate(value)
@@ -226,25 +234,25 @@ def items_or_tuple(location: SchemaLocation, value: Any, evaluator: TermEvaluato
     if "additionalItems" in location.schema:
         additional = location.schema["additionalItems"]
         rest = table.schema_ref(location.child(additional, "additionalItems"))
-    return restrict_one_type(array=_beyond(len(prefix), rest, prefix))
+    return restrict_one_type(array=_array(prefix, rest))
+
+
+def _array(prefix: tuple[Term, ...], rest: Term) -> ArrayShape:
+    max_items = len(prefix) if rest is FALSE else None
+    return ArrayShape(prefix=prefix, rest=rest, max_items=max_items)
 
 
 def contains(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``contains`` with ``minContains`` and ``maxContains`` beside it (core, 10.3.1.3)."""
+    """``contains`` with the adjacent ``minContains`` and ``maxContains`` (10.3.1.3)."""
     term = evaluator.table.schema_ref(location.child(value, "contains"))
-    least, most = 1, None
+    min_count, max_count = 1, None
     if location.dialect.counts_contained:
         schema = location.schema
         if "minContains" in schema:
-            least = count(location, "minContains", schema["minContains"])
+            min_count = non_negative_integer(location, "minContains", schema["minContains"])
         if "maxContains" in schema:
-            most = count(location, "maxContains", schema["maxContains"])
-    if most is None and least == 0:
+            max_count = non_negative_integer(location, "maxContains", schema["maxContains"])
+    if max_count is None and min_count == 0:
         return restrict_one_type()
-    return restrict_one_type(array=ArrayShape(counted=(Counted(term, 0, least, most),)))
-
-
-def _beyond(width: int, rest: Term, prefix: tuple[Term, ...] = ()) -> ArrayShape:
-    return ArrayShape(
-        prefix=prefix or (TRUE,) * width, rest=rest, max_items=width if rest is FALSE else None
-    )
+    counted = Counted(term, min_count=min_count, max_count=max_count)
+    return restrict_one_type(array=ArrayShape(counted=(counted,)))

@@ -1,8 +1,11 @@
-"""Keywords that assert something about the value itself."""
+"""Keywords that constrain a value without applying another schema.
+
+Section numbers are those of JSON Schema Validation 2020-12 if no other document is named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -25,19 +28,24 @@ from state_machines.json_schema.numbers.number_sets import (
 )
 from state_machines.json_schema.objects.clauses import Absent, Clause, Present
 from state_machines.json_schema.objects.object_shape import ObjectShape, shape_of_clauses
-from state_machines.json_schema.terms import FALSE, TRUE, Term
-from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, NO_VALUE, ValueSet, disjoin
+from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
+from state_machines.json_schema.value_sets import (
+    ANY_TEXT,
+    ANY_VALUE,
+    NO_VALUE,
+    ValueSet,
+    disjoin,
+)
 from state_machines.regex import compile_pattern
 
 __all__ = [
     "const",
-    "count",
     "dependent_required",
     "enum",
     "exclusive_maximum",
     "exclusive_minimum",
+    "forbid_property",
     "format_",
-    "lacking",
     "max_items",
     "max_length",
     "max_properties",
@@ -47,18 +55,19 @@ __all__ = [
     "min_properties",
     "minimum",
     "multiple_of",
-    "names_in",
-    "objects_with",
+    "non_negative_integer",
+    "objects_with_property",
     "pattern",
+    "require_properties",
     "required",
-    "requiring",
     "restrict_one_type",
+    "string_list",
     "type_",
     "unique_items",
 ]
 
 FEW_DEPENDENCIES = 3
-"""Dependencies that are taken as alternatives; more are clauses."""
+"""Entries of ``dependentRequired`` up to which each becomes a disjunction; more become clauses."""
 
 _TYPES: dict[str, ValueSet] = {
     "null": ValueSet(null=True),
@@ -72,6 +81,8 @@ _TYPES: dict[str, ValueSet] = {
 
 _PLAIN_INTEGER = ValueSet(numbers=PLAIN_INTEGERS)
 
+_CHARACTER = symbols(ANY_CODE_POINT)
+
 
 def restrict_one_type(
     *,
@@ -80,7 +91,14 @@ def restrict_one_type(
     array: ArrayShape | None = None,
     shape: ObjectShape | None = None,
 ) -> ValueSet:
-    """Return every value, with the values of one type restricted."""
+    """Return all values, with the values of one type restricted.
+
+    Args:
+        numbers: The admitted numbers.
+        strings: The admitted strings, as a language of code points.
+        array: The admitted arrays.
+        shape: The admitted objects.
+    """
     return ValueSet(
         null=True,
         booleans=ANY_VALUE.booleans,
@@ -91,31 +109,28 @@ def restrict_one_type(
     )
 
 
-def type_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``type``: one of the named types (validation, 6.1.1)."""
-    del evaluator
+def type_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``type``: the value has one of the named types (6.1.1)."""
     names = value if isinstance(value, list) else [value]
     for name in names:
         if not isinstance(name, str) or name not in _TYPES:
-            raise location.error(
-                f"{name!r} is not a type", "type", hint=f"Types are {', '.join(sorted(_TYPES))}"
-            )
+            hint = f"The types are {', '.join(sorted(_TYPES))}"
+            raise location.error(f"{name!r} is not a type", "type", hint=hint)
     if not names:
-        raise location.error("type lists no type", "type")
+        raise location.error("type is an empty array", "type", hint="Name at least one type")
     types = {**_TYPES, "integer": _PLAIN_INTEGER} if location.dialect.plain_integers else _TYPES
     return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
 
 
 def enum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``enum``: equal to one of the listed values (validation, 6.1.2)."""
+    """``enum``: the value equals one of the listed values (6.1.2)."""
     if not isinstance(value, list):
         raise location.error("enum is not an array", "enum")
     return constants(value, evaluator.table)
 
 
-def const(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``const``: equal to the value (validation, 6.1.3)."""
-    del location
+def const(_: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+    """``const``: the value equals the given value (6.1.3)."""
     return constant(value, evaluator.table)
 
 
@@ -125,176 +140,194 @@ def _number(location: SchemaLocation, keyword: str, value: Any) -> Fraction:
     return exact(value)
 
 
-def _exclusive_beside(location: SchemaLocation, keyword: str) -> bool:
+def _is_exclusive(location: SchemaLocation, keyword: str) -> bool:
+    """Return the Boolean that draft 4 has next to a bound."""
     if not location.dialect.boolean_exclusive:
         return False
     value = location.schema.get(keyword, False)
     if not isinstance(value, bool):
-        raise location.error(f"{keyword} is not a Boolean", keyword, hint="In draft 4 it is one")
+        raise location.error(
+            f"{keyword} is not a Boolean",
+            keyword,
+            hint="Draft 4 has a Boolean here; name a later draft in $schema for a number",
+        )
     return value
 
 
-def minimum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``minimum`` (validation, 6.2.4); in draft 4 ``exclusiveMinimum`` beside it is a Boolean."""
-    del evaluator
+def minimum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``minimum`` (6.2.4); with the Boolean ``exclusiveMinimum`` in draft 4."""
     low = _number(location, "minimum", value)
-    is_open = _exclusive_beside(location, "exclusiveMinimum")
+    is_open = _is_exclusive(location, "exclusiveMinimum")
     return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=is_open),)))
 
 
-def maximum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``maximum`` (validation, 6.2.2); in draft 4 ``exclusiveMaximum`` beside it is a Boolean."""
-    del evaluator
+def maximum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``maximum`` (6.2.2); with the Boolean ``exclusiveMaximum`` in draft 4."""
     high = _number(location, "maximum", value)
-    is_open = _exclusive_beside(location, "exclusiveMaximum")
+    is_open = _is_exclusive(location, "exclusiveMaximum")
     return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=is_open),)))
 
 
-def exclusive_minimum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``exclusiveMinimum`` (validation, 6.2.5)."""
-    del evaluator
+def exclusive_minimum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``exclusiveMinimum`` (6.2.5)."""
     low = _number(location, "exclusiveMinimum", value)
     return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=True),)))
 
 
-def exclusive_maximum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``exclusiveMaximum`` (validation, 6.2.3)."""
-    del evaluator
+def exclusive_maximum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``exclusiveMaximum`` (6.2.3)."""
     high = _number(location, "exclusiveMaximum", value)
     return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=True),)))
 
 
-def multiple_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``multipleOf`` (validation, 6.2.1): exact, also for decimals."""
-    del evaluator
+def multiple_of(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``multipleOf`` (6.2.1), exact for decimal fractions."""
     step = _number(location, "multipleOf", value)
     if step <= 0:
         raise location.error("multipleOf is not greater than 0", "multipleOf")
     return restrict_one_type(numbers=NumberSet.of((Interval(step=step),)))
 
 
-def count(location: SchemaLocation, keyword: str, value: Any) -> int:
+def non_negative_integer(location: SchemaLocation, keyword: str, value: Any) -> int:
+    """Return the value of a keyword that is a non-negative integer; ``2.0`` is one.
+
+    Raises:
+        InvalidSchemaError: The value is not a non-negative integer.
+    """
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole or value < 0:
         raise location.error(f"{keyword} is not a non-negative integer", keyword)
     return int(value)
 
 
-def _bound(
+def _count_keyword(
     keyword: str, make: Callable[[int], ValueSet]
 ) -> Callable[[SchemaLocation, Any, TermEvaluator], ValueSet]:
-    """Return the function of a keyword whose value is a count."""
+    """Return the reader of a keyword whose value is a count."""
 
-    def read(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-        del evaluator
-        return make(count(location, keyword, value))
+    def read(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+        return make(non_negative_integer(location, keyword, value))
 
-    read.__doc__ = f"``{keyword}`` (validation, 6.3 to 6.5)."
+    read.__doc__ = f"``{keyword}`` (6.3 to 6.5)."
     return read
 
 
-_CHARACTER = symbols(ANY_CODE_POINT)
-
-min_length = _bound(
+min_length = _count_keyword(
     "minLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, n, None))
 )
-max_length = _bound("maxLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, 0, n)))
-min_items = _bound("minItems", lambda n: restrict_one_type(array=ArrayShape(min_items=n)))
-max_items = _bound("maxItems", lambda n: restrict_one_type(array=ArrayShape(max_items=n)))
-min_properties = _bound(
+max_length = _count_keyword(
+    "maxLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, 0, n))
+)
+min_items = _count_keyword("minItems", lambda n: restrict_one_type(array=ArrayShape(min_items=n)))
+max_items = _count_keyword("maxItems", lambda n: restrict_one_type(array=ArrayShape(max_items=n)))
+min_properties = _count_keyword(
     "minProperties", lambda n: restrict_one_type(shape=ObjectShape(min_members=n))
 )
-max_properties = _bound(
+max_properties = _count_keyword(
     "maxProperties", lambda n: restrict_one_type(shape=ObjectShape(max_members=n))
 )
 
 
-def unique_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``uniqueItems``: no two items are equal as JSON (validation, 6.4.3)."""
-    del evaluator
+def unique_items(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``uniqueItems``: no two items are equal as JSON values (6.4.3)."""
     if not isinstance(value, bool):
         raise location.error("uniqueItems is not a Boolean", "uniqueItems")
     return restrict_one_type(array=ArrayShape(unique=value))
 
 
-def pattern(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``pattern``: the expression matches somewhere in the string (validation, 6.3.3)."""
-    del evaluator
+def pattern(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``pattern``: the regular expression matches somewhere in the string (6.3.3)."""
     if not isinstance(value, str):
         raise location.error("pattern is not a string", "pattern")
     return restrict_one_type(strings=compile_pattern(value, search=True))
 
 
-def format_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``format``: the string is of the format; unknown ones assert nothing (validation, 7).
+def format_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``format``: the string has the format (7).
 
-    Where the dialect itself says that formats are asserted, unknown ones are errors (2020-12
-    validation, 7.2.3).
+    An unknown format constrains nothing, or is an error if the dialect requires formats to be
+    asserted (7.2.3).
     """
-    del evaluator
     if not isinstance(value, str):
         raise location.error("format is not a string", "format")
     language = format_language(value, location.dialect.name)
     if language is None and location.dialect.asserts_formats:
-        raise UnsupportedSchemaError(f"the format {value!r} is not known", keyword="format")
+        raise UnsupportedSchemaError(
+            f"the format {value!r} is not known",
+            keyword="format",
+            hint="The metaschema requires formats to be asserted; remove the unknown format",
+        )
     return restrict_one_type(strings=language)
 
 
-def names_in(location: SchemaLocation, keyword: str, value: Any) -> list[str]:
-    """Return the value of a keyword that is an array of strings."""
+def string_list(location: SchemaLocation, keyword: str, value: Any) -> list[str]:
+    """Return the value of a keyword that is an array of strings.
+
+    Raises:
+        InvalidSchemaError: The value is not an array of strings.
+    """
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise location.error(f"{keyword} is not an array of strings", keyword)
     return value
 
 
-def required(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``required``: these properties are there (validation, 6.5.3)."""
-    del evaluator
-    return requiring(dict.fromkeys(names_in(location, "required", value)))
+def required(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+    """``required``: an object has these properties (6.5.3)."""
+    return require_properties(dict.fromkeys(string_list(location, "required", value)))
 
 
 def dependent_required(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``dependentRequired``: who has this property has those too (validation, 6.5.4)."""
+    """``dependentRequired``: an object with a property has certain other properties (6.5.4)."""
     if not isinstance(value, dict):
         raise location.error("dependentRequired is not an object", "dependentRequired")
+    dependencies = {
+        name: string_list(location, "dependentRequired", names) for name, names in value.items()
+    }
     table = evaluator.table
-    if len(value) > FEW_DEPENDENCIES:
-        # As alternatives, they would multiply out.
-        needed = {n: required(location, names, evaluator) for n, names in value.items()}
-        pairs = [(n, other) for n, v in needed.items() for other in v.objects[0].required]
-        clauses: list[Clause] = [
-            (Absent(n), Present(other, TRUE)) for n, other in pairs if n != other
-        ]
-        listed = (name for pair in pairs for name in pair)
-        return table.evaluated(restrict_one_type(shape=shape_of_clauses(listed, clauses, table)))
+    if len(dependencies) > FEW_DEPENDENCIES:
+        # Clauses, because the product of the disjunctions would have too many shapes.
+        return table.evaluated(restrict_one_type(shape=_dependency_clauses(dependencies, table)))
     return table.all_of(
         table.any_of(
-            (
-                table.evaluated(lacking(name)),
-                table.evaluated(requiring(names_in(location, "dependentRequired", names))),
-            )
+            (table.evaluated(forbid_property(name)), table.evaluated(require_properties(names)))
         )
-        for name, names in value.items()
+        for name, names in dependencies.items()
     )
 
 
-def requiring(names: Iterable[str]) -> ValueSet:
-    """Return the values that are no object without one of the names."""
+def _dependency_clauses(dependencies: Mapping[str, Sequence[str]], table: TermTable) -> ObjectShape:
+    """Return the objects in which each property of a mapping implies others."""
+    listed: dict[str, None] = {}
+    clauses: list[Clause] = []
+    for name, names in dependencies.items():
+        if not names or not is_encodable(name):
+            continue
+        listed[name] = None
+        if not all(map(is_encodable, names)):
+            clauses.append((Absent(name),))
+            continue
+        listed.update(dict.fromkeys(names))
+        clauses.extend((Absent(name), Present(other, TRUE)) for other in names if other != name)
+    return shape_of_clauses(listed, clauses, table)
+
+
+def require_properties(names: Iterable[str]) -> ValueSet:
+    """Return all values except objects that lack one of the properties."""
     required_names = tuple(names)
     if not all(map(is_encodable, required_names)):
         return replace(ANY_VALUE, objects=())
     return restrict_one_type(shape=ObjectShape(required=required_names))
 
 
-def lacking(name: str) -> ValueSet:
-    """Return the values that are no object with a property of that name."""
+def forbid_property(name: str) -> ValueSet:
+    """Return all values except objects that have the property."""
     if not is_encodable(name):
         return ANY_VALUE
     return restrict_one_type(shape=ObjectShape(properties={name: FALSE}))
 
 
-def objects_with(name: str) -> ValueSet:
-    """Return the objects that have a property of that name."""
+def objects_with_property(name: str) -> ValueSet:
+    """Return the objects that have the property."""
     if not is_encodable(name):
         return NO_VALUE
     return ValueSet(objects=(ObjectShape(required=(name,)),))

@@ -90,7 +90,7 @@ class Compilation:
         """
         if property_order not in get_args(PropertyOrder):
             raise InvalidArgumentError(
-                f"property_order is 'schema' or 'any', not {property_order!r}",
+                f"property_order must be 'schema' or 'any', not {property_order!r}",
                 argument="property_order",
             )
         return Translator(self.evaluator, syntax, any_order=property_order == "any")

@@ -1,4 +1,4 @@
-"""Single JSON values as sets of values."""
+"""JSON constants as value sets."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from state_machines.json_schema.value_sets import ANY_TEXT, NO_VALUE, ValueSet, 
 
 __all__ = ["constant", "constants", "is_encodable", "without_scalars"]
 
-
 VALUES_PER_CHARGE = 64
+"""Constants between two charges."""
 
 CHARACTERS_PER_STEP = 8
-"""Characters of a text for which a vertex of a trie is made in the time of a step."""
+"""Characters of a string for which trie vertices are made in one step."""
 
 
 def is_encodable(text: str) -> bool:
-    """Whether UTF-8 has the text: it holds no lone surrogate. No other string is ever written."""
+    """Return whether UTF-8 can encode a string: it has no lone surrogate.
+
+    Strings that cannot be encoded are never generated.
+    """
     spend(len(text) // CHARACTERS_PER_STEP)
     try:
         text.encode()
@@ -36,7 +39,7 @@ def is_encodable(text: str) -> bool:
 
 
 def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
-    """Return the set of the given JSON values, by JSON equality: ``1`` and ``1.0`` are one."""
+    """Return the set of some JSON values, by JSON equality: ``1`` and ``1.0`` are equal."""
     strings: list[str] = []
     numbers: list[Fraction] = []
     others: list[ValueSet] = []
@@ -54,7 +57,11 @@ def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
 
 
 def constant(value: Any, table: TermTable) -> ValueSet:
-    """Return the set of one JSON value."""
+    """Return the set of one JSON value.
+
+    Raises:
+        TypeError: The value is not a JSON value.
+    """
     match value:
         case None:
             return ValueSet(null=True)
@@ -79,9 +86,9 @@ def constant(value: Any, table: TermTable) -> ValueSet:
     raise TypeError(f"not a JSON value: {value!r}")
 
 
-def without_scalars(values: ValueSet, taken: Iterable[Any]) -> ValueSet:
-    """Return a set of values less the scalars among some JSON values that are no strings."""
-    known = list(taken)
+def without_scalars(values: ValueSet, excluded: Iterable[Any]) -> ValueSet:
+    """Return a value set without some nulls, Booleans and numbers; other constants are ignored."""
+    known = list(excluded)
     flags = [value for value in known if isinstance(value, bool)]
     numbers = [
         exact(value)

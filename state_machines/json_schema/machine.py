@@ -16,29 +16,34 @@ __all__ = ["JsonSchemaStateMachine", "PropertyOrder"]
 
 
 class JsonSchemaStateMachine(StateMachine):
-    """Admits the JSON texts whose value a schema admits.
+    """Accepts the JSON texts whose values satisfy a JSON Schema.
 
-    ``schema`` is a parsed JSON Schema (a ``dict`` or a Boolean) of draft 4, 6, 7, 2019-09 or
-    2020-12; ``$schema`` says which, 2020-12 is the default. It is copied.
+    Strings are spelled as :mod:`state_machines.grammar.encoding` describes, numbers as
+    :mod:`state_machines.json_schema.numbers.number_text` describes, names as ``json.dumps`` writes
+    them.
 
-    * ``property_order``: ``"schema"`` writes listed properties in the schema's order, then others
-      (required ones that ``properties`` does not list come after those it lists); ``"any"``
-      admits every order. No name is ever written twice.
-    * ``whitespace``: ``"json"`` admits the space that ``json.dumps`` writes after ``,`` and ``:``
-      and admits leaving it out, ``"spaced"`` wants it, ``"compact"`` admits none, ``"indented"``
-      is ``json.dumps(indent=2)``.
-    * ``assert_formats``: whether ``format`` is asserted, for the formats of
-      :data:`~state_machines.json_schema.formats.FORMATS`; others are annotations always.
-    * ``strict`` refuses keywords that the draft does not know instead of ignoring them.
-    * ``registry`` holds documents that references lead to; nothing is fetched.
+    Args:
+        schema: A parsed JSON Schema (a ``dict`` or a Boolean) of draft 4, 6, 7, 2019-09 or 2020-12.
+            ``$schema`` selects the draft; the default is 2020-12. The schema is copied.
+        property_order: ``"schema"`` generates listed properties in the order of the schema, then
+            required properties that are not listed, then others. ``"any"`` accepts every order. No
+            name is ever generated twice.
+        whitespace: ``"json"`` accepts an optional space after ``,`` and ``:``, and ``"spaced"``
+            requires it. ``"compact"`` accepts no whitespace, and ``"indented"`` the output of
+            ``json.dumps(indent=2)``.
+        assert_formats: Whether ``format`` constrains strings, for the formats in
+            :data:`~state_machines.json_schema.formats.FORMATS`. Other formats are annotations.
+        strict: Whether to refuse keywords that the draft does not define. The default is to ignore
+            them, as the specification says.
+        registry: The documents that references may lead to. Nothing is fetched.
 
-    Numbers are spelled as :mod:`state_machines.json_schema.numbers.number_text` says, strings as
-    :mod:`state_machines.grammar.encoding` says; names are written as ``json.dumps`` does.
+    Raises:
+        InvalidSchemaError: The schema violates its specification.
+        UnsupportedSchemaError: A keyword cannot be enforced.
+        UnsatisfiableSchemaError: No value satisfies the schema.
+        InvalidArgumentError: ``whitespace`` or ``property_order`` is unknown.
 
-    Raises :class:`~state_machines.errors.InvalidSchemaError`,
-    :class:`~state_machines.errors.UnsupportedSchemaError` for what would not be enforced, and
-    :class:`~state_machines.errors.UnsatisfiableSchemaError` when no value is admitted; each
-    carries the keyword and its JSON Pointer.
+    A schema error has the keyword and its JSON Pointer.
     """
 
     def __init__(
@@ -53,7 +58,7 @@ class JsonSchemaStateMachine(StateMachine):
     ) -> None:
         if not isinstance(whitespace, str) or whitespace not in JSON_SYNTAXES:
             raise InvalidArgumentError(
-                f"whitespace is one of {sorted(JSON_SYNTAXES)}, not {whitespace!r}",
+                f"whitespace must be one of {sorted(JSON_SYNTAXES)}, not {whitespace!r}",
                 argument="whitespace",
             )
         compilation = Compilation(
@@ -75,5 +80,5 @@ class JsonSchemaStateMachine(StateMachine):
 
     @property
     def registry(self) -> Registry[Any] | None:
-        """The documents that references may lead to."""
+        """The registry that was passed."""
         return self._registry

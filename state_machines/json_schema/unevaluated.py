@@ -1,15 +1,19 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems`` (core, section 11).
+"""``unevaluatedProperties`` and ``unevaluatedItems`` (2020-12 core, section 11).
 
-What a schema has evaluated depends on which of its subschemas hold. So it is told as *cases*:
-under this condition, these names (or items) are evaluated. Where several subschemas may hold at
-once, a case for each set of them suffices, without saying that the others fail: if more hold,
-more is evaluated, which only admits more.
+Which members a schema has evaluated depends on which of its subschemas the value satisfies. So the
+evaluated members are described by *cases*: if the condition of a case holds, certain names or items
+are evaluated.
+
+If a value may satisfy several subschemas, there is a case for each set of them. The condition of a
+case does not require that the value violates the other subschemas. That is correct because the
+evaluated members only grow with the satisfied subschemas: of all cases that hold for a value, the
+one with the most subschemas admits the most, so their union admits exactly what that case admits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from state_machines.budgets import spend
@@ -19,12 +23,16 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.assertions import lacking, objects_with, restrict_one_type
+from state_machines.json_schema.assertions import (
+    forbid_property,
+    objects_with_property,
+    restrict_one_type,
+)
 from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
-from state_machines.json_schema.terms import TRUE, Term
+from state_machines.json_schema.terms import TRUE, Term, TermTable
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
@@ -33,10 +41,16 @@ __all__ = ["unevaluated_items", "unevaluated_properties"]
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Where ``condition`` holds, these properties and items are evaluated.
+    """The members that are evaluated if a condition holds.
 
-    ``all_names`` and ``all_items`` say that every one is; ``prefix`` counts evaluated first
-    items; items in one of ``contained`` are evaluated wherever they stand.
+    Attributes:
+        condition: The values for which the case holds.
+        names: The evaluated property names.
+        patterns: The languages of evaluated property names.
+        all_names: Whether all properties are evaluated.
+        prefix: The number of first items that are evaluated.
+        all_items: Whether all items are evaluated.
+        contained: The terms whose values are evaluated items at any index.
     """
 
     condition: Term = TRUE
@@ -45,11 +59,12 @@ class _Case:
     all_names: bool = False
     prefix: int = 0
     all_items: bool = False
-    contained: frozenset[Term] = field(default=frozenset())
+    contained: frozenset[Term] = frozenset()
 
-    def and_(self, other: _Case, evaluator: TermEvaluator) -> _Case:
+    def conjoin(self, other: _Case, table: TermTable) -> _Case:
+        """Return the case in which both conditions hold."""
         return _Case(
-            evaluator.table.all_of((self.condition, other.condition)),
+            table.all_of((self.condition, other.condition)),
             self.names | other.names,
             self.patterns | other.patterns,
             self.all_names or other.all_names,
@@ -58,12 +73,17 @@ class _Case:
             self.contained | other.contained,
         )
 
-    def evaluates_as(self, other: _Case) -> bool:
-        return replace(self, condition=TRUE) == replace(other, condition=TRUE)
+    @property
+    def evaluated(self) -> _Case:
+        """The evaluated members alone: the case without its condition."""
+        return replace(self, condition=TRUE)
+
+
+_NOTHING_EVALUATED = _Case()
 
 
 def unevaluated_properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``unevaluatedProperties``: the values of properties that nothing else looked at (11.3)."""
+    """``unevaluatedProperties``: the values of properties that nothing else evaluates (11.3)."""
     table = evaluator.table
     term = table.schema_ref(location.child(value, "unevaluatedProperties"))
 
@@ -75,12 +95,12 @@ def unevaluated_properties(location: SchemaLocation, value: Any, evaluator: Term
         shape = ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
         return table.all_of((case.condition, table.evaluated(restrict_one_type(shape=shape))))
 
-    cases = _Cases(evaluator).of(location, without="unevaluatedProperties")
+    cases = _CaseCollector(table).collect(location, without="unevaluatedProperties")
     return table.any_of(admit(case) for case in cases)
 
 
 def unevaluated_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``unevaluatedItems``: the values of items that nothing else looked at (11.2)."""
+    """``unevaluatedItems``: the values of items that nothing else evaluates (11.2)."""
     table = evaluator.table
     term = table.schema_ref(location.child(value, "unevaluatedItems"))
 
@@ -91,147 +111,154 @@ def unevaluated_items(location: SchemaLocation, value: Any, evaluator: TermEvalu
         shape = ArrayShape(prefix=(TRUE,) * case.prefix, rest=rest)
         return table.all_of((case.condition, table.evaluated(restrict_one_type(array=shape))))
 
-    cases = _Cases(evaluator).of(location, without="unevaluatedItems")
+    cases = _CaseCollector(table).collect(location, without="unevaluatedItems")
     return table.any_of(admit(case) for case in cases)
 
 
-class _Cases:
-    """Collects the cases of a schema, through everything that it applies in place."""
+class _CaseCollector:
+    """Collects the cases of a schema and of all schemas that it applies to the same value."""
 
-    def __init__(self, evaluator: TermEvaluator) -> None:
-        self._evaluator = evaluator
-        self._table = evaluator.table
+    def __init__(self, table: TermTable) -> None:
+        self._table = table
         self._open: set[object] = set()
         self._known: dict[object, list[_Case]] = {}
-        self._cuts = 0
-        """How often a schema was met again inside itself."""
+        self._cycles = 0
+        """How many times a schema was reached from itself."""
 
-    def of(self, location: SchemaLocation, *, without: str = "") -> list[_Case]:
-        """Return the cases of the schema at a place; ``without`` leaves a keyword out."""
+    def collect(self, location: SchemaLocation, *, without: str = "") -> list[_Case]:
+        """Return the cases of a schema, with the keyword ``without`` left out."""
         schema, key = location.schema, location.key
         if not isinstance(schema, dict):
-            return [_Case()]
+            return [_NOTHING_EVALUATED]
         if key in self._open:
-            self._cuts += 1
-            return [_Case()]
+            self._cycles += 1
+            return [_NOTHING_EVALUATED]
         known = self._known.get(key)
         if known is not None:
             return known
         if len(self._open) >= LIMITS.unevaluated_nesting:
             raise UnsupportedSchemaError(
-                f"what is evaluated here depends on more than {LIMITS.unevaluated_nesting} "
-                "schemas in one another"
+                "the evaluated members depend on more than "
+                f"{LIMITS.unevaluated_nesting} nested schemas",
+                hint="Nest fewer allOf, anyOf, oneOf, if and references",
             )
         self._open.add(key)
-        cuts = self._cuts
-        cases = [_evaluated_here(location, self._table.schema_ref, without)]
+        cycles = self._cycles
+        cases = [self._evaluated_by_keywords(location, without)]
         spend(8)
         for read in (self._references, self._all_of, self._alternatives, self._if, self._dependent):
-            for ways in read(location):
-                cases = self._product(cases, ways)
+            for alternatives in read(location):
+                cases = self._product(cases, alternatives)
         self._open.discard(key)
-        # The cases of a schema inside itself depend on where the recursion was entered.
-        if self._cuts == cuts and not without:
+        # The cases of a schema in a cycle depend on where the cycle was entered.
+        if self._cycles == cycles and not without:
             self._known[key] = cases
         return cases
 
-    def _product(self, cases: list[_Case], ways: list[_Case]) -> list[_Case]:
-        if all(way.evaluates_as(_Case()) for way in ways):
-            # Nothing is evaluated in any of them, so it does not matter which one holds.
+    def _product(self, cases: list[_Case], alternatives: list[_Case]) -> list[_Case]:
+        if all(case.evaluated == _NOTHING_EVALUATED for case in alternatives):
+            # No alternative evaluates anything, so their conditions do not matter.
             return cases
-        return self._merged(case.and_(way, self._evaluator) for case in cases for way in ways)
+        return self._merged(
+            case.conjoin(other, self._table) for case in cases for other in alternatives
+        )
 
     def _merged(self, cases: Iterable[_Case]) -> list[_Case]:
-        """Return one case for those that evaluate the same."""
+        """Merge cases with the same evaluated members into one."""
         conditions: dict[_Case, list[Term]] = {}
         for case in cases:
             spend()
-            conditions.setdefault(replace(case, condition=TRUE), []).append(case.condition)
+            conditions.setdefault(case.evaluated, []).append(case.condition)
             if len(conditions) > LIMITS.unevaluated_cases:
                 raise UnsupportedSchemaError(
-                    f"what is evaluated here depends on more than {LIMITS.unevaluated_cases} cases"
+                    f"the evaluated members depend on more than {LIMITS.unevaluated_cases} cases",
+                    hint="Combine fewer anyOf, oneOf, if and dependentSchemas",
                 )
         return [
             replace(case, condition=self._table.any_of(terms)) for case, terms in conditions.items()
         ]
 
-    def _holding(self, location: SchemaLocation) -> list[_Case]:
-        """Return the cases of a subschema that may or may not hold, on condition that it does."""
+    def _if_satisfied(self, location: SchemaLocation) -> list[_Case]:
+        """Return the cases of a subschema, on the condition that the value satisfies it."""
         condition = _Case(condition=self._table.schema_ref(location))
-        return [condition.and_(case, self._evaluator) for case in self.of(location)]
+        return [condition.conjoin(case, self._table) for case in self.collect(location)]
+
+    def _evaluated_by_keywords(self, location: SchemaLocation, without: str) -> _Case:
+        """Return the members that the schema's own keywords evaluate."""
+        schema = {key: value for key, value in location.schema.items() if key != without}
+        items = schema.get("items")
+        first = items if location.dialect.array_items and isinstance(items, list) else None
+        prefix = (location.keyword_value("prefixItems", list) or ()) if first is None else first
+        contained: frozenset[Term] = frozenset()
+        if location.dialect.contained_are_evaluated and "contains" in schema:
+            contains = location.child(schema["contains"], "contains")
+            contained = frozenset({self._table.schema_ref(contains)})
+        return _Case(
+            names=frozenset(filter(is_encodable, location.keyword_value("properties", dict) or ())),
+            patterns=frozenset(
+                compile_pattern(pattern, search=True)
+                for pattern in location.keyword_value("patternProperties", dict) or ()
+            ),
+            all_names="additionalProperties" in schema or "unevaluatedProperties" in schema,
+            prefix=len(prefix),
+            all_items=(items is not None and first is None)
+            or "unevaluatedItems" in schema
+            or (first is not None and "additionalItems" in schema),
+            contained=contained,
+        )
 
     def _references(self, location: SchemaLocation) -> Iterator[list[_Case]]:
         schema, document = location.schema, location.document
         for keyword in ("$ref", "$dynamicRef"):
             if keyword in schema:
-                yield self.of(document.resolve(location, schema[keyword], keyword))
+                yield self.collect(document.resolve(location, schema[keyword], keyword))
         if "$recursiveRef" in schema:
-            yield self.of(document.resolve_recursive(location))
+            yield self.collect(document.resolve_recursive(location))
 
     def _all_of(self, location: SchemaLocation) -> Iterator[list[_Case]]:
         for index, schema in enumerate(location.keyword_value("allOf", list) or ()):
-            yield self.of(location.child(schema, "allOf", index))
+            yield self.collect(location.child(schema, "allOf", index))
 
     def _alternatives(self, location: SchemaLocation) -> Iterator[list[_Case]]:
         for keyword in ("anyOf", "oneOf"):
             schemas = location.keyword_value(keyword, list) or ()
             branches = [
-                self._holding(location.child(schema, keyword, index))
+                self._if_satisfied(location.child(schema, keyword, index))
                 for index, schema in enumerate(schemas)
             ]
             if not branches:
                 continue
-            if all(case.evaluates_as(branches[0][0]) for branch in branches for case in branch):
-                yield [replace(branches[0][0], condition=TRUE)]
+            evaluated = branches[0][0].evaluated
+            if all(case.evaluated == evaluated for branch in branches for case in branch):
+                yield [evaluated]
                 continue
-            ways: list[_Case] = []
+            alternatives: list[_Case] = []
             for branch in branches:
-                # Of an anyOf several may hold at once.
-                together = self._product(ways, branch) if keyword == "anyOf" else ()
-                ways = self._merged((*ways, *branch, *together))
-            yield ways
+                # A value may satisfy several branches of anyOf.
+                several = self._product(alternatives, branch) if keyword == "anyOf" else ()
+                alternatives = self._merged((*alternatives, *branch, *several))
+            yield alternatives
 
     def _if(self, location: SchemaLocation) -> Iterator[list[_Case]]:
         schema = location.schema
         if "if" not in schema:
             return
         condition = location.child(schema["if"], "if")
-        holds = self._holding(condition)
+        satisfied = self._if_satisfied(condition)
         if "then" in schema:
-            holds = self._product(holds, self.of(location.child(schema["then"], "then")))
-        fails = [_Case(condition=self._table.negation(self._table.schema_ref(condition)))]
+            then = self.collect(location.child(schema["then"], "then"))
+            satisfied = self._product(satisfied, then)
+        negation = self._table.negation(self._table.schema_ref(condition))
+        violated = [_Case(condition=negation)]
         if "else" in schema:
-            fails = self._product(fails, self.of(location.child(schema["else"], "else")))
-        yield [*holds, *fails]
+            otherwise = self.collect(location.child(schema["else"], "else"))
+            violated = self._product(violated, otherwise)
+        yield [*satisfied, *violated]
 
     def _dependent(self, location: SchemaLocation) -> Iterator[list[_Case]]:
+        table = self._table
         for name, schema in (location.keyword_value("dependentSchemas", dict) or {}).items():
-            absent = _Case(condition=self._table.evaluated(lacking(name)))
-            present = _Case(condition=self._table.evaluated(objects_with(name)))
-            holding = self._holding(location.child(schema, "dependentSchemas", name))
-            yield [absent, *(present.and_(case, self._evaluator) for case in holding)]
-
-
-def _evaluated_here(
-    location: SchemaLocation, located: Callable[[SchemaLocation], Term], without: str
-) -> _Case:
-    """Return what the schema's own keywords evaluate."""
-    schema = {key: value for key, value in location.schema.items() if key != without}
-    items = schema.get("items")
-    first = items if location.dialect.array_items and isinstance(items, list) else None
-    contained: frozenset[Term] = frozenset()
-    if location.dialect.contained_are_evaluated and "contains" in schema:
-        contained = frozenset({located(location.child(schema["contains"], "contains"))})
-    return _Case(
-        names=frozenset(filter(is_encodable, location.keyword_value("properties", dict) or ())),
-        patterns=frozenset(
-            compile_pattern(pattern, search=True)
-            for pattern in location.keyword_value("patternProperties", dict) or ()
-        ),
-        all_names="additionalProperties" in schema or "unevaluatedProperties" in schema,
-        prefix=len((location.keyword_value("prefixItems", list) or ()) if first is None else first),
-        all_items=(items is not None and first is None)
-        or "unevaluatedItems" in schema
-        or (first is not None and "additionalItems" in schema),
-        contained=contained,
-    )
+            absent = _Case(condition=table.evaluated(forbid_property(name)))
+            present = _Case(condition=table.evaluated(objects_with_property(name)))
+            satisfied = self._if_satisfied(location.child(schema, "dependentSchemas", name))
+            yield [absent, *(present.conjoin(case, table) for case in satisfied)]

@@ -1,9 +1,8 @@
-"""Head normal forms: a set of JSON values, told apart by type.
+"""Head normal forms: sets of JSON values, by type.
 
-JSON Schema's assertions apply to one type each, so whatever a schema says falls into six
-independent parts. The parts of scalars are closed under the Boolean operations by themselves;
-arrays and objects are unions of *shapes*, conjunctions of what one ``ArrayShape`` or
-``ObjectShape`` can say, whose children are terms not yet looked at.
+Each assertion of JSON Schema applies to one type, so a set of values consists of six independent
+parts, one for each type. The sets of scalars are closed under the Boolean operations. Arrays and
+objects are unions of *shapes*; the members and items of a shape are unevaluated terms.
 """
 
 from __future__ import annotations
@@ -39,14 +38,23 @@ __all__ = [
 ANY_TEXT = everything(ANY_CODE_POINT)
 
 MANY_SHAPES = 32
-"""Alternatives from which on some are written as clauses of one."""
+"""Object shapes of a product above which a factor is converted to one shape with clauses."""
 
 _BOTH = frozenset({True, False})
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """A set of JSON values. ``strings`` is a language of code points, not of spellings."""
+    """A set of JSON values.
+
+    Attributes:
+        null: Whether ``null`` is in the set.
+        booleans: The Booleans.
+        numbers: The numbers.
+        strings: The strings, as a language of code points.
+        arrays: The shapes whose union is the arrays.
+        objects: The shapes whose union is the objects.
+    """
 
     null: bool = False
     booleans: frozenset[bool] = frozenset()
@@ -57,7 +65,7 @@ class ValueSet:
 
     @property
     def has_scalar(self) -> bool:
-        """Whether a null, Boolean, number or string is among the values."""
+        """Whether the set contains a null, Boolean, number or string."""
         return (
             self.null
             or bool(self.booleans)
@@ -67,7 +75,7 @@ class ValueSet:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether no value is surely in the set: no scalar, and no shape of others."""
+        """Whether the set has no scalar and no shape; a set with shapes may be empty, too."""
         return not self.arrays and not self.objects and not self.has_scalar
 
 
@@ -78,7 +86,7 @@ _Shape = TypeVar("_Shape", ArrayShape, ObjectShape)
 
 
 def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
-    """Return the values of both sets."""
+    """Return the intersection of two sets."""
     if left is ANY_VALUE:
         return right
     if right is ANY_VALUE:
@@ -95,7 +103,11 @@ def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
 
 
 def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
-    """Return the values of any of the sets."""
+    """Return the union of sets.
+
+    Raises:
+        UnsupportedSchemaError: The union has too many shapes.
+    """
     null = False
     booleans: frozenset[bool] = frozenset()
     numbers: list[NumberSet] = []
@@ -120,18 +132,22 @@ def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
 
 
 def _united(shapes: dict[_Shape, None]) -> tuple[_Shape, ...]:
-    _check_budget(len(shapes))
+    _check_count(len(shapes))
     return next(((shape,) for shape in shapes if shape.is_unconstrained), tuple(shapes))
 
 
 def negate(values: ValueSet, table: TermTable) -> ValueSet:
-    """Return the values that are not in the set."""
+    """Return the complement of a set.
+
+    Raises:
+        UnsupportedSchemaError: The complement has too many shapes.
+    """
     arrays: tuple[ArrayShape, ...] = (ArrayShape(),)
     for array in values.arrays:
         arrays = _products(arrays, array.complement(table), lambda a, b: a.conjoin(b, table))
     objects: tuple[ObjectShape, ...] = (ObjectShape(),)
-    for item in values.objects:
-        objects = _object_products(objects, item.complement(table), table)
+    for shape in values.objects:
+        objects = _object_products(objects, shape.complement(table), table)
     return ValueSet(
         null=not values.null,
         booleans=_BOTH - values.booleans,
@@ -173,17 +189,17 @@ def conjoin_known(
 def _object_products(
     left: tuple[ObjectShape, ...], right: tuple[ObjectShape, ...], table: TermTable
 ) -> tuple[ObjectShape, ...]:
-    """Multiply two unions of objects out; what would come to many becomes clauses instead."""
+    """Return the intersection of two unions; large products are avoided by clauses."""
     if len(left) * len(right) > MANY_SHAPES:
-        right = _fewer(right, table)
+        right = _as_one(right, table)
         if len(right) > 1:
-            left = _fewer(left, table)
+            left = _as_one(left, table)
     return _products(left, right, lambda a, b: a.conjoin(b, table))
 
 
-def _fewer(shapes: tuple[ObjectShape, ...], table: TermTable) -> tuple[ObjectShape, ...]:
-    united = union_as_clauses(shapes, table, LIMITS.union_clauses)
-    return shapes if united is None else (united,)
+def _as_one(shapes: tuple[ObjectShape, ...], table: TermTable) -> tuple[ObjectShape, ...]:
+    shape = union_as_clauses(shapes, table, LIMITS.union_clauses)
+    return shapes if shape is None else (shape,)
 
 
 def _products(
@@ -191,9 +207,9 @@ def _products(
     right: tuple[_Shape, ...],
     conjoin_two: Callable[[_Shape, _Shape], _Shape],
 ) -> tuple[_Shape, ...]:
-    """Multiply two unions out, leaving out what is plainly empty.
+    """Return the intersection of two unions by distribution, without contradictory shapes.
 
-    What both have holds all its products, so it need not be multiplied.
+    A shape in both unions contains all its products, so it is not multiplied.
     """
     if len(left) == 1 == len(right):
         spend()
@@ -210,13 +226,13 @@ def _products(
             shape = conjoin_two(a, b)
             if not shape.is_contradictory:
                 shapes[shape] = None
-                _check_budget(len(shapes))
+                _check_count(len(shapes))
     return next(((shape,) for shape in shapes if shape.is_unconstrained), tuple(shapes))
 
 
-def _check_budget(count: int) -> None:
+def _check_count(count: int) -> None:
     if count > LIMITS.type_alternatives:
         raise UnsupportedSchemaError(
-            f"the schema multiplies out to more than {LIMITS.type_alternatives} alternatives",
-            hint="Nest fewer of allOf, anyOf, oneOf and not in one another",
+            f"one type has more than {LIMITS.type_alternatives:,} alternatives in this schema",
+            hint="Nest fewer allOf, anyOf, oneOf and not",
         )

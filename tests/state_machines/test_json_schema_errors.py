@@ -42,6 +42,11 @@ INVALID = [
     ({"required": "a"}, "required", "/required"),
     ({"required": [1]}, "required", "/required"),
     ({"dependentRequired": []}, "dependentRequired", "/dependentRequired"),
+    (
+        {"dependentRequired": {"a": [1], "b": [], "c": [], "d": []}},
+        "dependentRequired",
+        "/dependentRequired",
+    ),
     ({"properties": []}, "properties", "/properties"),
     ({"patternProperties": []}, "patternProperties", "/patternProperties"),
     ({"allOf": []}, "allOf", "/allOf"),

@@ -1,4 +1,4 @@
-"""Lone surrogates are no text: values and names that hold one are never written."""
+"""Strings and names with a lone surrogate are never generated: UTF-8 cannot encode them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ LONE = "\ud800"
         ),
         ({"type": "object", "dependentRequired": {LONE: ["a"]}}, ["{}", '{"b": 1}'], []),
         ({"type": "object", "dependentRequired": {"a": [LONE]}}, ["{}", '{"b": 1}'], ['{"a": 1}']),
+        (
+            {
+                "type": "object",
+                "dependentRequired": {"a": [LONE], LONE: ["b"], "c": ["b"], "d": ["b"]},
+            },
+            ["{}", '{"b": 1}', '{"b": 1, "c": 1}'],
+            ['{"a": 1}', '{"c": 1}'],
+        ),
         ({"type": "object", "dependentSchemas": {LONE: False}}, ["{}", '{"b": 1}'], []),
         ({"type": "object", "patternProperties": {LONE: False}}, ["{}", '{"b": 1}'], []),
         ({"type": ["object", "null"], "required": [LONE]}, ["null"], ["{}"]),
@@ -45,7 +53,7 @@ LONE = "\ud800"
         ({"const": "\ud83d\ude00"}, ['"😀"'], ['"a"']),
     ],
 )
-def test_no_value_holds_a_lone_surrogate(
+def test_lone_surrogates_are_never_generated(
     schema: Any, admitted: list[str], refused: list[str]
 ) -> None:
     assert_texts(schema, admitted, refused, judged=False)
@@ -62,13 +70,13 @@ def test_no_value_holds_a_lone_surrogate(
         {"type": "object", "propertyNames": {"const": LONE}, "minProperties": 1},
     ],
 )
-def test_a_schema_of_nothing_else_is_unsatisfiable(schema: Any) -> None:
+def test_schema_that_admits_only_lone_surrogates_is_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine(schema)
 
 
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$schema"])
-def test_a_reference_with_one_leads_nowhere(keyword: str) -> None:
+def test_reference_with_a_lone_surrogate_cannot_be_resolved(keyword: str) -> None:
     with pytest.raises(SchemaError) as caught:
         JsonSchemaStateMachine({keyword: f"#{LONE}"})
     assert caught.value.pointer == f"/{keyword}"
