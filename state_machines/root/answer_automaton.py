@@ -1,8 +1,8 @@
-"""The answer automaton: positions between the parts of an answer, and transitions between them.
+"""The answer automaton: transitions between the positions of an answer.
 
-A :class:`Transition` leads from one position (:mod:`state_machines.root.positions`) through one
-sub-state, text or marker to the next. The grammar of an answer is built from the transitions;
-:mod:`state_machines.root.attribution` follows the same ones to find which part wrote which bytes.
+A :class:`Transition` leads from one state through one sub-state, text or marker to the next. The
+grammar of an answer is built from the transitions; :mod:`state_machines.root.attribution` follows
+the same transitions to find which part wrote which bytes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.encoding import RAW, encoded
@@ -21,231 +22,266 @@ from state_machines.grammar.nodes import branch, concatenation, literal, optiona
 from state_machines.grammar.until import Finder, finder, text_until, text_without
 from state_machines.limits import LIMITS
 from state_machines.root.parts import Marker, Part, Spell, SubState, Text
-from state_machines.root.positions import FollowEntry, Position, Positions, part_name
+from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
 
-__all__ = ["AnswerAutomaton", "Position", "Transition", "speller"]
+__all__ = ["AnswerAutomaton", "AutomatonState", "MarkerPrefixes", "Transition", "speller"]
 
 _SPECIAL_MARK = b"\xff"
 
-# Not by identity: nodes may outlive their automaton, and its memory is reused.
+# Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
+
+
+class AutomatonState(NamedTuple):
+    """A position, and whether free text without a marker at its end precedes it.
+
+    After such a text no other text follows, and no marker that would have ended the text itself.
+    """
+
+    position: Position
+    is_after_text: bool = False
+
+
+class MarkerPrefixes:
+    """The proper prefixes of the markers that may end a text.
+
+    Bytes at the end of the output that equal such a prefix may belong to the text or to a marker.
+    """
+
+    __slots__ = ("_last_bytes", "_max_length", "_prefixes")
+
+    def __init__(self, markers: Iterable[str]) -> None:
+        forms = [marker.encode() for marker in markers]
+        self._prefixes = {form[:n] for form in forms for n in range(1, len(form))}
+        self._max_length = max(map(len, self._prefixes), default=0)
+        self._last_bytes = {prefix[-1] for prefix in self._prefixes}
+
+    def length_at_end(self, text: bytes) -> int:
+        """Return the length of the longest prefix that ``text`` ends with."""
+        if text and text[-1] in self._last_bytes:
+            for length in range(min(self._max_length, len(text)), 0, -1):
+                if text[-length:] in self._prefixes:
+                    return length
+        return 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Transition:
-    """What ``part`` may write at a place, as ``node``, and the place ``after`` it.
+    """One part that can come next, with the marker that ends it.
 
-    The last ``trailing`` bytes are those of ``marker``, if there is one. Sub-states ``before`` the
-    part are left empty, and those ``between`` the part and the marker.
-
-    ``beginnings`` are the byte strings that, at the end of a text, may turn out to be no text: the
-    ``longest`` has so many bytes, and they end with one of ``letters``.
+    Attributes:
+        part: The part.
+        node: The language of its texts in bytes, the marker at the end included.
+        target: The state after it.
+        skipped: Sub-states before the part that match the empty text.
+        marker: The marker that ends a free text.
+        marker_length: The number of bytes of ``marker``.
+        skipped_before_marker: Sub-states between the text and the marker.
+        prefixes: The markers that may end a free text.
     """
 
     part: Part
     node: Node
-    after: Position
-    before: tuple[Part, ...] = ()
-    is_free: bool = False
+    target: AutomatonState
+    skipped: Skipped = ()
     marker: Marker | None = None
-    trailing: int = 0
-    between: tuple[Part, ...] = ()
-    beginnings: frozenset[bytes] = frozenset()
-    longest: int = 0
-    letters: frozenset[int] = frozenset()
+    marker_length: int = 0
+    skipped_before_marker: Skipped = ()
+    prefixes: MarkerPrefixes | None = None
 
 
 class AnswerAutomaton:
-    """All ways of one composition, made as they are met. Several threads may use them.
+    """The transitions of one composition, created when they are first needed. Thread-safe.
 
-    ``end_tokens`` are the names of tokens that end the output: a marker that is one is left to the
-    end itself. Raises :class:`~state_machines.errors.CompositionError`.
+    Args:
+        part: The composition.
+        spell: Returns the bytes of a marker's text.
+        end_tokens: The names of the tokens that end the output. A marker that is one of them is
+            left to the end itself.
+
+    Raises:
+        CompositionError: The composition is ambiguous or cannot be written.
     """
 
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str] = ()) -> None:
-        self._places = Positions(part, spell, end_tokens)
-        self.start = self._places.start
-        self._ways: dict[tuple[Position, bool], tuple[Transition, ...]] = {}
-        self._nodes: dict[tuple[Position, bool], Node] = {}
+        self._positions = Positions(part, spell, end_tokens)
+        self.start = AutomatonState(self._positions.start)
+        self._transitions: dict[AutomatonState, tuple[Transition, ...]] = {}
+        self._nodes: dict[AutomatonState, Node] = {}
         self._number = next(_serial_numbers)
-        self._explore()
+        self._check_reachable_states()
 
-    def ways(self, place: Position, is_after_text: bool = False) -> tuple[Transition, ...]:
-        """Return the ways from a place, those that are preferred first.
+    def transitions(self, state: AutomatonState) -> tuple[Transition, ...]:
+        """Return the transitions from a state, those preferred first."""
+        transitions = self._transitions.get(state)
+        if transitions is None:
+            # All threads must see the same objects, which are compared by identity.
+            found = tuple(self._find_transitions(state))
+            transitions = self._transitions.setdefault(state, found)
+        return transitions
 
-        After a text without a marker at its end there is no way of more text, and none through a
-        marker that the text itself would have ended with.
-        """
-        ways = self._ways.get((place, is_after_text))
-        if ways is None:
-            # Another thread may have been quicker: ways are told apart by identity.
-            found = tuple(self._found(place, is_after_text))
-            ways = self._ways.setdefault((place, is_after_text), found)
-        return ways
-
-    def node(self, place: Position, is_after_text: bool = False) -> Node:
-        """Return everything that may still come from a place."""
-        if place is self._places.end:
+    def node(self, state: AutomatonState) -> Node:
+        """Return the language of everything that may follow a state."""
+        position = state.position
+        if position is self._positions.end:
             return EPSILON
-        node = self._nodes.get((place, is_after_text))
+        node = self._nodes.get(state)
         if node is None:
-            # By reference, since a loop without bound comes back to its places.
-            node = self._nodes[place, is_after_text] = reference(
-                ("Position", self._number, id(place), is_after_text),
-                lambda: self._make_node(place, is_after_text),
-                nullable=self.nothing(place) is not None,
+            # A lazy reference, since the states of an unbounded loop form a cycle.
+            node = self._nodes[state] = reference(
+                ("Position", self._number, id(position), state.is_after_text),
+                lambda: self._make_node(state),
+                nullable=self.skipped_to_end(position) is not None,
             )
         return node
 
-    def follow(self, way: Transition, node: Node) -> Node:
-        """Return what may come where ``node`` is left of a way."""
-        return concatenation(node, self.node(way.after, way.is_free))
+    def node_after(self, transition: Transition, remainder: Node) -> Node:
+        """Return what may follow where ``remainder`` is left of a transition's node."""
+        return concatenation(remainder, self.node(transition.target))
 
-    def nothing(self, place: Position) -> tuple[Part, ...] | None:
-        """Return which sub-states are left empty if the answer ends here; ``None``: it cannot."""
-        return self._places.nothing(place)
+    def skipped_to_end(self, position: Position) -> Skipped | None:
+        """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
+        return self._positions.skipped_to_end(position)
 
-    def _make_node(self, place: Position, is_after_text: bool) -> Node:
-        node = union(self.follow(way, way.node) for way in self.ways(place, is_after_text))
-        return node if self.nothing(place) is None else optional(node)
+    def _make_node(self, state: AutomatonState) -> Node:
+        node = union(self.node_after(each, each.node) for each in self.transitions(state))
+        return node if self.skipped_to_end(state.position) is None else optional(node)
 
-    def _found(self, place: Position, is_after_text: bool) -> Iterator[Transition]:
-        entries = self._places.entries(place, is_after_text)
+    def _find_transitions(self, state: AutomatonState) -> Iterator[Transition]:
+        position, is_after_text = state
+        entries = self._positions.follow(position, is_after_text)
         for entry in entries:
             part = entry.part
             if isinstance(part, Marker):
-                yield from self._ways_of_marker(part, entry, is_after_text)
+                yield from self._marker_transitions(part, entry, is_after_text)
             elif isinstance(part, SubState):
-                node = self._places.language(part)
+                node = self._positions.language(part)
                 if is_after_text and node.nullable:
-                    # What comes where it is empty is among the entries.
+                    # The entries contain what follows if the sub-state is empty.
                     node = branch(node.transitions)
                 if node is not EMPTY:
-                    yield Transition(part, node, entry.after, entry.before)
+                    yield Transition(part, node, AutomatonState(entry.target), entry.skipped)
             elif not is_after_text:
-                yield from self._ways_of_text(part, entry.after, entries)
+                yield from self._text_transitions(part, entry.target, entries)
 
-    def _ways_of_marker(
+    def _marker_transitions(
         self, marker: Marker, entry: FollowEntry, is_after_text: bool
     ) -> Iterator[Transition]:
-        spelled = self._places.spelled(marker)
-        if spelled.ends and self.nothing(entry.after) is None:
+        spelling = self._positions.spelling(marker)
+        if spelling.ends_output and self.skipped_to_end(entry.target) is None:
             raise CompositionError(
-                f"{marker.text!r} ends the output, but something must come after it",
+                f"{marker.text!r} ends the output, but something must follow it",
                 part=marker.name,
                 hint="Let the vocabulary have other end tokens, or end the answer here",
             )
-        if spelled.form and (spelled.is_special or not is_after_text):
-            yield Transition(marker, literal(spelled.form), self._after(entry), entry.before)
+        if spelling.form and (spelling.is_special or not is_after_text):
+            target = self._target_of_marker(entry)
+            yield Transition(marker, literal(spelling.form), target, entry.skipped)
 
-    def _after(self, entry: FollowEntry) -> Position:
-        if isinstance(entry.part, Marker) and self._places.spelled(entry.part).ends:
-            return self._places.end
-        return entry.after
+    def _target_of_marker(self, entry: FollowEntry) -> AutomatonState:
+        if isinstance(entry.part, Marker) and self._positions.spelling(entry.part).ends_output:
+            return AutomatonState(self._positions.end)
+        return AutomatonState(entry.target)
 
-    def _ways_of_text(
-        self, text: Text, rest: Position, beside: tuple[FollowEntry, ...]
+    def _text_transitions(
+        self, text: Text, target: Position, alternatives: tuple[FollowEntry, ...]
     ) -> Iterator[Transition]:
-        beyond = self._places.entries(rest, True)
-        openers = [(entry.part, entry) for entry in beyond if isinstance(entry.part, Marker)]
-        strings = [*text.excluding, *(marker.text for marker, _ in openers)]
-        first = self._places.beginnings(beside)
-        forms = [marker.text.encode() for marker, _ in openers]
-        beginnings = frozenset(form[:n] for form in forms for n in range(1, len(form)))
-        longest = max(map(len, beginnings), default=0)
-        letters = frozenset(beginning[-1] for beginning in beginnings)
-        self._check_text(text, beyond)
-        for marker, entry in openers:
-            until = text_until(marker.text, strings, text.min_chars, text.max_chars, first)
+        """Yield a free text up to each marker that may end it, and the text without a marker.
+
+        The text cannot begin with a marker among its ``alternatives``.
+        """
+        following = self._positions.follow(target, True)
+        closing = [(entry.part, entry) for entry in following if isinstance(entry.part, Marker)]
+        strings = [*text.excluding, *(marker.text for marker, _ in closing)]
+        excluded_starts = self._positions.leading_texts(alternatives)
+        prefixes = MarkerPrefixes(marker.text for marker, _ in closing)
+        self._check_text(text, following)
+        for marker, entry in closing:
+            until = text_until(
+                marker.text, strings, text.min_chars, text.max_chars, excluded_starts
+            )
             if until is not EMPTY:
                 yield Transition(
                     text,
                     encoded(until, RAW),
-                    self._after(entry),
+                    self._target_of_marker(entry),
                     marker=marker,
-                    trailing=len(marker.text.encode()),
-                    between=entry.before,
-                    beginnings=beginnings,
-                    longest=longest,
-                    letters=letters,
+                    marker_length=len(marker.text.encode()),
+                    skipped_before_marker=entry.skipped,
+                    prefixes=prefixes,
                 )
-        if self.nothing(rest) is not None or self.ways(rest, is_after_text=True):
-            free = encoded(text_without(strings, text.min_chars, text.max_chars, first), RAW)
-            yield Transition(
-                text,
-                free,
-                rest,
-                is_free=True,
-                beginnings=beginnings,
-                longest=longest,
-                letters=letters,
-            )
+        after_text = AutomatonState(target, is_after_text=True)
+        if self.skipped_to_end(target) is not None or self.transitions(after_text):
+            free = text_without(strings, text.min_chars, text.max_chars, excluded_starts)
+            yield Transition(text, encoded(free, RAW), after_text, prefixes=prefixes)
 
-    def _check_text(self, text: Text, beyond: tuple[FollowEntry, ...]) -> None:
-        """Look for what could not be written after a text."""
-        markers = [(entry, entry.part) for entry in beyond if isinstance(entry.part, Marker)]
+    def _check_text(self, text: Text, following: tuple[FollowEntry, ...]) -> None:
+        """Raise if a part that follows a text could not be written or not be recognised."""
+        markers = [(entry, entry.part) for entry in following if isinstance(entry.part, Marker)]
         found = finder(frozenset((*text.excluding, *(marker.text for _, marker in markers))))
         for entry, marker in markers:
-            hiding = _first_in(marker.text, found)
-            if hiding == marker.text or self._places.spelled(marker).is_special:
+            first = _first_in(marker.text, found)
+            if first == marker.text or self._positions.spelling(marker).is_special:
                 continue
-            # A stop string may well begin with another one.
-            if not any(m.text == hiding and e.after is entry.after for e, m in markers):
+            # A stop string may begin with another one, since both lead to the same position.
+            if not any(m.text == first and e.target is entry.target for e, m in markers):
                 raise CompositionError(
-                    f"{marker.text!r} cannot come after the text {text.name!r}, which ends "
-                    f"before, with {hiding!r}"
-                    if any(m.text == hiding for _, m in markers)
-                    else f"{marker.text!r} cannot come after the text {text.name!r}, which "
-                    f"must not contain {hiding!r}",
+                    f"{marker.text!r} cannot follow the text {text.name!r}, which ends earlier, "
+                    f"with {first!r}"
+                    if any(m.text == first for _, m in markers)
+                    else f"{marker.text!r} cannot follow the text {text.name!r}, which "
+                    f"must not contain {first!r}",
                     part=marker.name,
-                    hint="Choose markers of which none contains another",
+                    hint="Choose markers none of which contains another",
                 )
-        for entry in beyond:
+        for entry in following:
             if isinstance(entry.part, Text) and entry.part is not text:
                 raise CompositionError(
-                    f"where the text {text.name!r} ends and another begins cannot be told",
+                    f"the end of the text {text.name!r} cannot be distinguished from the start of "
+                    f"the text {entry.part.name!r}",
                     part=entry.part.name,
                     hint="Put a marker between them, or let the later text be empty (min_chars=0)",
                 )
 
-    def _check_rounds(self, way: Transition) -> None:
-        """Look for a sub-state that follows itself, and nothing tells where one of them ends."""
-        part = way.part
+    def _check_repetition(self, transition: Transition) -> None:
+        """Raise if a sub-state directly follows itself, as no boundary could be recognised."""
+        part = transition.part
         if isinstance(part, SubState):
-            following = self._places.entries(way.after, False)
-            if any(entry.part is part and not entry.before for entry in following):
+            following = self._positions.follow(transition.target.position, False)
+            if any(entry.part is part and not entry.skipped for entry in following):
                 raise CompositionError(
-                    f"nothing tells where one {part.name!r} ends and the next begins",
+                    f"the end of one {part.name!r} cannot be distinguished from the start of the "
+                    "next",
                     part=part.name,
                     hint="Put a marker between them: Loop(…, between=Marker(…))",
                 )
 
-    def _explore(self) -> None:
-        """Look at the places there are, so that what cannot be written is found at once."""
-        seen = {(self.start, False)}
+    def _check_reachable_states(self) -> None:
+        """Raise for errors in the first states, so that a request fails before it generates."""
+        seen = {self.start}
         queue = deque(seen)
         while queue and len(seen) < LIMITS.answer_positions:
-            place, is_after_text = queue.popleft()
-            ways = self.ways(place, is_after_text)
-            if not ways and self.nothing(place) is None:
+            state = queue.popleft()
+            transitions = self.transitions(state)
+            if not transitions and self.skipped_to_end(state.position) is None:
                 raise CompositionError(
-                    "nothing can be written that may stand here",
-                    part=part_name(place.part),
-                    hint="Two texts need a marker between them, and a text must not have to begin "
-                    "with a marker that may stand in its place",
+                    "nothing can be written here",
+                    part=part_name(state.position.part),
+                    hint="Put a marker between two texts. A text cannot begin with a marker that "
+                    "may stand in its place",
                 )
-            for way in ways:
-                self._check_rounds(way)
-                if (step := (way.after, way.is_free)) not in seen:
-                    seen.add(step)
-                    queue.append(step)
+            for transition in transitions:
+                self._check_repetition(transition)
+                if transition.target not in seen:
+                    seen.add(transition.target)
+                    queue.append(transition.target)
 
 
 def speller(special_tokens: Collection[str]) -> Spell:
-    """Return how texts are spelled where these special tokens occur in them.
+    """Return a function that spells texts in which the names of special tokens may occur.
 
     A special token has the form that :class:`~state_machines.Vocabulary` gives it. Where several
-    fit, the longest is meant.
+    names match, the longest counts.
     """
     if not special_tokens:
         return str.encode
@@ -264,7 +300,7 @@ def speller(special_tokens: Collection[str]) -> Spell:
 
 
 def _first_in(text: str, found: Finder) -> str | None:
-    """Return the first of a finder's strings that ends in a text."""
+    """Return the string of a finder whose first occurrence in a text ends first."""
     state = 0
     for letter in text:
         state = found.step(state, letter)

@@ -1,9 +1,9 @@
-"""Who wrote what: the parts that an output's bytes belong to, told as soon as it is certain.
+"""Attribution of an output's bytes to the parts of the answer.
 
-The output is followed along all ways that it can be read, in the order of preference, as a
-backtracking-free matcher follows its threads (Pike's, see Cox, "Regular Expression Matching: the
-Virtual Machine Approach", 2009). A byte's part is certain when all readings that are left agree;
-where several are left at the end, the preferred one holds.
+The output is followed along all its derivations in order of preference, as a matcher without
+backtracking follows its threads (Pike; see Cox, "Regular Expression Matching: the Virtual Machine
+Approach", 2009). A byte is attributed when all remaining threads agree on its part, so no
+attribution is ever revised. Where several threads remain at the end, the preferred one counts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeAlias
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.until import ended
-from state_machines.root.answer_automaton import AnswerAutomaton, Position, Transition
+from state_machines.root.answer_automaton import AnswerAutomaton, AutomatonState, Transition
 from state_machines.root.parts import Marker, Part, Text
+from state_machines.root.positions import Skipped
 
 __all__ = ["Attribution", "Piece", "Thread"]
 
@@ -23,16 +24,22 @@ History: TypeAlias = tuple[tuple[Part, int], ...]
 
 
 class Piece(NamedTuple):
-    """Bytes that one part has written. Markers are pieces of their own."""
+    """Bytes that one part has written. A marker is a piece of its own."""
 
     part: Part
     text: bytes
 
 
 class Thread(NamedTuple):
-    """One way to read the output: where it stands, and how it came there."""
+    """One derivation of the output so far.
 
-    way: Transition
+    Attributes:
+        transition: The transition that it is in.
+        node: What remains of the transition's language.
+        history: The parts that it has entered.
+    """
+
+    transition: Transition
     node: Node
     history: History
 
@@ -45,60 +52,66 @@ class Attribution:
     def __init__(self, automaton: AnswerAutomaton) -> None:
         self._automaton = automaton
         self._bytes = b""
+        """The last bytes of the output, which are not attributed yet."""
         self._length = 0
-        """Bytes of the output so far; the last of them are in ``_bytes``, not yet attributed."""
+        """The number of bytes of the whole output."""
         self._accepted: History | None = None
+        """The history of the preferred thread for which the output is complete."""
         self.threads: list[Thread] = []
-        """The readings that are left, those preferred first."""
-        self._enter(automaton.start, False, (), set())
+        """The remaining threads, those preferred first."""
+        self._enter(automaton.start, (), set())
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts that the next byte may belong to, those preferred first."""
-        return tuple(dict.fromkeys(thread.way.part for thread in self.threads))
+        return tuple(dict.fromkeys(thread.transition.part for thread in self.threads))
 
     def feed(self, text: bytes) -> list[Piece]:
-        """Read bytes that the answer may go on with; return what is certain by now."""
+        """Read bytes that the answer may continue with; return the pieces that are now certain."""
         self._bytes += text
         position = 0
         while position < len(text):
             read, threads = position + 1, self.threads
             spend(1 + len(threads) // 4)
             if len(threads) == 1:
-                # A thread that is alone may take several bytes in one step.
-                way, node, history = threads[0]
+                # A single thread may read several bytes in one step.
+                transition, node, history = threads[0]
                 read, node = node.run_derivative(text, position)
-                moved = [Thread(way, node, history)]
+                moved = [Thread(transition, node, history)]
             else:
                 byte = text[position]
                 moved = [
-                    Thread(way, node.derivative(byte), history) for way, node, history in threads
+                    Thread(transition, node.derivative(byte), history)
+                    for transition, node, history in threads
                 ]
             self._length += read - position
             position = read
-            self._go_on(moved)
-        return self._settle(*self._certain())
+            self._replace_threads(moved)
+        return self._settle(*self._certain_history())
 
     def finish(self) -> list[Piece]:
-        """Return the rest, at the end of the output; where that is not complete, as it seems."""
+        """Return the remaining pieces at the end of the output.
+
+        If the output is not complete, the preferred thread decides.
+        """
         history = self._accepted
         if history is None:
             history = self.threads[0].history if self.threads else ()
         self._accepted, self.threads = None, []
-        return self._emit(history, self._length, is_last=True)
+        return self._pieces(history, self._length, is_last=True)
 
     def end_texts(self) -> None:
-        """Let no free text grow any further than it must."""
+        """Restrict free texts to their shortest continuation."""
         threads = [
             thread._replace(node=ended(thread.node))
-            if isinstance(thread.way.part, Text)
+            if isinstance(thread.transition.part, Text)
             else thread
             for thread in self.threads
         ]
         self.threads = [thread for thread in threads if thread.node is not EPSILON]
 
     def copy(self) -> Attribution:
-        """Return an independent attribution at the same place."""
+        """Return an independent attribution at the same point of the output."""
         twin = Attribution.__new__(Attribution)
         twin._automaton = self._automaton
         twin._bytes = self._bytes
@@ -107,8 +120,8 @@ class Attribution:
         twin.threads = list(self.threads)
         return twin
 
-    def _go_on(self, moved: list[Thread]) -> None:
-        """Take up threads that have read on, and those that begin where these may end."""
+    def _replace_threads(self, moved: list[Thread]) -> None:
+        """Replace the threads by those that have moved, and those that begin where these end."""
         self._accepted = None
         self.threads = []
         seen: set[tuple[Transition, Node]] = set()
@@ -117,66 +130,54 @@ class Attribution:
                 self._add(thread, seen)
 
     def _add(self, thread: Thread, seen: set[tuple[Transition, Node]]) -> None:
-        way, node, history = thread
-        if (way, node) in seen:
+        transition, node, history = thread
+        if (transition, node) in seen:
             return
-        seen.add((way, node))
+        seen.add((transition, node))
         if node is not EPSILON:
             self.threads.append(thread)
         if node.nullable:
-            if way.marker is not None:
-                left = self._length - way.trailing
-                history = _with(history, way.between, left)
-                history = (*history, (way.marker, left))
-            self._enter(way.after, way.is_free, history, seen)
+            if transition.marker is not None:
+                start = self._length - transition.marker_length
+                history = _entered(history, transition.skipped_before_marker, start)
+                history = (*history, (transition.marker, start))
+            self._enter(transition.target, history, seen)
 
     def _enter(
-        self,
-        place: Position,
-        is_after_text: bool,
-        history: History,
-        seen: set[tuple[Transition, Node]],
+        self, state: AutomatonState, history: History, seen: set[tuple[Transition, Node]]
     ) -> None:
         if self._accepted is None:
-            empty = self._automaton.nothing(place)
-            if empty is not None:
-                self._accepted = _with(history, empty, self._length)
-        for way in self._automaton.ways(place, is_after_text):
-            entered = _with(history, (*way.before, way.part), self._length)
-            self._add(Thread(way, way.node, entered), seen)
+            skipped = self._automaton.skipped_to_end(state.position)
+            if skipped is not None:
+                self._accepted = _entered(history, skipped, self._length)
+        for each in self._automaton.transitions(state):
+            entered = _entered(history, (*each.skipped, each.part), self._length)
+            self._add(Thread(each, each.node, entered), seen)
 
-    def _certain(self) -> tuple[History, int]:
-        """Return a history, and up to where all that are left agree with it."""
+    def _certain_history(self) -> tuple[History, int]:
+        """Return a history and the number of bytes up to which all threads agree with it."""
         histories = [thread.history for thread in self.threads]
         until = self._length
-        for way, _, history in self.threads:
-            if way.beginnings:
-                until = min(until, self._length - self._held_back(way, history[-1][1]))
+        for transition, _, history in self.threads:
+            if transition.prefixes is not None:
+                own = self._bytes[max(history[-1][1] - self._start, 0) :]
+                until = min(until, self._length - transition.prefixes.length_at_end(own))
         if self._accepted is not None:
             histories.append(self._accepted)
         first, *others = histories or [()]
         for other in others:
-            until = min(until, _agreement(first, other, until))
+            until = min(until, _common_length(first, other, until))
         return first, until
-
-    def _held_back(self, way: Transition, entered: int) -> int:
-        """Return how many of a text's last bytes may be the beginning of a marker."""
-        own = self._bytes[max(entered - self._start, 0) :]
-        if own and own[-1] not in way.letters:
-            return 0
-        for length in range(min(way.longest, len(own)), 0, -1):
-            if own[-length:] in way.beginnings:
-                return length
-        return 0
 
     @property
     def _start(self) -> int:
+        """The number of bytes before ``_bytes``."""
         return self._length - len(self._bytes)
 
     def _settle(self, history: History, until: int) -> list[Piece]:
         if until <= self._start:
             return []
-        pieces = self._emit(history, until)
+        pieces = self._pieces(history, until)
         self.threads = [
             thread
             if len(thread.history) == 1
@@ -187,13 +188,14 @@ class Attribution:
             self._accepted = _since(self._accepted, until)
         return pieces
 
-    def _emit(self, history: History, until: int, *, is_last: bool = False) -> list[Piece]:
+    def _pieces(self, history: History, until: int, *, is_last: bool = False) -> list[Piece]:
+        """Return the pieces of a history up to an offset; remove their bytes from ``_bytes``."""
         start = self._start
         pieces = []
         for index, (part, entered) in enumerate(history):
             left = history[index + 1][1] if index + 1 < len(history) else until
             first, last = max(entered, start), min(left, until)
-            # What wrote nothing is told of when what comes after it is certain.
+            # An empty sub-state is reported once the part after it is certain.
             is_empty = entered == left and (is_last or left < until)
             if last > first or (is_empty and not isinstance(part, Marker | Text)):
                 pieces.append(Piece(part, self._bytes[first - start : last - start]))
@@ -201,16 +203,16 @@ class Attribution:
         return pieces
 
 
-def _with(history: History, parts: tuple[Part, ...], position: int) -> History:
-    """Return a history in which parts have been entered; going on with the same one is none."""
+def _entered(history: History, parts: Skipped, offset: int) -> History:
+    """Return a history in which parts were entered at an offset; repeats of the last part aside."""
     for part in parts:
         if not history or history[-1][0] is not part:
-            history = (*history, (part, position))
+            history = (*history, (part, offset))
     return history
 
 
-def _agreement(one: History, other: History, until: int) -> int:
-    """Return up to where two histories are the same."""
+def _common_length(one: History, other: History, until: int) -> int:
+    """Return the number of bytes, up to ``until``, that two histories attribute alike."""
     if one == other:
         return until
     for first, second in zip(one, other, strict=False):
@@ -220,12 +222,12 @@ def _agreement(one: History, other: History, until: int) -> int:
     return min(until, longer[min(len(one), len(other))][1])
 
 
-def _since(history: History, position: int) -> History:
-    """Return what is left of a history: the part that goes on at a position, and those after it."""
+def _since(history: History, offset: int) -> History:
+    """Return the end of a history, from the part that an offset is in."""
     first = 0
     for index, (_, entered) in enumerate(history):
-        if entered <= position:
+        if entered <= offset:
             first = index
-        if entered == position:
+        if entered == offset:
             break
     return history[first:]

@@ -1,4 +1,4 @@
-"""The root state machine, and its matchers, which know what each part has written."""
+"""The root state machine and its matchers, which attribute the output to parts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ _RECURSION_BUDGET = recursion_budget()
 class RootStateMachine(StateMachine):
     r"""Admits the answers that a composition of parts describes.
 
-    A composition is compiled for a ``vocabulary``, since markers may be special tokens there:
-    matchers of another one would be wrong. Without one no text is special; that is for tests and
-    for looking at what is admitted. Raises :class:`~state_machines.errors.CompositionError`.
+    Args:
+        part: The composition.
+        vocabulary: The vocabulary of the matchers, in which markers may be special tokens. A
+            matcher of another vocabulary would be wrong. Without a vocabulary no text is special;
+            that serves tests and :meth:`matches`.
+
+    Raises:
+        CompositionError: The composition is ambiguous or cannot be written.
 
     >>> from state_machines import RegexStateMachine
     >>> from state_machines.root import Optional, RootStateMachine, Sequence, Structured, Text
@@ -51,7 +56,7 @@ class RootStateMachine(StateMachine):
         return RootMatcher(self, vocabulary)
 
     def pieces(self, text: str | bytes) -> list[Piece]:
-        """Return who writes what in a text that the machine admits, neighbours put together."""
+        """Return the pieces of an answer; adjacent pieces of one part are joined."""
         attribution = Attribution(self.automaton)
         found: list[Piece] = []
         written = text.encode() if isinstance(text, str) else text
@@ -64,7 +69,7 @@ class RootStateMachine(StateMachine):
 
 
 class RootMatcher(Matcher):
-    """A matcher that knows which part wrote what."""
+    """A matcher that attributes the output to the parts of the answer."""
 
     __slots__ = ("_attribution", "_automaton", "_pieces")
 
@@ -82,7 +87,7 @@ class RootMatcher(Matcher):
     def advance(self, token_id: int) -> None:
         """Take a token; see :meth:`Matcher.advance`."""
         state = self._after(token_id)
-        # Nothing is changed before all is done: the attribution may take too much work, too.
+        # On a copy: the attribution may exceed its budget, and the matcher must not change then.
         attribution = self._attribution.copy()
         if state is None:
             pieces = attribution.finish()
@@ -98,10 +103,12 @@ class RootMatcher(Matcher):
             self._state = state
 
     def take_pieces(self, *, is_last: bool = False) -> list[Piece]:
-        """Return what has become certain since the last call, in order.
+        """Return the pieces that have become certain since the last call, in order.
 
-        All pieces together are the output; none is ever taken back. ``is_last`` says that the
-        output stops here, though no end token was taken.
+        All pieces together are the output; none is ever revised.
+
+        Args:
+            is_last: Whether the output stops here, though no end token was taken.
         """
         if is_last and not self.is_finished:
             self._pieces += self._attribution.finish()
@@ -109,11 +116,14 @@ class RootMatcher(Matcher):
         return pieces
 
     def end_texts(self) -> None:
-        """Let no free text grow any further than it must: it ends, or its marker comes."""
+        """Restrict free texts to their shortest continuation: their end, or a marker."""
         attribution = self._attribution.copy()
         with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
             attribution.end_texts()
-            state = union(self._automaton.follow(way, node) for way, node, _ in attribution.threads)
+            state = union(
+                self._automaton.node_after(transition, node)
+                for transition, node, _ in attribution.threads
+            )
             if self.is_accepting:
                 state = optional(state)
         if state is not EMPTY:
@@ -121,7 +131,7 @@ class RootMatcher(Matcher):
             self._state = state
 
     def copy(self) -> RootMatcher:
-        """Return an independent matcher at the same place."""
+        """Return an independent matcher at the same point of the answer."""
         twin = RootMatcher.__new__(RootMatcher)
         self._copy_to(twin)
         twin._automaton = self._automaton

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
@@ -24,49 +25,66 @@ from state_machines.root.parts import (
     Text,
 )
 
-__all__ = ["FollowEntry", "Position", "Positions", "Spelled", "part_name"]
+__all__ = ["FollowEntry", "Position", "Positions", "Skipped", "Spelling", "part_name"]
 
 _SPECIAL_MARK = b"\xff"
+
+Skipped: TypeAlias = tuple[Part, ...]
+"""Sub-states that stand in the answer and match the empty text, in their order."""
 
 
 @dataclass(eq=False, slots=True, repr=False)
 class Position:
-    """What is still to come: a part, and then what follows it. Equal to itself alone.
+    """A linked list of the parts that are still to be written. Equal to itself alone.
 
-    ``entries`` are kept by whether it comes right after free text.
+    Attributes:
+        part: The next part; ``None`` at the end of the answer.
+        rest: The position after it.
+        follow: The parts that can come next, by whether free text precedes them.
     """
 
     part: Part | None
     rest: Position | None
-    entries: dict[bool, tuple[FollowEntry, ...]] = field(default_factory=dict)
+    follow: dict[bool, tuple[FollowEntry, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FollowEntry:
-    """A part that may stand at a place, and the place ``after`` it.
+    """A part that can come next at a position.
 
-    The sub-states ``before`` it are left empty.
+    Attributes:
+        part: The part, without its delimiters.
+        target: The position after it.
+        skipped: Sub-states before it that match the empty text.
     """
 
     part: SubState | Text | Marker
-    after: Position
-    before: tuple[Part, ...] = ()
+    target: Position
+    skipped: Skipped = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
-    """The bytes of a marker up to an end token, which ``ends`` the output; whether any is special.
+class Spelling:
+    """The bytes of a marker.
 
-    End tokens are no text of a vocabulary, so they are left to the end of the output itself.
+    An end token has no bytes in a vocabulary, so it is left to the end of the output.
+
+    Attributes:
+        form: The bytes up to an end token.
+        ends_output: Whether an end token follows them.
+        is_special: Whether any part of the marker is a special token.
     """
 
     form: bytes
-    ends: bool
+    ends_output: bool
     is_special: bool
 
 
+_END_TOKEN = Spelling(b"", ends_output=True, is_special=True)
+
+
 @dataclass(frozen=True, eq=False)
-class _Bare(Part):
+class _Undelimited(Part):
     """A sub-state or text without its delimiters."""
 
     part: SubState | Text
@@ -74,7 +92,7 @@ class _Bare(Part):
 
 @dataclass(frozen=True, eq=False)
 class _Rounds(Part):
-    """The rounds of a loop that are left."""
+    """The remaining rounds of a loop."""
 
     loop: Loop
     min_count: int
@@ -83,147 +101,150 @@ class _Rounds(Part):
 
 
 class Positions:
-    """The places of one composition, made as they are met. Several threads may use them.
+    """The positions of one composition, created when they are first reached. Thread-safe.
 
     Raises :class:`~state_machines.errors.CompositionError`, see :mod:`state_machines.root.parts`.
     """
 
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str]) -> None:
         self._spell = spell
-        self._ends = frozenset(name.encode() for name in end_tokens)
+        self._end_tokens = frozenset(name.encode() for name in end_tokens)
         self._known: dict[tuple[int, int], Position] = {}
-        self._opened: dict[int, Part] = {}
+        self._delimited: dict[int, Part] = {}
         self._rounds: dict[tuple[int, int, int | None, bool], _Rounds] = {}
         self._languages: dict[int, Node] = {}
-        self._empty: dict[Position, tuple[Part, ...] | None] = {}
-        self._between: set[int] = set()
+        self._skipped_to_end: dict[Position, Skipped | None] = {}
+        self._separators: set[int] = set()
+        """Identities of the markers that stand between two rounds of a loop."""
         self._check(part)
         self.end = Position(None, None)
-        self.start = self._place(part, self.end)
+        self.start = self._position(part, self.end)
 
-    def entries(self, place: Position, is_after_text: bool) -> tuple[FollowEntry, ...]:
-        """Return what may stand at a place, what is preferred first.
+    def follow(self, position: Position, is_after_text: bool) -> tuple[FollowEntry, ...]:
+        """Return the parts that can come next, those preferred first.
 
-        Right after free text no text begins that can be left out; so there, what comes beyond such
-        texts, and beyond sub-states that can be empty, is among them.
+        Free text that may be empty cannot begin directly after free text, so the parts after it are
+        among the entries there, as are those after sub-states that may be empty.
         """
-        known = place.entries.get(is_after_text)
+        known = position.follow.get(is_after_text)
         if known is None:
-            # Another thread may have been quicker: entries are told apart by identity.
-            found = tuple(self._entries(place, is_after_text))
-            known = place.entries.setdefault(is_after_text, found)
+            # All threads must see the same objects, which are compared by identity.
+            found = tuple(self._find_follow(position, is_after_text))
+            known = position.follow.setdefault(is_after_text, found)
         return known
 
-    def nothing(self, place: Position) -> tuple[Part, ...] | None:
-        """Return which sub-states are left empty if the answer ends here; ``None``: it cannot."""
-        if place not in self._empty:
-            self._empty[place] = self._nothing_at(place)
-        return self._empty[place]
+    def skipped_to_end(self, position: Position) -> Skipped | None:
+        """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
+        if position not in self._skipped_to_end:
+            self._skipped_to_end[position] = self._find_skipped_to_end(position)
+        return self._skipped_to_end[position]
 
-    def language(self, state: SubState) -> Node:
-        """Return what a sub-state may write."""
-        node = self._languages.get(id(state))
+    def language(self, sub_state: SubState) -> Node:
+        """Return the texts of a sub-state, in bytes."""
+        node = self._languages.get(id(sub_state))
         if node is None:
-            node = self._languages.setdefault(id(state), state.language(self._spell))
+            node = self._languages.setdefault(id(sub_state), sub_state.language(self._spell))
         return node
 
-    def spelled(self, marker: Marker) -> Spelled:
-        """Return how a marker is written where no text comes before it."""
+    def spelling(self, marker: Marker) -> Spelling:
+        """Return the bytes of a marker that no text precedes."""
         form = self._spell(marker.text)
         before, mark, name = form.rpartition(_SPECIAL_MARK)
-        ends = bool(mark) and name in self._ends
-        spelled = Spelled(before if ends else form, ends, is_special=bool(mark))
-        for special in spelled.form.split(_SPECIAL_MARK)[1:]:
-            if any(special.startswith(name) for name in self._ends):
+        ends_output = bool(mark) and name in self._end_tokens
+        spelling = Spelling(before if ends_output else form, ends_output, is_special=bool(mark))
+        for special in spelling.form.split(_SPECIAL_MARK)[1:]:
+            if any(special.startswith(name) for name in self._end_tokens):
                 raise CompositionError(
-                    f"a token within {marker.text!r} ends the output",
+                    f"a token inside {marker.text!r} ends the output",
                     part=marker.name,
-                    hint="Leave out what comes after it",
+                    hint="Leave out what follows the token",
                 )
-        return spelled
+        return spelling
 
-    def beginnings(self, entries: tuple[FollowEntry, ...]) -> set[str]:
-        """Return what answers begin with that go on with one of the markers among entries.
+    def leading_texts(self, entries: tuple[FollowEntry, ...]) -> set[str]:
+        """Return the texts of the markers among some entries.
 
-        A marker between two rounds of a loop is no such beginning by itself.
+        A marker between two rounds of a loop counts together with the marker after it.
         """
         found: set[str] = set()
         for entry in entries:
-            if not isinstance(entry.part, Marker) or self.spelled(entry.part).is_special:
+            if not isinstance(entry.part, Marker) or self.spelling(entry.part).is_special:
                 continue
             text = entry.part.text
-            if id(entry.part) in self._between:
-                beyond = self.beginnings(self.entries(entry.after, False))
-                found |= {text + after for after in beyond}
+            if id(entry.part) in self._separators:
+                following = self.leading_texts(self.follow(entry.target, False))
+                found |= {text + after for after in following}
             else:
                 found.add(text)
         return found
 
-    def _entries(self, place: Position, is_after_text: bool) -> Iterator[FollowEntry]:
-        part, rest = place.part, place.rest
+    def _find_follow(self, position: Position, is_after_text: bool) -> Iterator[FollowEntry]:
+        part, rest = position.part, position.rest
         if part is None or rest is None:
             return
         match part:
             case Sequence():
                 for inner in reversed(part.parts):
-                    rest = self._place(inner, rest)
-                yield from self.entries(rest, is_after_text)
+                    rest = self._position(inner, rest)
+                yield from self.follow(rest, is_after_text)
             case Choice():
                 for option in part.options:
-                    yield from self.entries(self._place(option, rest), is_after_text)
+                    yield from self.follow(self._position(option, rest), is_after_text)
             case Optional():
-                yield from self.entries(self._place(part.part, rest), is_after_text)
-                yield from self.entries(rest, is_after_text)
+                yield from self.follow(self._position(part.part, rest), is_after_text)
+                yield from self.follow(rest, is_after_text)
             case Loop():
                 rounds = self._rounds_left(part, part.min_count, part.max_count, is_first=True)
-                yield from self.entries(self._place(rounds, rest), is_after_text)
+                yield from self.follow(self._position(rounds, rest), is_after_text)
             case _Rounds():
-                yield from self._entries_of_rounds(part, rest, is_after_text)
+                yield from self._follow_of_rounds(part, rest, is_after_text)
             case Marker():
                 yield FollowEntry(part, rest)
-            case _Bare(part=Text() as text):
+            case _Undelimited(part=Text() as text):
                 if is_after_text and text.min_chars == 0:
-                    yield from self.entries(rest, True)
+                    yield from self.follow(rest, True)
                 else:
                     yield FollowEntry(text, rest)
-            case _Bare(part=SubState() as state):
-                yield FollowEntry(state, rest)
-                if is_after_text and self.language(state).nullable:
-                    for entry in self.entries(rest, True):
-                        yield replace(entry, before=(state, *entry.before))
+            case _Undelimited(part=SubState() as sub_state):
+                yield FollowEntry(sub_state, rest)
+                if is_after_text and self.language(sub_state).nullable:
+                    for entry in self.follow(rest, True):
+                        yield replace(entry, skipped=(sub_state, *entry.skipped))
             case _:
-                yield from self.entries(self._place(self._open(part), rest), is_after_text)
+                yield from self.follow(
+                    self._position(self._with_delimiters(part), rest), is_after_text
+                )
 
-    def _entries_of_rounds(
+    def _follow_of_rounds(
         self, rounds: _Rounds, rest: Position, is_after_text: bool
     ) -> Iterator[FollowEntry]:
         loop = rounds.loop
         if rounds.max_count != 0:
             max_count = None if rounds.max_count is None else rounds.max_count - 1
             left = self._rounds_left(loop, max(rounds.min_count - 1, 0), max_count, is_first=False)
-            body = self._place(loop.part, self._place(left, rest))
+            body = self._position(loop.part, self._position(left, rest))
             if loop.between is not None and not rounds.is_first:
-                body = self._place(loop.between, body)
-            yield from self.entries(body, is_after_text)
+                body = self._position(loop.between, body)
+            yield from self.follow(body, is_after_text)
         if rounds.min_count == 0:
-            yield from self.entries(rest, is_after_text)
+            yield from self.follow(rest, is_after_text)
 
-    def _open(self, part: Part) -> Part:
-        """Return a sub-state or text with its delimiters as parts of their own."""
-        inner = self._opened.get(id(part))
+    def _with_delimiters(self, part: Part) -> Part:
+        """Return a sub-state or text as a sequence with its delimiters."""
+        inner = self._delimited.get(id(part))
         if inner is None:
             if not isinstance(part, SubState | Text):
                 raise AssertionError(f"{part!r} has been checked")
-            inner = self._opened.setdefault(id(part), Sequence(*_delimited(part)))
+            inner = self._delimited.setdefault(id(part), Sequence(*_delimited(part)))
         return inner
 
-    def _place(self, part: Part, rest: Position) -> Position:
-        # The places are kept, and they hold on to the parts: ids stay what they are.
+    def _position(self, part: Part, rest: Position) -> Position:
+        # Positions are kept and refer to their parts, so the identities stay valid.
         key = (id(part), id(rest))
-        place = self._known.get(key)
-        if place is None:
-            place = self._known.setdefault(key, Position(part, rest))
-        return place
+        position = self._known.get(key)
+        if position is None:
+            position = self._known.setdefault(key, Position(part, rest))
+        return position
 
     def _rounds_left(
         self, loop: Loop, min_count: int, max_count: int | None, *, is_first: bool
@@ -234,61 +255,58 @@ class Positions:
             rounds = self._rounds.setdefault(key, _Rounds(loop, min_count, max_count, is_first))
         return rounds
 
-    def _nothing_at(self, place: Position) -> tuple[Part, ...] | None:
-        empty: tuple[Part, ...] = ()
-        while place.rest is not None:
-            inner = () if place.part is None else self._nothing(place.part)
+    def _find_skipped_to_end(self, position: Position) -> Skipped | None:
+        skipped: Skipped = ()
+        while position.rest is not None:
+            inner = () if position.part is None else self._skipped(position.part)
             if inner is None:
                 return None
-            empty += inner
-            place = place.rest
-        return empty
+            skipped += inner
+            position = position.rest
+        return skipped
 
-    def _nothing(self, part: Part) -> tuple[Part, ...] | None:
-        """Return the sub-states that are empty where a part is; ``None`` if it cannot be."""
+    def _skipped(self, part: Part) -> Skipped | None:
+        """Return the sub-states that are skipped where a part is empty; ``None`` if it cannot."""
         match part:
             case Sequence():
-                empty: tuple[Part, ...] = ()
-                for inner in map(self._nothing, part.parts):
+                skipped: Skipped = ()
+                for inner in map(self._skipped, part.parts):
                     if inner is None:
                         return None
-                    empty += inner
-                return empty
+                    skipped += inner
+                return skipped
             case Choice():
-                options = (self._nothing(option) for option in part.options)
+                options = (self._skipped(option) for option in part.options)
                 return next((option for option in options if option is not None), None)
             case Optional():
-                return self._nothing(part.part) or ()
+                return self._skipped(part.part) or ()
             case Loop() | _Rounds():
                 return () if part.min_count == 0 else None
             case Marker():
-                return () if self.spelled(part) == Spelled(b"", True, True) else None
-            case _Bare(part=Text() as text):
+                return () if self.spelling(part) == _END_TOKEN else None
+            case _Undelimited(part=Text() as text):
                 return () if text.min_chars == 0 else None
-            case _Bare(part=SubState() as state):
-                return (state,) if self.language(state).nullable else None
-        return self._nothing(self._open(part))
+            case _Undelimited(part=SubState() as sub_state):
+                return (sub_state,) if self.language(sub_state).nullable else None
+        return self._skipped(self._with_delimiters(part))
 
     def _check(self, part: Part) -> None:
         match part:
-            case Sequence():
-                for inner in part.parts:
-                    self._check(inner)
-            case Choice():
-                for inner in part.options:
-                    self._check(inner)
+            case Sequence(parts=inner) | Choice(options=inner):
+                for each in inner:
+                    self._check(each)
             case Optional():
                 self._check(part.part)
             case Loop():
                 self._check(part.part)
                 if part.between is not None:
                     self._check(part.between)
-                    self._between.update(map(id, _markers(part.between)))
-                if self._nothing(part.part) is not None:
+                    self._separators.update(map(id, _markers(part.between)))
+                if self._skipped(part.part) is not None:
                     raise CompositionError(
                         "a part that can be empty cannot be repeated",
                         part=part_name(part.part),
-                        hint="Let it write at least one character, as with min_chars=1 for a text",
+                        hint="Give it at least one character, as with min_chars=1 for a text",
                     )
             case Marker() | SubState() | Text():
                 pass
@@ -305,13 +323,13 @@ def _shown(value: object) -> str:
     try:
         return str(value)[:80]
     except (ValueError, RecursionError):
-        # A number of too many digits, or a list that is nested too deeply.
+        # An integer with too many digits, or a container that is nested too deeply.
         return type(value).__name__
 
 
 def part_name(part: Part | None) -> str:
-    """Return what a part is called in errors."""
-    if isinstance(part, _Bare):
+    """Return the name of a part for errors."""
+    if isinstance(part, _Undelimited):
         part = part.part
     return getattr(part, "name", type(part).__name__.lower().strip("_"))
 
@@ -319,7 +337,7 @@ def part_name(part: Part | None) -> str:
 def _delimited(part: SubState | Text) -> Iterator[Part]:
     if part.begin:
         yield Marker(part.name, part.begin)
-    yield _Bare(part)
+    yield _Undelimited(part)
     if isinstance(part, Text) and part.stop:
         yield Optional(Choice(*(Marker(part.name, stop) for stop in part.stop)))
     if part.end:
