@@ -51,7 +51,9 @@ class Concatenation(Node):
         )
         self.head = head
         self.tail = tail
-        self.transient = head.transient or (tail.transient if head.nullable else None)
+        self.transient = head.transient
+        if head.transient is None and head.nullable:
+            self.transient = tail.transient
 
     @property
     def is_empty(self) -> bool:
@@ -173,7 +175,9 @@ class Union(Node):
             boolean=any(member.boolean for member in members),
         )
         self.members = members
-        self.transient = next(filter(None, (member.transient for member in members)), None)
+        # An empty cache is falsy, so the comparison is with ``None``.
+        transients = (member.transient for member in members)
+        self.transient = next((each for each in transients if each is not None), None)
 
     @property
     def is_empty(self) -> bool:
