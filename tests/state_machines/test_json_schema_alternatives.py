@@ -1,4 +1,4 @@
-"""Alternatives that overlap: many of them cost little, and what each excludes is exact."""
+"""Overlapping alternatives: exact, and cheap even if there are many."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = "abcdefghijklmno"
 
 
 def overlapping(count: int) -> list[dict[str, Any]]:
-    """Return object schemas without a tag, of which a value may be in several."""
+    """Return overlapping object schemas without a discriminator."""
     random = Random(count)
     shapes = []
     for _ in range(count):
@@ -46,7 +46,7 @@ CROWDED: dict[str, Any] = {
     "oneOf": {"type": "object", "oneOf": SHAPES[:8]},
     "not anyOf": {"type": "object", "not": {"anyOf": SHAPES}},
     "not oneOf": {"type": "object", "not": {"oneOf": SHAPES[:5]}},
-    "few of many": {"type": "object", "maxProperties": 11, "oneOf": SHAPES[:6]},
+    "oneOf, maxProperties": {"type": "object", "maxProperties": 11, "oneOf": SHAPES[:6]},
     "dependentRequired": {
         "type": "object",
         "dependentRequired": {a: [b] for a, b in pairwise(NAMES)},
@@ -62,7 +62,7 @@ CROWDED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CROWDED)
-def test_objects_are_admitted_as_they_should_be(name: str) -> None:
+def test_crowded_schemas_agree_with_the_validator(name: str) -> None:
     schema = CROWDED[name]
     machine, judge = JsonSchemaStateMachine(schema, property_order="any"), Judge(schema)
     random = Random(7)
@@ -80,13 +80,13 @@ def test_objects_are_admitted_as_they_should_be(name: str) -> None:
     assert len(set(verdicts)) == 2
 
 
-def test_an_alternative_written_out_twice_is_none() -> None:
+def test_one_of_two_equal_alternatives_is_unsatisfiable() -> None:
     shape = {"type": "object", "required": ["a"]}
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine({"oneOf": [shape, dict(shape)]})
 
 
-def test_equal_numbers_of_other_spelling_are_kept_apart_where_a_schema_is_copied() -> None:
+def test_constants_one_true_and_one_point_zero_are_distinguished() -> None:
     schema = {"properties": {"a": {"const": 1}, "b": {"const": True}, "c": {"const": 1.0}}}
     machine = JsonSchemaStateMachine(schema)
     assert machine.matches('{"a": 1, "b": true, "c": 1}')
@@ -94,7 +94,7 @@ def test_equal_numbers_of_other_spelling_are_kept_apart_where_a_schema_is_copied
     assert not machine.matches('{"a": true}')
 
 
-def test_alternatives_with_tags_are_told_apart_by_the_tag() -> None:
+def test_discriminator_selects_the_alternative() -> None:
     kinds = [
         {
             "properties": {"kind": {"const": kind}, "value": {"type": "string"}},
@@ -116,7 +116,7 @@ def test_alternatives_with_tags_are_told_apart_by_the_tag() -> None:
 
 
 @pytest.mark.parametrize("typed", [True, False])
-def test_hundreds_of_alternatives_with_tags(typed: bool) -> None:
+def test_three_hundred_alternatives_with_a_discriminator(typed: bool) -> None:
     kinds = [
         {
             **({"type": "object"} if typed else {}),
@@ -133,7 +133,7 @@ def test_hundreds_of_alternatives_with_tags(typed: bool) -> None:
         assert not machine.matches(text)
 
 
-def test_types_that_only_one_alternative_admits_whole() -> None:
+def test_one_of_over_different_types() -> None:
     schema = {"oneOf": [{"type": "object", "required": ["a"]}, {"minimum": 3}, {"type": "number"}]}
     machine, judge = JsonSchemaStateMachine(schema), Judge(schema)
     for value in (1, 3, "x", None, True, [], {}, {"a": 1}, {"b": 1}):

@@ -1,4 +1,4 @@
-"""Arrays: items, tuples, lengths, what must be contained, and repetition."""
+"""Arrays: items, tuples, lengths, ``contains``, and unique items."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
-def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+def test_keywords_admit_and_refuse_values(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
     assert_texts(schema, admitted, refused)
 
 
@@ -97,7 +99,7 @@ def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
         ({"prefixItems": [False]}, ["[1]"], []),
     ],
 )
-def test_tuples_of_older_drafts(
+def test_older_drafts_write_tuples_as_items(
     dialect: Any, schema: Any, admitted: list[str], refused: list[str]
 ) -> None:
     assert_texts(dialect | schema, admitted, refused, judged=False)
@@ -129,9 +131,7 @@ def test_contradictions_are_unsatisfiable(schema: Any) -> None:
     [("1", "1.0"), ("1", "1.00"), ("1", "1e0"), ("100000", "1e5"), ("1e5", "1.0E+05"), ("0", "-0"),
      ("0.0", "-0.00"), ("0.1", "1e-1"), ("1.5", "1.50"), ("-2", "-2.0e0")],
 )  # fmt: skip
-def test_a_number_does_not_come_again_in_another_spelling(
-    schema: Any, first: str, second: str
-) -> None:
+def test_unique_numbers_are_compared_by_value(schema: Any, first: str, second: str) -> None:
     texts = [f"[{a}, {b}]" for a, b in ((first, second), (second, first), (first, first))]
     assert_texts(schema, [f"[{first}, 3]", f"[7, {second}]"], texts)
 
@@ -149,12 +149,12 @@ def test_a_number_does_not_come_again_in_another_spelling(
         "[null, null]",
     ],
 )
-def test_items_that_are_equal_in_json_do_not_come_again(text: str) -> None:
+def test_unique_items_are_compared_by_json_equality(text: str) -> None:
     schema = {"uniqueItems": True}
     assert_texts(schema, ["[true, 1]", "[false, 0]", '["1", 1]', "[[1], [2]]"], [text])
 
 
-def test_too_few_different_items() -> None:
+def test_min_items_above_the_number_of_values_is_an_error() -> None:
     schema = {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2]}, "minItems": 3}
     with pytest.raises((UnsatisfiableSchemaError, UnsupportedSchemaError)):
         JsonSchemaStateMachine(schema)
@@ -168,8 +168,8 @@ def test_too_few_different_items() -> None:
         {"prefixItems": [{"type": "boolean"}, {"type": "boolean"}], "items": False},
     ],
 )
-def test_arrays_of_unique_items_are_counted(schema: Any) -> None:
-    """There are exactly two inner arrays, so the second one is forced, from its first item on."""
+def test_second_of_two_possible_unique_arrays_is_forced(schema: Any) -> None:
+    """The values of an array with ``uniqueItems`` are counted: here there are two."""
     unique = {"type": "array", "uniqueItems": True, "minItems": 2}
     schema = {**unique, "items": unique | schema}
     a, b = ("false", "true") if "enum" not in str(schema) else ("0", "1")
@@ -180,15 +180,14 @@ def test_arrays_of_unique_items_are_counted(schema: Any) -> None:
     assert state.first_bytes == 1 << ord(b[0])
 
 
-def test_one_value_is_too_few_for_nested_unique_items() -> None:
+def test_nested_unique_items_of_one_value_are_an_error() -> None:
     unique = {"type": "array", "uniqueItems": True, "minItems": 2}
     schema = {**unique, "items": {**unique, "items": {"type": "null"}}}
     with pytest.raises((UnsatisfiableSchemaError, UnsupportedSchemaError)):
         JsonSchemaStateMachine(schema)
 
 
-def test_items_that_cannot_be_are_not_begun() -> None:
-    """An item that no value satisfies never gets its comma: no dead ends."""
+def test_no_comma_precedes_an_item_without_a_value() -> None:
     schema = {
         "prefixItems": [{"const": 1}, {"allOf": [{"type": "null"}, {"type": "integer"}]}],
         "type": "array",
@@ -198,7 +197,7 @@ def test_items_that_cannot_be_are_not_begun() -> None:
     assert not state.first_bytes >> ord(",") & 1
 
 
-def test_a_shorter_way_out_of_two_demands() -> None:
+def test_two_contains_leave_no_room_for_another_item() -> None:
     schema = {
         "type": "array",
         "allOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}],

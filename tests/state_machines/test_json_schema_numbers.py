@@ -1,4 +1,4 @@
-"""Numbers: bounds, integers, multiples, and how they are spelled."""
+"""Numbers: bounds, integers, multiples, and spellings."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
-def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+def test_keywords_admit_and_refuse_values(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
     assert_texts(schema, admitted, refused)
 
 
@@ -76,11 +78,11 @@ NOT_SPELLED = ["01", "00", "+1", ".5", "1.", "-", "--1", "1.5.2", "0x1", "NaN", 
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "number"}, {"type": "integer"}, {"minimum": -1}])
-def test_what_is_no_number_is_never_written(schema: Any) -> None:
+def test_malformed_numbers_are_refused(schema: Any) -> None:
     assert_texts(schema, ["0", "7"], NOT_SPELLED)
 
 
-def test_any_number_may_have_an_exponent() -> None:
+def test_numbers_may_have_exponents() -> None:
     texts = ["1e5", "1E5", "1e+16", "1.5e-07", "-2.25E+300", "5e-324", "1e+05"]
     assert_texts(
         {"type": "number"}, texts, ["1e", "1e+", "12e5", "1e400", "e5", "1e5.5"], judged=False
@@ -89,11 +91,11 @@ def test_any_number_may_have_an_exponent() -> None:
 
 
 @pytest.mark.parametrize("number", [1e16, 1.5e-7, -2.5e300, 5e-324, 9.9e307, 1e22])
-def test_any_number_is_admitted_as_json_dumps_writes_it(number: float) -> None:
+def test_numbers_are_admitted_as_json_dumps_writes_them(number: float) -> None:
     assert_texts({"type": "number"}, [json.dumps(number)], [])
 
 
-def test_numbers_stay_finite() -> None:
+def test_numbers_are_finite_as_doubles() -> None:
     machine = JsonSchemaStateMachine({"type": "number"})
     longest = "9" * MAX_INTEGER_DIGITS
     assert machine.matches(longest)
@@ -150,7 +152,7 @@ decimals = st.builds(
 
 @st.composite
 def decimal_texts(draw: st.DrawFn, near: list[Fraction]) -> str:
-    """Plain decimals, often at or beside one of the given numbers."""
+    """Draw plain decimals, often equal or close to a given number."""
     if near and draw(st.booleans()):
         number = draw(st.sampled_from(near)) + Fraction(draw(st.integers(-2, 2)), 10**5)
     else:
@@ -174,7 +176,7 @@ steps = st.sampled_from([Fraction(1), Fraction(2), Fraction(3, 2), Fraction(1, 1
 
 @examples(300)
 @given(intervals, st.data())
-def test_ranges_agree_with_fractions(interval: Interval, data: st.DataObject) -> None:
+def test_intervals_agree_with_fractions(interval: Interval, data: st.DataObject) -> None:
     numbers = NumberSet.of([interval])
     assume(not numbers.is_empty)
     language = encoded(number_language(numbers), RAW)
@@ -182,11 +184,11 @@ def test_ranges_agree_with_fractions(interval: Interval, data: st.DataObject) ->
     for _ in range(8):
         text = data.draw(decimal_texts(bounds))
         if text.startswith("-") and not Decimal(text):
-            # Minus zero is zero; it may be left out.
+            # Minus zero is zero, but not in every language with zero.
             assert not language.matches(text.encode()) or Fraction(0) in numbers
             continue
         if interval.low == interval.high and interval.low is not None and "." in text:
-            # A whole constant has one zero behind the point, not several.
+            # An integer constant has at most one zero after the point.
             assert not language.matches(text.encode()) or Fraction(text) in numbers
             continue
         assert language.matches(text.encode()) == (Fraction(text) in numbers), text
@@ -195,7 +197,7 @@ def test_ranges_agree_with_fractions(interval: Interval, data: st.DataObject) ->
 @examples(300)
 @given(st.lists(st.tuples(intervals, st.none() | steps), min_size=1, max_size=2), st.data())
 def test_sets_of_numbers_agree_with_fractions(parts: Any, data: st.DataObject) -> None:
-    """Unions, complements and lattices; whole numbers with at most one zero behind the point."""
+    """Unions, complements and multiples; integers with at most one zero after the point."""
     union = NumberSet.of(
         interval & Interval(step=step) if step else interval for interval, step in parts
     )
@@ -230,7 +232,7 @@ def test_sets_of_numbers_agree_with_fractions(parts: Any, data: st.DataObject) -
     ),
     st.data(),
 )
-def test_bounds_are_taken_as_they_are_written(bounds: dict[str, Any], data: st.DataObject) -> None:
+def test_bounds_are_exact_decimals(bounds: dict[str, Any], data: st.DataObject) -> None:
     schema = {"type": "number", **bounds}
     try:
         machine = JsonSchemaStateMachine(schema)
@@ -259,7 +261,7 @@ FAR = [1e307, 9.9e307, 1e308, 1.5e308, LARGEST, 10**308, int(LARGEST), 5e-324, 1
 
 @st.composite
 def far_bounds(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw numbers with bounds and multiples near the ends of what doubles hold."""
+    """Draw schemas with bounds and steps near the limits of doubles."""
     schema: dict[str, Any] = {"type": draw(st.sampled_from(["number", "integer"]))}
     far = st.sampled_from(FAR).flatmap(lambda n: st.sampled_from([n, -n]))
     for keyword in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"):
@@ -274,18 +276,18 @@ def far_bounds(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(far_bounds(), st.randoms(use_true_random=False))
 @examples(30)
-def test_numbers_far_from_zero_and_near_to_it_are_written(schema: Any, random: Random) -> None:
+def test_numbers_near_the_limits_of_doubles_can_be_completed(schema: Any, random: Random) -> None:
     try:
         node = JsonSchemaStateMachine(schema).start
     except UnsatisfiableSchemaError:
         return
     text = bytearray()
     while not node.nullable or (len(text) < 30 and node.transitions and random.random() < 0.9):
-        assert node.transitions, "a state without a byte"
-        ways = node.transitions
+        assert node.transitions, "a dead end"
+        transitions = node.transitions
         if len(text) >= 30:
-            ways = [min(node.transitions, key=lambda way: way[1].min_length or 0)]
-        symbols, node = random.choice(ways)
+            transitions = [min(node.transitions, key=lambda pair: pair[1].min_length or 0)]
+        symbols, node = random.choice(transitions)
         text.append(random.choice(bytes_in(symbols)))
     assert Judge(schema).admits_text(bytes(text))
     assert math.isfinite(json.loads(text))
@@ -302,7 +304,7 @@ def test_numbers_far_from_zero_and_near_to_it_are_written(schema: Any, random: R
         ({"exclusiveMinimum": 0, "maximum": 1e-320}, ["1e-320", "5e-324"], ["0", "2e-320"]),
     ],
 )
-def test_numbers_up_to_the_greatest_double_are_written(
+def test_numbers_up_to_the_largest_double_are_admitted(
     schema: Any, admitted: list[str], refused: list[str]
 ) -> None:
     assert_texts({"type": "number", **schema}, admitted, refused, judged=False)
@@ -319,7 +321,7 @@ def test_numbers_up_to_the_greatest_double_are_written(
         {"allOf": [{"multipleOf": 7e300}, {"multipleOf": 1.3e308}], "minimum": 1},
     ],
 )
-def test_numbers_that_are_infinite_as_doubles_do_not_exist(schema: Any) -> None:
+def test_schemas_of_infinite_doubles_are_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine({"type": "number", **schema})
 
@@ -332,7 +334,7 @@ def test_numbers_that_are_infinite_as_doubles_do_not_exist(schema: Any) -> None:
         (lambda schema: {"additionalProperties": schema}, '{"a": 1e+308}'),
     ],
 )
-def test_a_number_far_from_zero_is_no_dead_end(wrap: Any, text: str) -> None:
+def test_numbers_of_309_digits_are_admitted_in_containers(wrap: Any, text: str) -> None:
     assert JsonSchemaStateMachine(wrap({"type": "number", "minimum": 1e308})).matches(text)
     machine = JsonSchemaStateMachine(wrap({"type": "number", "maximum": -1e308}))
     assert machine.matches(text.replace("1", "-1", 1).replace(" 1.5", " -1.5"))

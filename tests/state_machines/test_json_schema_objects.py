@@ -1,4 +1,4 @@
-"""Objects: members by name and by pattern, which there must be, how many, in which order."""
+"""Objects: properties, names and patterns, required members, bounds, order, and clauses."""
 
 from __future__ import annotations
 
@@ -132,7 +132,9 @@ CASES = [
 
 @pytest.mark.parametrize("order", ["schema", "any"])
 @pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
-def test_cases(schema: Any, admitted: list[str], refused: list[str], order: Any) -> None:
+def test_keywords_admit_and_refuse_values(
+    schema: Any, admitted: list[str], refused: list[str], order: Any
+) -> None:
     assert_texts(schema, admitted, refused, property_order=order)
 
 
@@ -147,8 +149,8 @@ def member_text(names: Any) -> str:
     return json.dumps(dict.fromkeys(names, 1))
 
 
-def test_the_schemas_order() -> None:
-    """Listed members as listed, then the rest; optional ones may be left out."""
+def test_properties_come_in_the_order_of_the_schema() -> None:
+    """Listed members first, then others; optional ones may be absent."""
     assert_texts(
         THREE,
         [member_text(n) for n in ("bac", "bc", "bacx", "bcxy", "bcyx")],
@@ -157,14 +159,14 @@ def test_the_schemas_order() -> None:
     )
 
 
-def test_any_order() -> None:
+def test_property_order_any_admits_every_order() -> None:
     names = [n for size in range(5) for n in permutations("abcx", size)]
     complete = [member_text(n) for n in names if {"b", "c"} <= set(n)]
     lacking = [member_text(n) for n in names if not {"b", "c"} <= set(n)]
     assert_texts(THREE, complete, lacking, property_order="any")
 
 
-def test_required_members_that_are_not_listed() -> None:
+def test_unlisted_required_members_follow_the_listed_ones() -> None:
     schema = {"properties": {"a": True}, "required": ["z", "y"]}
     ordered = [member_text(n) for n in ("azy", "zy", "zyx")]
     assert_texts(
@@ -175,8 +177,7 @@ def test_required_members_that_are_not_listed() -> None:
     )
 
 
-def test_order_under_conjunction() -> None:
-    """The order is that in which the schema is read."""
+def test_conjunction_keeps_the_order_of_the_document() -> None:
     schema = {"allOf": [{"properties": {"b": True}}, {"properties": {"a": True, "b": True}}]}
     assert_texts(schema, [member_text("ba"), member_text("b")], [member_text("ab")], judged=False)
 
@@ -198,7 +199,7 @@ def test_order_under_conjunction() -> None:
         {"minProperties": 1, "propertyNames": {"enum": ["é", "b"]}},
     ],
 )
-def test_no_name_comes_twice(schema: Any, order: Any) -> None:
+def test_names_are_unique(schema: Any, order: Any) -> None:
     twice = [
         '{"b": 1, "b": 2}',
         '{"b": 1, "b": 1}',
@@ -210,7 +211,7 @@ def test_no_name_comes_twice(schema: Any, order: Any) -> None:
     assert_texts(schema, ['{"é": 1, "b": 2}'], twice, property_order=order)
 
 
-def test_no_name_comes_twice_however_many_there_are() -> None:
+def test_names_are_unique_among_sixty_members() -> None:
     machine = JsonSchemaStateMachine({"type": "object"})
     names = [f"name{number}" for number in range(60)]
     text = json.dumps(dict.fromkeys(names))[:-1]
@@ -218,13 +219,13 @@ def test_no_name_comes_twice_however_many_there_are() -> None:
     assert not machine.matches(text + ', "name31": null}')
 
 
-def test_names_are_written_as_json_dumps_does() -> None:
+def test_names_are_spelled_like_json_dumps() -> None:
     schema = {"properties": {'é"\n\\': INTEGER, "a/b~": INTEGER}, "additionalProperties": False}
     value = {'é"\n\\': 1, "a/b~": 2}
     assert_texts(schema, [json.dumps(value), json.dumps(value, ensure_ascii=False)], ['{"é": 1}'])
 
 
-def test_listed_names_that_begin_alike() -> None:
+def test_listed_names_may_be_prefixes_of_each_other() -> None:
     schema = {
         "properties": {"a": INTEGER, "ab": STRING, "abc": {"type": "null"}, "": {"const": 0}},
         "additionalProperties": False,
@@ -237,8 +238,7 @@ def test_listed_names_that_begin_alike() -> None:
     assert_texts(open_schema, ['{"a": "", "abc": ""}', '{"ab": 1, "b": ""}'], ['{"ab": ""}'])
 
 
-def test_names_run_out() -> None:
-    """Where few names are left, no member is begun that cannot be named."""
+def test_no_member_begins_when_all_names_are_used() -> None:
     schema = {
         "additionalProperties": INTEGER,
         "propertyNames": {"enum": ["a", "b"]},
@@ -250,7 +250,7 @@ def test_names_run_out() -> None:
     assert start.compute_word_derivative(b'{"b": 1, "').first_bytes == 1 << ord("a")
 
 
-def test_members_that_cannot_be_are_not_named() -> None:
+def test_members_without_a_value_are_not_named() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"allOf": [STRING, INTEGER]}, "b": INTEGER},
@@ -260,7 +260,7 @@ def test_members_that_cannot_be_are_not_named() -> None:
     assert start.compute_word_derivative(b'{"').first_bytes == 1 << ord("b")
 
 
-def test_many_optional_members() -> None:
+def test_four_hundred_optional_members() -> None:
     names = [f"field_{number:03}" for number in range(400)]
     schema = {"properties": dict.fromkeys(names, INTEGER), "additionalProperties": False}
     for order in ("schema", "any"):
@@ -299,8 +299,8 @@ def test_contradictions_are_unsatisfiable(schema: Any) -> None:
         JsonSchemaStateMachine(schema)
 
 
-def lacks(*values: Any) -> Any:
-    """Return the schema of objects with a member whose value is none of the given ones."""
+def has_member_other_than(*values: Any) -> Any:
+    """Return the schema of objects with a member whose value is none of the given values."""
     return {"not": {"additionalProperties": {"enum": list(values)}}}
 
 
@@ -316,9 +316,13 @@ def lacks(*values: Any) -> Any:
     ],
     ids=["listed", "few names"],
 )
-def test_demands_that_no_member_meets_alone(members: Any, order: Any) -> None:
-    """Each of two members has to meet one of two demands; neither can meet both."""
-    schema = {"type": "object", "allOf": [lacks(1), lacks(2)], **members}
+def test_last_member_must_satisfy_the_residual_clause(members: Any, order: Any) -> None:
+    """Two clauses need two members: no value satisfies both clauses."""
+    schema = {
+        "type": "object",
+        "allOf": [has_member_other_than(1), has_member_other_than(2)],
+        **members,
+    }
     assert_texts(
         schema,
         ['{"a": 1, "b": 2}', '{"a": 2, "b": 1}'],
@@ -341,19 +345,35 @@ def test_demands_that_no_member_meets_alone(members: Any, order: Any) -> None:
         },
     ],
 )
-def test_demands_that_one_member_cannot_meet_together(members: Any) -> None:
+def test_clauses_that_need_more_members_than_there_are_names_are_unsatisfiable(
+    members: Any,
+) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
-        JsonSchemaStateMachine({"type": "object", "allOf": [lacks(1), lacks(2)], **members})
+        JsonSchemaStateMachine(
+            {
+                "type": "object",
+                "allOf": [has_member_other_than(1), has_member_other_than(2)],
+                **members,
+            }
+        )
 
 
-def test_more_demands_than_members() -> None:
+def test_three_clauses_over_two_members() -> None:
     few = {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"enum": [1, 2, 3, 4]}}
-    demands = [lacks(1, 2, 3), lacks(2, 3, 4), lacks(1, 3, 4)]
+    clauses = [
+        has_member_other_than(1, 2, 3),
+        has_member_other_than(2, 3, 4),
+        has_member_other_than(1, 3, 4),
+    ]
     with pytest.raises(UnsatisfiableSchemaError):
-        JsonSchemaStateMachine({"type": "object", "allOf": demands, **few})
-    some = [lacks(1, 2), lacks(2, 3), lacks(1, 4)]
+        JsonSchemaStateMachine({"type": "object", "allOf": clauses, **few})
+    satisfiable = [
+        has_member_other_than(1, 2),
+        has_member_other_than(2, 3),
+        has_member_other_than(1, 4),
+    ]
     assert_texts(
-        {"type": "object", "allOf": some, **few},
+        {"type": "object", "allOf": satisfiable, **few},
         ['{"a": 4, "b": 2}', '{"a": 1, "b": 3}', '{"b": 3, "a": 4}'],
         ['{"a": 4}', '{"a": 1, "b": 2}', '{"a": 1, "b": 4}', "{}"],
     )

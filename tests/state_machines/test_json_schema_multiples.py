@@ -1,4 +1,4 @@
-"""Numbers under many demands at once: multiples, what is no multiple, bounds, single numbers."""
+"""Numbers under several keywords: multiples, excluded multiples, bounds, single numbers."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _few = st.lists(st.sampled_from([*BOUNDS, *STEPS, 3, 4, 14, 7.7]), min_size=1, m
     lambda numbers: {"enum": numbers}
 )
 _either = st.one_of(_step, _bound, st.just({"type": "integer"}))
-_demand = st.one_of(
+_keywords = st.one_of(
     _either,
     _step.map(lambda schema: {"not": schema}),
     st.one_of(_few, _bound).map(lambda schema: {"not": schema}),
     st.tuples(_either, _few).map(lambda pair: {"anyOf": list(pair)}),
     st.tuples(_either, _either).map(lambda pair: {"oneOf": list(pair)}),
 )
-schemas = st.lists(_demand, min_size=1, max_size=4).map(
-    lambda demands: {"type": "number", "allOf": demands}
+schemas = st.lists(_keywords, min_size=1, max_size=4).map(
+    lambda parts: {"type": "number", "allOf": parts}
 )
 
 TEXTS = [
@@ -68,7 +68,7 @@ TEXTS = [
 
 
 def holds(schema: Any, number: Fraction) -> bool:
-    """Whether a number satisfies a schema of numbers; the few keywords used here."""
+    """Return whether a number satisfies a schema of the keywords used here."""
     tests = {
         "type": lambda name: name == "number" or number.denominator == 1,
         "multipleOf": lambda step: (number / exact(step)).denominator == 1,
@@ -85,7 +85,7 @@ def holds(schema: Any, number: Fraction) -> bool:
     return all(tests[keyword](value) for keyword, value in schema.items())
 
 
-def compiled(schema: Any) -> JsonSchemaStateMachine | None:
+def compile_or_none(schema: Any) -> JsonSchemaStateMachine | None:
     try:
         return JsonSchemaStateMachine(schema)
     except UnsatisfiableSchemaError:
@@ -94,8 +94,8 @@ def compiled(schema: Any) -> JsonSchemaStateMachine | None:
 
 @examples(60)
 @given(schemas, st.data())
-def test_demands_together_agree_with_fractions(schema: Any, data: st.DataObject) -> None:
-    machine = compiled(schema)
+def test_conjunctions_agree_with_fractions(schema: Any, data: st.DataObject) -> None:
+    machine = compile_or_none(schema)
     for text in TEXTS:
         assert (machine is not None and machine.matches(text)) == holds(schema, Fraction(text)), (
             text
@@ -107,19 +107,19 @@ def test_demands_together_agree_with_fractions(schema: Any, data: st.DataObject)
 
 @examples(120)
 @given(schemas, st.randoms(use_true_random=False))
-def test_every_way_leads_to_a_number(schema: Any, random: Random) -> None:
-    """No dead ends; what is written is admitted; nothing ends sooner than ``min_length`` says."""
-    machine = compiled(schema)
+def test_every_state_can_be_completed(schema: Any, random: Random) -> None:
+    """Also checks that ``min_length`` is a lower bound, and that the number is admitted."""
+    machine = compile_or_none(schema)
     if machine is None:
         return
     for _ in range(4):
         state, text = machine.start, b""
         for _ in range(random.randrange(12)):
-            ways = leading_bytes(state)
-            assert ways or state.nullable, text
-            if not ways:
+            following = leading_bytes(state)
+            assert following or state.nullable, text
+            if not following:
                 break
-            byte = random.choice(ways)
+            byte = random.choice(following)
             text += bytes((byte,))
             state = state.derivative(byte)
             assert state is not EMPTY, text
@@ -131,9 +131,9 @@ def test_every_way_leads_to_a_number(schema: Any, random: Random) -> None:
 
 @examples(60)
 @given(st.lists(st.one_of(_bound, _few.map(lambda s: {"not": s})), max_size=3), st.data())
-def test_exponents_agree_with_fractions(demands: list[Any], data: st.DataObject) -> None:
-    schema = {"type": "number", "allOf": demands} if demands else {"type": "number"}
-    machine = compiled(schema)
+def test_exponents_agree_with_fractions(parts: list[Any], data: st.DataObject) -> None:
+    schema = {"type": "number", "allOf": parts} if parts else {"type": "number"}
+    machine = compile_or_none(schema)
     for _ in range(20):
         mantissa = data.draw(
             st.sampled_from(["1", "1.0", "9.99", "1.05", "5", "5.0", "-1", "-9.9"])
@@ -143,7 +143,7 @@ def test_exponents_agree_with_fractions(demands: list[Any], data: st.DataObject)
         )
         number, near = Fraction(mantissa + exponent), Fraction(1, 10**9)
         if not any(holds(schema, number + beside) for beside in (near, -near)):
-            # One number by itself is written without an exponent.
+            # An isolated number is written without an exponent.
             continue
         expected = holds(schema, number)
         assert (machine is not None and machine.matches(mantissa + exponent)) == expected
@@ -153,13 +153,13 @@ MANY_NOTS = {
     "three": [0.7, 1.3, 11],
     "primes": [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47],
     "decimals": [0.123, 4.567, 8.9, 12.34, 0.0007],
-    "great ones": [10**18 + 9, 10**17 + 3, 123456789.123456789],
+    "large": [10**18 + 9, 10**17 + 3, 123456789.123456789],
 }
 
 
 @pytest.mark.parametrize("steps", MANY_NOTS.values(), ids=MANY_NOTS)
 @pytest.mark.parametrize("kind", ["number", "integer"])
-def test_many_multiples_that_are_excluded(steps: list[Any], kind: str) -> None:
+def test_multiples_of_many_steps_are_excluded(steps: list[Any], kind: str) -> None:
     schema = {"type": kind, "allOf": [{"not": {"multipleOf": step}} for step in steps]}
     machine = JsonSchemaStateMachine(schema)
     for text in TEXTS:
@@ -205,7 +205,9 @@ def test_many_multiples_that_are_excluded(steps: list[Any], kind: str) -> None:
     ],
     ids=lambda value: None,
 )
-def test_great_numbers_and_holes(schema: Any, admitted: list[str], refused: list[str]) -> None:
+def test_large_steps_and_excluded_numbers(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
     assert_texts(schema, admitted, refused, judged=False)
 
 
@@ -221,19 +223,19 @@ def test_great_numbers_and_holes(schema: Any, admitted: list[str], refused: list
     ],
     ids=lambda value: None,
 )
-def test_what_is_left_out_can_be_all(schema: Any) -> None:
+def test_excluding_all_numbers_is_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine(schema)
 
 
-def test_multiples_that_are_integers_of_draft_4_have_no_fraction() -> None:
+def test_integers_of_draft_4_have_no_point() -> None:
     schema = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}
     assert_texts(schema | {"multipleOf": 2}, ["4", "-2"], ["4.0", "3"], judged=False)
     assert_texts(schema | {"minimum": 2, "maximum": 5}, ["4"], ["4.0", "6"], judged=False)
     assert_texts(schema | {"enum": [4, 4.5]}, ["4"], ["4.0", "4.5"], judged=False)
 
 
-def test_fifty_thousand_constants() -> None:
+def test_enum_of_fifty_thousand_numbers() -> None:
     numbers = list(range(50_000))
     texts = [f"w{number:x}" for number in numbers]
     both = {"enum": [*numbers, *texts, None, [1], 0.5]}
