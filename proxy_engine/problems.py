@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pydantic
 
 from .text_checks import short_repr
 
-__all__ = ["Location", "Problem", "json_pointer", "problems_in", "suggestion"]
+__all__ = ["Location", "Problem", "json_pointer", "problems_from", "problems_in", "suggestion"]
 
 Location = tuple[int | str, ...]
 """Keys and indices that lead from the input to a value."""
@@ -42,9 +43,14 @@ def problems_in(error: pydantic.ValidationError, given: object) -> list[Problem]
 
     A value of a union type has one error for each alternative; they are one problem here.
     """
+    return problems_from(error.errors(include_url=False), given)
+
+
+def problems_from(facts: Iterable[Mapping[str, Any]], given: object) -> list[Problem]:
+    """Return the problems in ``facts``, the items of ``ValidationError.errors()``."""
     found: dict[Location, list[str]] = {}
     kinds: dict[Location, str] = {}
-    for fact in error.errors(include_url=False):
+    for fact in facts:
         location = _location_in(given, fact["loc"], is_missing=fact["type"] == "missing")
         kinds.setdefault(location, fact["type"])
         found.setdefault(location, []).append(_what(fact["type"], fact["msg"], fact["input"]))

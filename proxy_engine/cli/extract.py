@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser"]
 
+_OPTIONS = ("max_tokens", "temperature", "seed")
 _DESCRIPTION = """\
 Reads a text and writes JSON that matches the schema to standard output; progress is written to
 standard error. With --jsonl, every line of the input is a JSON string or an object with a "text",
@@ -42,6 +43,9 @@ and --resume, an interrupted run continues."""
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
+    # Deferred: `import proxy_engine.__main__` imports no pydantic.
+    from ..option_fields import add_option_flags  # noqa: PLC0415
+
     parser = commands.add_parser(
         "extract", help="turn text into JSON that matches a schema", description=_DESCRIPTION
     )
@@ -66,9 +70,7 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="continue the --output of an interrupted run with the same input",
     )
     existing.add_argument("--overwrite", action="store_true", help="replace an existing --output")
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="give up after N tokens")
-    parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default)")
-    parser.add_argument("--seed", type=int, metavar="S", help="for a temperature above 0")
+    add_option_flags(parser, *_OPTIONS)
     parser.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
@@ -173,22 +175,13 @@ def _check_combination(options: argparse.Namespace) -> None:
 
 
 def _overrides(options: argparse.Namespace) -> OptionOverrides:
-    """The options of every request. Raises ``CommandLineError`` for one that cannot be."""
-    # Deferred: this loads mlx, which `--help` need not wait for.
-    from ..options import GenerationOptions  # noqa: PLC0415
+    # Deferred, as above.
+    from ..option_fields import given_flags  # noqa: PLC0415
 
-    overrides: OptionOverrides = {}
-    if options.max_tokens is not None:
-        overrides["max_tokens"] = options.max_tokens
-    if options.temperature is not None:
-        overrides["temperature"] = options.temperature
-    if options.seed is not None:
-        overrides["seed"] = options.seed
     try:
-        GenerationOptions().override(overrides)
+        return given_flags(options, *_OPTIONS)
     except InvalidOptionError as error:
         raise CommandLineError(str(error)) from error
-    return overrides
 
 
 def _engine(options: argparse.Namespace) -> InferenceEngine:

@@ -31,6 +31,7 @@ from ..errors import (
     PromptError,
     PromptTooLongError,
 )
+from ..problems import Location, problems_from
 
 __all__ = [
     "INTERNAL_ERROR",
@@ -44,7 +45,8 @@ __all__ = [
     "translated_errors",
 ]
 
-_MAX_PROBLEMS = 8
+# pydantic's errors, of which a value of a union type has one for each alternative.
+_MAX_FACTS = 8
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
@@ -199,41 +201,25 @@ def translated_errors(names: Mapping[str, str]) -> Iterator[None]:
 
 def invalid_body(error: RequestValidationError) -> ApiError:
     """Return FastAPI's validation error as a client gets it: 400 if not JSON, else 422."""
-    found = error.errors()
-    for problem in found:
-        if problem["type"] == "json_invalid":
-            reason = problem.get("ctx", {}).get("error", "")
+    facts = error.errors()
+    for fact in facts:
+        if fact["type"] == "json_invalid":
+            reason = fact.get("ctx", {}).get("error", "")
             return ApiError(400, f"the body is not JSON: {reason}", code="invalid_json")
-    messages: dict[str, list[str]] = {}
-    for problem in found[:_MAX_PROBLEMS]:
-        messages.setdefault(_field_path(problem, error.body), []).append(problem["msg"])
-    # pydantic reports one problem for each member of a union.
-    lines = [
-        f"{field}: {', or: '.join(dict.fromkeys(found))}" if field else ", or: ".join(found)
-        for field, found in messages.items()
-    ]
-    param = next(iter(messages), "") or None
-    return ApiError(422, "; ".join(lines), code="invalid_value", param=param)
+    # FastAPI's locations begin with "body".
+    in_body = [{**fact, "loc": fact["loc"][1:]} for fact in facts[:_MAX_FACTS]]
+    problems = problems_from(in_body, error.body)
+    message = "; ".join(
+        f"{_field_path(problem.location) or 'the body'} {problem.what}" for problem in problems
+    )
+    param = _field_path(problems[0].location) or None
+    return ApiError(422, message, code="invalid_value", param=param)
 
 
-def _field_path(problem: Mapping[str, Any], body: Any) -> str:
-    """Return ``messages[0].content``: pydantic's location without the names of union members."""
-    text = ""
-    location = problem["loc"][1:]
-    for index, item in enumerate(location):
-        if isinstance(item, int):
-            is_in_body = isinstance(body, list)
-            shown = f"[{item}]"
-        else:
-            is_last = index == len(location) - 1
-            is_in_body = isinstance(body, dict) and (
-                item in body or (is_last and problem["type"] == "missing")
-            )
-            shown = f".{item}" if text else item
-        if is_in_body:
-            text += shown
-            body = body.get(item) if isinstance(body, dict) else body[item]
-    return text
+def _field_path(location: Location) -> str:
+    """Return a location as ``messages[0].content``."""
+    path = "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in location)
+    return path.removeprefix(".")
 
 
 def _schema_location(error: ProxyError) -> dict[str, Any]:

@@ -33,7 +33,7 @@ router = generating_router()
 async def create_chat_completion(
     body: ChatRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
-    """Answer a conversation; with ``stream``, by server-sent events."""
+    """Answer a conversation; with ``stream``, as server-sent events."""
     return await reply(request, services, lambda: _asked(body, services.settings))
 
 
@@ -47,7 +47,7 @@ def _asked(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
         )
     if body.top_logprobs is not None and not body.logprobs:
         raise ApiError(
-            400, "top_logprobs needs logprobs", code="invalid_value", param="top_logprobs"
+            400, "top_logprobs requires logprobs", code="invalid_value", param="top_logprobs"
         )
     choices = body.n or 1
     check_choices(choices, settings)
@@ -78,11 +78,11 @@ def _asked(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
             ),
         )
 
-    newer = body.max_completion_tokens is not None
+    is_newer = body.max_completion_tokens is not None
     names = {
         "prompt": "messages",
         "response_format": field,
-        "max_tokens": "max_completion_tokens" if newer else "max_tokens",
+        "max_tokens": "max_completion_tokens" if is_newer else "max_tokens",
         "logprobs": "top_logprobs",
         "reasoning": "reasoning_effort",
     }
@@ -90,26 +90,23 @@ def _asked(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
 
 
 def _options(body: ChatRequest, choice: int) -> OptionOverrides:
-    options = body.sampling_options(choice)
-    most = body.max_completion_tokens or body.max_tokens
-    if most is not None:
-        options["max_tokens"] = most
-    if body.stop is not None:
-        options["stop"] = body.stop
-    if body.parallel_tool_calls is not None:
-        options["parallel_tool_calls"] = body.parallel_tool_calls
+    options = body.options(choice)
+    if body.max_completion_tokens is not None:
+        options["max_tokens"] = body.max_completion_tokens
+    # A Boolean here, a number for the engine.
+    options.pop("logprobs", None)
     if body.logprobs:
         options["logprobs"] = body.top_logprobs or 0
     template = body.chat_template_kwargs
     if body.reasoning_effort is not None:
         options["reasoning"] = reasoning_option(body.reasoning_effort)
     elif template is not None:
-        thinks = template.enable_thinking if template.thinking is None else template.thinking
-        if thinks is not None:
-            options["reasoning"] = thinks
+        enabled = template.enable_thinking if template.thinking is None else template.thinking
+        if enabled is not None:
+            options["reasoning"] = enabled
     return options
 
 
 def reasoning_option(effort: str) -> bool | ReasoningOptions:
-    """Return what an effort means here: none at all, or as much as the model likes."""
+    """Return the engine's option: ``"none"`` disables reasoning, other efforts permit it."""
     return False if effort == "none" else ReasoningOptions(is_required=False)

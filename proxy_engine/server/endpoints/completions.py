@@ -27,7 +27,7 @@ from .generating import (
 
 __all__ = ["router"]
 
-# As OpenAI's documentation has it.
+# OpenAI's default.
 _MAX_TOKENS = 16
 
 router = generating_router()
@@ -37,18 +37,18 @@ router = generating_router()
 async def create_completion(
     body: CompletionRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
-    """Go on with a text, or several; with ``stream``, by server-sent events."""
+    """Continue one or several texts; with ``stream``, as server-sent events."""
     return await reply(request, services, lambda: _asked(body, services.settings))
 
 
 def _asked(body: CompletionRequest, settings: ServerSettings) -> GenerationRequest:
     choices = body.n or 1
     if body.best_of not in (None, choices):
-        raise ApiError(400, "best_of is no other than n here", code="unsupported", param="best_of")
+        raise ApiError(400, "best_of must equal n", code="unsupported", param="best_of")
     if body.echo and body.logprobs is not None:
         raise ApiError(
             400,
-            "probabilities of a prompt's own tokens are not told; give echo or logprobs",
+            "log-probabilities of prompt tokens are not supported; give echo or logprobs",
             code="unsupported",
             param="echo",
         )
@@ -91,19 +91,15 @@ def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:
     if isinstance(given, str):
         return [given]
     if not given:
-        raise ApiError(400, "there is no prompt", code="invalid_prompt", param="prompt")
+        raise ApiError(400, "the list of prompts is empty", code="invalid_prompt", param="prompt")
     if isinstance(given[0], int):
         return [[token for token in given if isinstance(token, int)]]
     return [prompt for prompt in given if not isinstance(prompt, int)]
 
 
 def _options(body: CompletionRequest, choice: int) -> OptionOverrides:
-    options = body.sampling_options(choice)
-    options["max_tokens"] = body.max_tokens or _MAX_TOKENS
-    # All that comes is the text's continuation.
+    options = body.options(choice)
+    options.setdefault("max_tokens", _MAX_TOKENS)
+    # A raw prompt is continued; the answer has no parts.
     options["reasoning"] = False
-    if body.stop is not None:
-        options["stop"] = body.stop
-    if body.logprobs is not None:
-        options["logprobs"] = body.logprobs
     return options

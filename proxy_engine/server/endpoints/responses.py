@@ -36,7 +36,7 @@ router = generating_router()
 
 
 class Deleted(ResponseModel):
-    """What was forgotten."""
+    """OpenAI's confirmation that a response was deleted."""
 
     id: str
     object: str
@@ -47,9 +47,9 @@ class Deleted(ResponseModel):
 async def create_response(
     body: ResponsesRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
-    """Answer a text or a conversation; with ``stream``, by server-sent events."""
-    # The store is the event loop's.
-    earlier = _earlier(body, services.responses)
+    """Answer a text or a conversation; with ``stream``, as server-sent events."""
+    # On the event loop's thread, like all uses of the store.
+    earlier = _earlier_messages(body, services.responses)
     return await reply(
         request, services, lambda: _asked(body, earlier, services.responses, services.settings)
     )
@@ -57,26 +57,26 @@ async def create_response(
 
 @router.get("/responses/{id}", response_model=ResponseObject)
 async def get_response(id: str, services: ServicesOfRequest) -> Response:
-    """Return a response that is kept."""
+    """Return a stored response."""
     stored = services.responses.get(id)
     if stored is None:
-        raise _not_here(id)
+        raise _not_found(id)
     return Response(stored.body, media_type="application/json")
 
 
 @router.delete("/responses/{id}", response_model=Deleted)
 async def delete_response(id: str, services: ServicesOfRequest) -> Deleted:
-    """Forget a response."""
+    """Delete a stored response."""
     if not services.responses.remove(id):
-        raise _not_here(id)
+        raise _not_found(id)
     return Deleted(id=id, object="response", deleted=True)
 
 
-def _not_here(id: str) -> ApiError:
-    return ApiError(404, f"there is no response {id!r} here", code="not_found", param="id")
+def _not_found(id: str) -> ApiError:
+    return ApiError(404, f"response {id!r} not found", code="not_found", param="id")
 
 
-def _earlier(body: ResponsesRequest, store: ResponseStore) -> list[dict[str, Any]]:
+def _earlier_messages(body: ResponsesRequest, store: ResponseStore) -> list[dict[str, Any]]:
     id = body.previous_response_id
     if id is None:
         return []
@@ -84,7 +84,7 @@ def _earlier(body: ResponsesRequest, store: ResponseStore) -> list[dict[str, Any
     if stored is None:
         raise ApiError(
             400,
-            f"there is no response {id!r} here, or none any more",
+            f"response {id!r} not found; it may have been dropped",
             code="previous_response_not_found",
             param="previous_response_id",
         )
@@ -101,7 +101,7 @@ def _asked(
     conversation = [*earlier, *messages_of_input(body.input)]
     messages = conversation
     if body.instructions is not None:
-        # They are not those of the responses before or after.
+        # Instructions of a response do not apply to earlier or later ones.
         messages = [{"role": "system", "content": body.instructions}, *conversation]
     check_prompt_size(count_characters(messages), settings, "input")
     generation = Generation(
@@ -109,17 +109,17 @@ def _asked(
     )
     is_stored = store.is_enabled and body.store is not False
 
-    def keep(response: ResponseObject) -> None:
+    def store_response(response: ResponseObject) -> None:
         if is_stored:
             text = response.model_dump_json(exclude_unset=True)
-            whole = [*conversation, *messages_of_output(response.output)]
-            store.put(response.id, StoredResponse(text, whole))
+            messages = [*conversation, *messages_of_output(response.output)]
+            store.put(response.id, StoredResponse(text, messages))
 
     def encoder(lease: Lease) -> ResponsesEncoder:
         return ResponsesEncoder(
             _begun(body, lease.model.name, is_stored=is_stored),
             lease.engine.vocabulary,
-            on_finished=keep,
+            on_finished=store_response,
             tokens=bool(body.include_tokens),
         )
 
@@ -128,7 +128,7 @@ def _asked(
 
 
 def _format(body: ResponsesRequest) -> Any:
-    """Return ``text.format``, whose schema lies flat in it, as chats have it."""
+    """Return ``text.format`` as chat completions have it, with the schema in an inner object."""
     given = body.text.format if body.text is not None else None
     if given is None or given.get("type") != "json_schema":
         return given
@@ -139,13 +139,11 @@ def _format(body: ResponsesRequest) -> Any:
 
 
 def _options(body: ResponsesRequest) -> OptionOverrides:
-    options = body.sampling_options()
+    options = body.options()
+    # An object here, another type for the engine.
+    options.pop("reasoning", None)
     if body.max_output_tokens is not None:
         options["max_tokens"] = body.max_output_tokens
-    if body.parallel_tool_calls is not None:
-        options["parallel_tool_calls"] = body.parallel_tool_calls
-    if body.max_tool_calls is not None:
-        options["max_tool_calls"] = body.max_tool_calls
     if body.reasoning is not None and body.reasoning.effort is not None:
         options["reasoning"] = reasoning_option(body.reasoning.effort)
     if body.top_logprobs is not None or "message.output_text.logprobs" in (body.include or ()):
@@ -155,6 +153,7 @@ def _options(body: ResponsesRequest) -> OptionOverrides:
 
 def _begun(body: ResponsesRequest, model: str, *, is_stored: bool) -> ResponseObject:
     reasoning = body.reasoning
+    options = body.options()
     return ResponseObject(
         id=new_id("resp_"),
         object="response",
@@ -170,11 +169,11 @@ def _begun(body: ResponsesRequest, model: str, *, is_stored: bool) -> ResponseOb
         previous_response_id=body.previous_response_id,
         reasoning={"effort": reasoning.effort if reasoning else None, "summary": None},
         store=is_stored,
-        temperature=1.0 if body.temperature is None else body.temperature,
+        temperature=options["temperature"],
         text={"format": (body.text and body.text.format) or {"type": "text"}},
         tool_choice=body.tool_choice or "auto",
         tools=body.tools or [],
-        top_p=1.0 if body.top_p is None else body.top_p,
+        top_p=options.get("top_p", 1.0),
         truncation="disabled",
         usage=None,
         user=body.user,

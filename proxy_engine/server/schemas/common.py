@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from samplers.parameters import SamplingParameters
+
+from ...option_fields import given_options, with_options
 from ...option_overrides import OptionOverrides
 
 __all__ = [
@@ -27,7 +30,6 @@ __all__ = [
     "json_reply",
 ]
 
-TokenIdText = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 # OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(min_length=1, max_length=1000)]
 StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None
@@ -69,43 +71,41 @@ class IgnoredFields(RequestModel):
     prompt_cache_retention: str | None = Field(default=None, description="Ignored.")
 
 
-class SamplingFields(RequestModel):
-    """Sampling parameters."""
+_OPENAI_OPTIONS: dict[str, dict[str, Any]] = {
+    "temperature": {"description": "0 selects the most likely token. Default 1."},
+    "top_p": {},
+    "presence_penalty": {"ge": -2, "le": 2},
+    "frequency_penalty": {"ge": -2, "le": 2},
+    "logit_bias": {},
+}
+_EXTENSIONS = {
+    name: {"description": f"Extension. {field.description}"}
+    for name, field in SamplingParameters.model_fields.items()
+    # The last two are fields of the class itself.
+    if name not in (*_OPENAI_OPTIONS, "seed", "top_k")
+}
 
-    temperature: float | None = Field(default=None, ge=0, le=100, description="Default 1.")
-    top_p: float | None = Field(default=None, gt=0, le=1)
+
+@with_options(**_OPENAI_OPTIONS, **_EXTENSIONS)
+class SamplingFields(RequestModel):
+    """The engine's sampling parameters."""
+
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
-    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    logit_bias: dict[TokenIdText, float] | None = None
-    top_k: int | None = Field(default=None, ge=-1, description="Extension. 0 and -1: off.")
-    min_p: float | None = Field(default=None, ge=0, le=1, description="Extension.")
-    repetition_penalty: float | None = Field(
-        default=None, ge=0.01, le=100, description="Extension."
+    top_k: int | None = Field(
+        default=None,
+        ge=-1,
+        description="Extension. Keep this many most likely tokens; 0 and -1 are off.",
     )
 
-    def sampling_options(self, choice: int = 0) -> OptionOverrides:
-        """Return the engine's options for the choice of that number, whose seed is its own."""
-        options: OptionOverrides = {
-            # OpenAI's default.
-            "temperature": 1.0 if self.temperature is None else self.temperature,
-        }
-        if self.top_p is not None:
-            options["top_p"] = self.top_p
+    def options(self, choice: int = 0) -> OptionOverrides:
+        """Return the request's options for the choice of that number, whose seed is its own."""
+        options = given_options(self)
+        # OpenAI's default.
+        options.setdefault("temperature", 1.0)
         if self.seed is not None:
             options["seed"] = (self.seed + choice) % 2**64
-        if self.presence_penalty is not None:
-            options["presence_penalty"] = self.presence_penalty
-        if self.frequency_penalty is not None:
-            options["frequency_penalty"] = self.frequency_penalty
-        if self.logit_bias:
-            options["logit_bias"] = {int(key): bias for key, bias in self.logit_bias.items()}
         if self.top_k is not None:
             options["top_k"] = max(0, self.top_k)
-        if self.min_p is not None:
-            options["min_p"] = self.min_p
-        if self.repetition_penalty is not None:
-            options["repetition_penalty"] = self.repetition_penalty
         return options
 
 

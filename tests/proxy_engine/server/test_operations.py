@@ -89,15 +89,15 @@ def test_errors_are_in_the_envelope(
 @pytest.mark.parametrize(
     ("path", "body", "param", "words"),
     [
-        ("completions", {"prompt": 5}, "prompt", "a valid string, or: Input should be a valid list"),
-        ("completions", {}, "prompt", "prompt: Field required"),
+        ("completions", {"prompt": 5}, "prompt", "prompt should be a valid string, not 5, or should be a valid list"),
+        ("completions", {}, "prompt", "prompt is missing"),
         ("chat/completions", {"messages": [{"role": "user", "content": 5}]}, "messages[0].content", "valid list"),
-        ("chat/completions", {"messages": [{"content": "a"}]}, "messages[0].role", "Field required"),
+        ("chat/completions", {"messages": [{"content": "a"}]}, "messages[0].role", "is missing"),
         ("chat/completions", {**HELLO, "stop": ["a"] * 65}, "stop", "at most 64"),
-        ("chat/completions", {**HELLO, "stop": ["a" * 1001]}, "stop", "at most 1000"),
-        ("chat/completions", {**HELLO, "more": 1}, "more", "more: Extra"),
+        ("chat/completions", {**HELLO, "stop": ["a" * 1001]}, "stop[0]", "at most 1000"),
+        ("chat/completions", {**HELLO, "more": 1}, "more", "more is unknown"),
         ("responses", {"input": "a", "text": {"format": 5}}, "text.format", "valid dictionary"),
-        ("responses", [], None, "Input should"),
+        ("responses", [], None, "the body should"),
     ],
 )  # fmt: skip
 def test_fields_are_named_as_clients_know_them(
