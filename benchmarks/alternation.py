@@ -1,7 +1,6 @@
-"""The same work done by several in turn, and what a comparison of their times is worth.
+"""Run the same work with several stacks in turn, and compare their times.
 
-On a machine that others use, too, absolute times say little; what was measured side by side can
-be compared.
+On a shared machine absolute times vary; ratios of times measured side by side are comparable.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class NamedTokenizer:
         return tokenizer, vocabulary
 
     def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
-        """Return what a reader needs to find the same one."""
+        """Return the fields that identify the file."""
         return {
             "tokenizer": self.name,
             "tokenizer_sha256": sha256(self.path.read_bytes()).hexdigest(),

@@ -72,9 +72,9 @@ def extraction(
 def overhead(
     subject: Subject, documents: Sequence[Document], *, repeats: int
 ) -> Iterator[dict[str, Any]]:
-    """What a constraint adds to the time of a token, by kind of document, in microseconds.
+    """Microseconds that a constraint adds to the time per token, by kind of document.
 
-    A value below zero: tokens came for less than the model takes for one.
+    A negative value means less time per token than the unconstrained model takes.
     """
     runs, _ = write_documents(subject, documents, GREEDY, repeats)
     others = [name for name in subject.stacks if name != "mlx-lm"]
@@ -140,7 +140,7 @@ def write_documents(
 
 
 def sentence_of(error: Exception) -> str:
-    """Return what an error says, on one line that is not too long."""
+    """Return the message of an error, truncated to one line."""
     text = f"{type(error).__name__}: {error}".split("\n")[0]
     return text if len(text) < 200 else text[:199] + "…"
 

@@ -65,7 +65,7 @@ class Document:
 
 
 def choose(data: Path, admits: Callable[[Document], bool], *, each: int = EACH) -> list[Document]:
-    """Return ``each`` documents of each kind by the rule above, as far as there are so many."""
+    """Return up to ``each`` documents of each kind by the rule above."""
     candidates = sorted(_documents(data), key=lambda d: sha256(d.name.encode()).hexdigest())
     chosen = []
     for kind in _KINDS:
@@ -75,14 +75,14 @@ def choose(data: Path, admits: Callable[[Document], bool], *, each: int = EACH) 
 
 
 def passage(tokenizer: TokenizerWrapper, tokens: int) -> str:
-    """Return a text of about so many tokens."""
+    """Return a text of about ``tokens`` tokens."""
     text = PASSAGE * (tokens // 20 + 1)
     ids = tokenizer.encode(text, add_special_tokens=False)[:tokens]
     return str(tokenizer.decode(ids)).strip()
 
 
 def free_string(tokenizer: TokenizerWrapper, tokens: int) -> Document:
-    """Return the document that is any string, of about so many tokens."""
+    """Return the document of schema ``{"type": "string"}`` with about ``tokens`` tokens."""
     return Document(
         "any string", STRING, {"type": "string"}, json.dumps(passage(tokenizer, tokens))
     )

@@ -1,9 +1,9 @@
 """Measure whole requests with a model, beside mlx-lm alone and with other engines' masks.
 
 See ``README.md`` beside this file. Code in reading order: ``stacks`` (one adapter each),
-``scripted_model`` (so that all write the same), ``documents`` (what is written), ``subject`` (a
-model and its stacks), ``end_to_end_measures`` and ``document_runs`` (the figures), ``overlap`` and
-``overlap_measure`` (one request, step by step), ``end_to_end_tables`` (what is printed).
+``scripted_model`` (the same text for all), ``documents`` (the texts), ``subject`` (a model and its
+stacks), ``end_to_end_measures`` and ``document_runs`` (the figures), ``overlap`` and
+``overlap_measure`` (one request, step by step), ``end_to_end_tables`` (printed tables).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIGURES = ("strings", "extraction", "first", "prefix", "batch", "whole", "overhe
 
 _STRING_TOKENS = 64
 _SLOW_TO_COMPILE = ("outlines",)
-"""Left out where what is measured is a token: a schema takes longer than all its tokens."""
+"""Left out of figures per token: it takes longer to compile a schema than to write its tokens."""
 
 _SAMPLINGS = {sampling.name: sampling for sampling in (GREEDY, SEEDED)}
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _frozen() -> Iterator[None]:
-    """Leave alone what is there already, so that collecting garbage between runs takes no time."""
+    """Freeze existing objects, so that garbage collections between runs are short."""
     gc.collect()
     gc.freeze()
     try:
@@ -94,7 +94,7 @@ def _measure(
     if not options.sizes:
         _measure_whole(run, subject, documents, options)
     if options.trace:
-        # Where most tokens are chosen under masks of their own.
+        # Most tokens of these documents are sampled under distinct masks.
         texts = [document for document in documents if document.kind == "text"]
         run.trace(subject, (texts or documents)[0], options)
 
@@ -107,7 +107,7 @@ def _measures(
 
     def strings() -> Iterator[dict[str, Any]]:
         for sampling in samplings:
-            # Soon done, and the closest of all to what it is compared with.
+            # Short runs whose ratio is closest to 1, so they are repeated more often.
             yield from free_strings(subject, sampling, tokens=options.tokens, repeats=3 * repeats)
 
     def documents_written() -> Iterator[dict[str, Any]]:
@@ -186,7 +186,7 @@ class _Run:
         }
 
     def begin(self, subject: Subject, documents: Sequence[Document]) -> None:
-        """Say what is measured with what."""
+        """Print the stacks, models and versions."""
         self.report["stacks"] = {name: stack.version for name, stack in subject.stacks.items()}
         self.report["models"].append(subject.facts())
         self.report["documents"] = [
@@ -219,7 +219,7 @@ class _Run:
             write_record(self._file, self.report)
 
     def trace(self, subject: Subject, document: Document, options: argparse.Namespace) -> None:
-        """Write what was done when within one request, and what of a slower mask is hidden."""
+        """Write the trace of one request, and the hidden share of slower masks."""
         print(f"{subject.name}: trace", file=sys.stderr, flush=True)
         traced = trace(subject, document)
         delay = hidden(subject, tokens=options.tokens // 2, repeats=options.repeats)

@@ -1,7 +1,7 @@
-"""The figures of the end-to-end benchmark, each measured by a function of its own.
+"""The figures of the end-to-end benchmark, one function each.
 
-A figure is a dict for a JSON file. What cannot be measured raises :class:`SkippedError`, whose
-sentence says why.
+A figure is a dict for a JSON file. A figure that cannot be measured raises :class:`SkippedError`
+with the reason.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def free_strings(
         for name in rotated(speeds, turn):
             settle()
             written = subject.write(name, request, script)
-            # The first turn meets what a server has met before.
+            # The first turn warms caches that a running server has.
             if turn:
                 speeds[name].append(1 / written.token_seconds)
     yield {
@@ -209,10 +209,10 @@ def _together(
 def completeness(
     subject: Subject, documents: Sequence[Document], samplings: Sequence[Sampling]
 ) -> Iterator[dict[str, Any]]:
-    """How many outputs are whole and valid with the fewest tokens there can be, and some more.
+    """Count outputs that are complete and valid with few tokens.
 
-    The model writes what it likes. Besides the fewest and each number up to 50 more, ten numbers
-    are drawn from the next 200.
+    The model generates freely. ``max_tokens`` is the minimum, each number up to 50 more, and ten
+    random numbers of the next 200.
     """
     ours = subject.ours
     prompt = subject.prompt("Write some JSON.\n")

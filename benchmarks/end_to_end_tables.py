@@ -45,7 +45,7 @@ def figure_rows(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 
 def overhead_rows(overhead: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """Return a row for each model, stack, kind and pass: what is added to the time of a token."""
+    """Return rows of the added time per token, by model, stack, kind and pass."""
     rows = [["model", "stack", "documents", "schemas", "model a token", "added", "quartiles"]]
     for point in overhead:
         quartiles = [_signed(point[name]) for name in ("low_us", "high_us")]

@@ -24,7 +24,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Member:
-    """A schema of a family, and a text that it admits. Pieces are cut into tokens one by one."""
+    """A schema of a family and a valid text. Each piece is tokenised separately."""
 
     schema: Any
     pieces: list[Piece]
@@ -32,7 +32,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Family:
-    """Schemas by size. ``grows`` says what the size is."""
+    """Schemas by size; ``grows`` names the dimension."""
 
     name: str
     grows: str
@@ -79,7 +79,7 @@ _LEAVES: list[tuple[dict[str, Any], Any]] = [
 
 
 def _tree(nodes: int) -> Member:
-    """Objects of four properties in one another, until there are so many schemas."""
+    """Nested objects of four properties with ``size`` schemas in total."""
     words = _words(nodes)
     used = 0
 
@@ -180,7 +180,7 @@ def _enum(entries: int) -> Member:
 
 
 def _any_of_tagged(branches: int) -> Member:
-    """Each branch has a constant of its own by which it is known."""
+    """Branches with a discriminator: a distinct constant each."""
     words = _words(branches)
     options = [
         _closed({"kind": {"const": word}, f"of_{word}": {"type": "string"}}) for word in words
@@ -191,7 +191,7 @@ def _any_of_tagged(branches: int) -> Member:
 
 
 def _any_of_untagged(branches: int) -> Member:
-    """Branches that do not exclude each other: each requires a name of its own."""
+    """Branches that overlap: each requires a distinct name."""
     words = _words(branches)
     options = [
         {"type": "object", "properties": {word: {"type": "integer"}}, "required": [word]}
@@ -258,4 +258,4 @@ MIXED = _written(
         "address": {"street": "St James’s Square", "number": 12, "city": "London"},
     },
 )
-"""What is walked where the vocabulary grows."""
+"""The schema that is walked in vocabularies of growing size."""

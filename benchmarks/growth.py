@@ -29,7 +29,7 @@ __all__ = ["COSTS", "SET_UP", "SLOW", "STEEP", "findings", "growth_rows", "main"
 COSTS = ("compile", "first_mask", "mean_mask", "slowest_mask", "mean_advance", "walk", "again")
 
 SET_UP = ("vocabulary", "first_of_all")
-"""What is paid once a vocabulary: to build it, and what its first mask of all takes beyond."""
+"""Costs paid once per vocabulary: building it, and the extra time of its first mask."""
 
 STEEP = 1.15
 """Exponents above this are findings: worse than linear, and not by chance."""
@@ -152,7 +152,7 @@ def growth_rows(families: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 
 def set_up_rows(families: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """Return rows of what is paid once a vocabulary, by size; only a head if nothing was."""
+    """Return rows of the costs per vocabulary by size; only a header without any."""
     rows = [["tokens", "building the vocabulary", "its first mask of all"]]
     for family in families:
         for point in family["points"]:
@@ -162,7 +162,7 @@ def set_up_rows(families: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 
 def findings(families: Sequence[dict[str, Any]]) -> list[str]:
-    """Say what grows worse than linearly, where masks are slow, and what was not measured."""
+    """Print superlinear costs, slow masks and sizes that were not measured."""
     sentences = []
     for family in families:
         for cost, fit in family["fits"].items():

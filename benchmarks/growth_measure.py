@@ -1,7 +1,7 @@
-"""Measure one size: in a process forked off for it, so that nothing of it has been seen before.
+"""Measure one size in a forked process, so that caches hold nothing of its schema.
 
-What the parent has computed, such as a vocabulary's trie, is there; what a child computes goes
-with it. Each repeat has a child of its own, which walks a text of another schema first.
+The child inherits the parent's results, such as a vocabulary's trie. Each repeat forks a new child,
+which walks a text of another schema first.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def measure_member(
     other_tokens = tokens_of(MIXED, vocabulary)
 
     def costs() -> dict[str, float]:
-        # What a child shares with its parent is copied when it is first touched, even to be read
-        # by Python. So the interpreter and the vocabulary are used before anything is measured.
+        # A child copies shared memory on first access, even when Python only reads it. So the
+        # interpreter and the vocabulary are used before the measurement.
         walk(JsonSchemaStateMachine(MIXED.schema), vocabulary, other_tokens)
         return _costs(member, vocabulary, tokens)
 

@@ -271,7 +271,7 @@ CONTROL = _schema(
         "required": [f"name_{n}"],
     },
 )
-"""Ordinary requests with new schemas: what six more answers cost in any case."""
+"""Ordinary requests with new schemas: the cost of six more answers."""
 
 KINDS: Sequence[HostileKind] = [
     CONTROL,

@@ -1,4 +1,4 @@
-"""Clients of the server under load: those that measure, and those that are hostile."""
+"""Clients of the server under load: measuring and hostile ones."""
 
 from __future__ import annotations
 

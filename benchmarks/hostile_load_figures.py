@@ -20,10 +20,10 @@ _NOISE = 1.2
 
 @dataclass
 class Figures:
-    """What was measured of a kind. Times are in seconds; ``None`` is "not before the deadline".
+    """The figures of a kind. Times are in seconds; ``None`` means not before the deadline.
 
     Attributes:
-        outcomes: What became of the requests whose clients stayed.
+        outcomes: Responses to the requests whose clients stayed.
         quiet: The slowest ordinary request of each sort (``plain``, ``known``, ``new``) beside a
             running stream, and the stream's largest ``gap`` between tokens.
         loaded: The same with six hostile requests in flight; a value that had not ended is the time
@@ -107,7 +107,7 @@ def combined(repeats: Sequence[Figures]) -> Figures:
 
 
 def rows(kinds: Sequence[Figures], deadline: float) -> list[list[str]]:
-    """Return the table: a head, and a row for each kind, of which the first is the control.
+    """Return the table: a header and a row for each kind, the control first.
 
     Figures before a slash are quiet ones.
     """

@@ -28,7 +28,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _OBSERVED = Path(__file__).with_name("hostile_load_observed.py")
 _SECONDS_TO_START = 120
 _SECONDS_TO_STOP = 20
-# Shares of a processor: below it a server that nobody uses counts as idle.
+# Share of a processor below which a server without requests counts as idle.
 _IDLE = 0.25
 _WINDOW = 0.04
 _SECONDS_TO_BE_SURE = 0.5
@@ -199,7 +199,7 @@ def _follow(log: IO[str], server: Server) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return a process and those that it and its descendants have started, itself first."""
+    """Return a process and its descendants, itself first."""
     children: dict[int, list[int]] = {}
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():

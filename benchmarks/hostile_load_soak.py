@@ -104,10 +104,10 @@ def body(number: int) -> bytes:
 
 
 def soak(launch: Launch, requests: int) -> dict[str, Any]:
-    """Send so many requests beside a running stream.
+    """Send ``count`` requests beside a running stream.
 
     Returns:
-        ``points``: resident memory after so many requests. ``outcomes``: their responses, counted.
+        ``points``: resident memory by number of requests. ``outcomes``: counts of responses.
         ``tokens`` of the stream, its ``largest_gap``, and the longest ``pauses`` by the garbage
         collector: generation, seconds, seconds of processor time. ``idle_pause``: processor time
         of the longest one after the last request.

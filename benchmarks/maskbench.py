@@ -1,6 +1,6 @@
-"""Measure engines on MaskBench: are their masks right, and what do they cost?
+"""Measure the correctness and cost of engines' masks on MaskBench.
 
-See ``README.md`` beside this file for what is measured and how. Code in reading order:
+``README.md`` beside this file describes the method. Code in reading order:
 ``cases`` (the data), ``engines`` (one adapter each), ``worker`` (the measurement),
 ``supervisor`` (processes), ``report`` (figures).
 """

@@ -109,7 +109,7 @@ def _curve(job: MemoryJob, subject: str) -> dict[str, Any]:
     found = points.read_text(encoding="utf-8").splitlines() if points.exists() else []
     died = None
     if process.returncode != 0:
-        # What an exception says stands on the last line.
+        # A traceback ends with the message of the exception.
         died = process.stderr.strip().rpartition("\n")[2] or f"status {process.returncode}"
         if "Timeout (" in process.stderr:
             died = f"a case took more than {job.case_seconds:g} s"
@@ -123,7 +123,7 @@ def _curve(job: MemoryJob, subject: str) -> dict[str, Any]:
 
 
 def _tokenizer_alone(path: Path) -> int:
-    """What the tokenizer itself takes, which every engine's user has anyway."""
+    """Measure the memory of the tokenizer itself, which every engine needs."""
     program = (
         "import sys\nfrom residence import resident_memory\nfrom tokenizers import Tokenizer\n"
         "before = resident_memory()\ntokenizer = Tokenizer.from_file(sys.argv[1])\n"
@@ -139,7 +139,7 @@ def _tokenizer_alone(path: Path) -> int:
 
 
 def point_after(curve: dict[str, Any], count: int) -> dict[str, Any] | None:
-    """Return the first point with so many schemas (texts, where one machine is kept)."""
+    """Return the first point with ``count`` schemas, or texts of a kept machine."""
     unit = "texts" if curve["kept"] else "schemas"
     found = (p for p in curve["points"] if p["after"] == "cases" and p[unit] >= count)
     return next(found, None)

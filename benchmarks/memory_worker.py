@@ -1,4 +1,4 @@
-"""Watch the memory of one engine. Runs as a process of its own, started by ``memory``.
+"""Record the memory of one engine, in a process that ``memory`` starts.
 
 Writes a JSON line at each point of the curve.
 """
@@ -23,7 +23,7 @@ __all__ = ["MemoryJob", "main"]
 
 @dataclass(frozen=True)
 class MemoryJob:
-    """What a worker has to do. A point is written after every ``every`` cases.
+    """The job of a worker. It writes a point after every ``every`` cases.
 
     ``keep``: a compiled schema is kept as long as the next case has the same one. Without it every
     schema is dropped when its instances are through. A process that gets larger than

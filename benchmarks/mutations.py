@@ -1,7 +1,7 @@
-"""More schemas than there are: copies of real ones, each different from all others.
+"""Mutated copies of real schemas, each different from all others.
 
-A copy gets one more property wherever it lists properties, with a name and a schema of its own.
-Every state of such an object then is another one, while the instances stay what they were.
+A copy gets one more property, with a new name and schema, in each list of properties. All states of
+these objects are new, while the instances stay valid.
 """
 
 from __future__ import annotations

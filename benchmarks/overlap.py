@@ -1,4 +1,4 @@
-"""What the CPU does while a pass of the model is under way, by the trace of one request."""
+"""CPU work during the forward passes of one request, from its trace."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from proxy_engine import Span
 __all__ = ["CPU_WORK", "Flight", "busiest", "flights", "overlapped"]
 
 CPU_WORK = ("mask", "advance")
-"""What is to be done beside the model."""
+"""Phases that can overlap with a forward pass."""
 
 Flight = tuple[int, float, float]
-"""A pass: its number, when its dispatch began, and when what was chosen by it was read."""
+"""A pass: its number, the start of its dispatch, and the time its token was read."""
 
 
 def flights(spans: Sequence[Span]) -> list[Flight]:
@@ -60,7 +60,7 @@ def _covered(started: float, ended: float, passes: Sequence[Flight]) -> float:
 
 
 def busiest(spans: Sequence[Span], steps: int) -> int:
-    """Return the first of so many steps in a row that have the most work for the CPU."""
+    """Return the first of the ``count`` consecutive steps with the most CPU work."""
     work: dict[int, float] = {}
     for span in spans:
         if span.name in CPU_WORK:

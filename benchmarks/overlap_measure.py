@@ -1,8 +1,8 @@
-"""Where the time of one request goes, step by step, and what of it is hidden behind the model.
+"""Trace one request step by step, and measure the share of mask time hidden by forward passes.
 
-A trace says what is done between a pass's dispatch and its result, not whether the device works all
-that time. So masks are made to take longer, by sleeping: what is hidden of that is what tokens do
-not come later by.
+A trace shows the CPU work between a pass's dispatch and its result, but not whether the device is
+busy all that time. Masks are therefore delayed by sleeping; the part of the delay that does not
+delay tokens is hidden.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PART_OF_A_TOKEN = 0.25
 
 
 def trace(subject: Subject, document: Document) -> dict[str, Any]:
-    """Return what the engine tells of one request with a schema that is new to it."""
+    """Return the engine's trace and usage of one request with a new schema."""
     subject.forget()
     ours = subject.ours
     request, script = subject.about(document)
@@ -71,7 +71,7 @@ def hidden(subject: Subject, *, tokens: int, repeats: int) -> dict[str, Any]:
         sleep = _Sleep(_PART_OF_A_TOKEN * float(np.median(plain)))
         later.append(_token_seconds(subject, tokens, sleep) - plain[-1])
         slept.append(sleep.mean)
-    # The first repeat met what a server has met before.
+    # The first repeat warmed caches that a running server has.
     added, delay = (float(np.median(values[1:])) for values in (later, slept))
     return {
         "token_ms": _short(float(np.median(plain[1:])) * 1000),

@@ -122,7 +122,7 @@ def draw_between_masks(part: dict[str, Any]) -> Figure:
             for number, one_pass in enumerate(engine["passes"]):
                 tokens = max(one_pass["tokens"], 2)
                 points = [
-                    # The slowest of all stands where one of so many is.
+                    # The maximum is drawn at the quantile of one in ``count``.
                     (max(time, 0.01), min(fraction, 1 - 1 / tokens))
                     for fraction, time in one_pass["between_masks_curve"]
                 ]
@@ -213,7 +213,7 @@ def draw_memory(report: dict[str, Any]) -> Figure:
 
 
 def draw_overhead(report: dict[str, Any]) -> Figure:
-    """Draw what a constraint adds to the time of a token, by the time that the model takes."""
+    """Draw the time that a constraint adds per token over the model's time per token."""
     with mpl.rc_context(_STYLE):
         kinds = list(dict.fromkeys(point["kind"] for point in report["overhead"]))
         figure = Figure(figsize=(4.5 * len(kinds) + 1, 3.8), layout="constrained")

@@ -22,7 +22,7 @@ _HEAD = 32
 
 @dataclass(frozen=True)
 class Size:
-    """The number of layers, and the width of what they hand on, a multiple of 32."""
+    """The number of layers and the hidden size, a multiple of 32."""
 
     layers: int
     width: int

@@ -98,7 +98,7 @@ def _times(results: Iterable[CaseResult], kind: str) -> Iterable[int]:
 
 
 def _slowest_mask(results: Sequence[CaseResult]) -> dict[str, Any] | None:
-    """The worst single mask: how long it took, of which schema, the how manyth (from 0)."""
+    """The slowest mask: its time, its schema and its index (from 0)."""
     measured = [result for result in results if result.mask_ns]
     if not measured:
         return None
@@ -112,7 +112,7 @@ def _slowest_mask(results: Sequence[CaseResult]) -> dict[str, Any] | None:
 
 
 def notes(engines: Sequence[dict[str, Any]]) -> list[str]:
-    """Say what has to be known of the figures: smaller samples, cases that took too long."""
+    """Print notes on the figures: smaller samples, cases that timed out."""
     sentences = []
     for engine in engines:
         name = engine["engine"]

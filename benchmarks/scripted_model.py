@@ -1,9 +1,8 @@
-"""A model that computes what it always does, and then writes a text that was given.
+"""A model that runs its normal forward pass and then makes every stack write a given text.
 
-So that every stack writes the same tokens, whatever it makes of the logits: the token that goes on
-with the text gets by far the largest one. What a stack does with them, masks and samplers, is what
-it does anyway, and what it feeds to the model decides what is written next, as ever: a stack that
-cuts the text into other tokens goes on from there.
+The logit of the next token of the text is raised far above all others, so every stack samples it
+under its own masks and samplers. The tokens that a stack feeds to the model decide the next token:
+a stack with another tokenisation of the text continues from its own tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _BY_FAR = 30_000.0
 
 
 class Script:
-    """A text as the token to write after so many of its bytes; the last one is an end token.
+    """A text as the token to write after each number of its bytes; the last one is an end token.
 
     ``next_ids`` has shape (bytes + 1).
     """
@@ -84,7 +83,7 @@ class ScriptedModel(Module):
         self._written: dict[int, mx.array] = {}
 
     def follow(self, script: Script | None, prompt_tokens: int = 0) -> None:
-        """Write this text after prompts of so many tokens; ``None``: whatever comes out."""
+        """Write ``script`` after prompts of ``prompt_tokens`` tokens; ``None`` generates freely."""
         self._script = script
         self._prompt_tokens = prompt_tokens
         self._written = {}

@@ -47,7 +47,7 @@ class Subject:
     serial: int = 0
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader needs to know of the model."""
+        """Return the model's name and size for the figures."""
         leaves = cast("list[tuple[str, mx.array]]", tree_flatten(self.model.parameters()))
         weights = [leaf for _, leaf in leaves]
         return {
@@ -59,7 +59,7 @@ class Subject:
 
     @property
     def ours(self) -> OurStack:
-        """The project's own stack, with what the others have not."""
+        """The project's own stack, with the methods that other stacks lack."""
         stack = self.stacks["ours"]
         if not isinstance(stack, OurStack):
             raise TypeError("the stack called ours is another one")

@@ -1,4 +1,4 @@
-"""Run an engine over all cases in processes of its own, and go on after their deaths."""
+"""Run an engine over all cases in separate processes, and continue after a process died."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 
 
 class EngineUnavailableError(Exception):
-    """An engine could not even be set up. Its sentence is the end of what it wrote."""
+    """The set-up of an engine failed. The message is the end of its output."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class EngineRun:
 
 @dataclass
 class Ending:
-    """What a worker left: its set-up, its results, and what it was at when it died, if it did."""
+    """A worker's output: its set-up, its results, and the case at which it died, if any."""
 
     setup: dict[str, Any] | None = None
     results: dict[int, CaseResult] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def run_engine(job: Job, names: Sequence[str], positions: Sequence[int], passes:
     """Run the cases at some positions, where ``names`` are those of all cases.
 
     A case at which the process dies has crashed, one that takes longer than ``job.case_seconds``
-    has timed out; a new process goes on without it. Raises :class:`EngineUnavailableError` if a
+    has timed out; a new process continues behind it. Raises :class:`EngineUnavailableError` if a
     process cannot be set up.
     """
     others = sorted(set(range(len(names))) - set(positions))
@@ -80,7 +80,7 @@ def run_engine(job: Job, names: Sequence[str], positions: Sequence[int], passes:
             if result.outcome in ("crashed", "timed out")
         }
         while True:
-            # All over again if the process dies: what it kept is gone with it.
+            # A process that dies loses its compiled schemas, so the next one starts over.
             ending = _run_process(replace(job, again=True, skip=others + sorted(dead)), names, run)
             if ending.died_at is None:
                 break
@@ -129,7 +129,7 @@ def _run_process(job: Job, names: Sequence[str], run: EngineRun) -> Ending:
 
 
 def read_results(lines: Iterable[str]) -> Ending:
-    """Read what a worker wrote, up to where it died."""
+    """Read the output of a worker up to its last complete line."""
     ending = Ending()
     for line in lines:
         record = json.loads(line)

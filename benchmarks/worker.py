@@ -1,7 +1,7 @@
-"""Measure one engine over one pass. Runs as a process of its own, started by ``supervisor``.
+"""Measure one engine over one pass, in a process that ``supervisor`` starts.
 
-Writes a JSON line before each case and one after it, so that what is written tells at which case
-the process died, if it does.
+A JSON line is written before and after each case, so the output of a process that died names the
+case.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["CaseResult", "Job", "Verdict", "compile_case", "main", "time_limit",
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker has to do.
+    """The job of a worker.
 
     ``skip`` are positions of cases to leave out. ``again``: this is the second pass. All cases
     are compiled and walked once without being measured, every compiled schema is kept, and then
@@ -77,7 +77,7 @@ class CaseResult:
     collection_ns: int = 0
 
     def without_times(self) -> CaseResult:
-        """Return what came of it alone: what was measured belongs to another pass."""
+        """Return the outcome without times, which belong to another pass."""
         return CaseResult(self.name, self.outcome, self.reason, self.wrong, self.skipped)
 
 

@@ -135,7 +135,7 @@ def memory_table(report: dict[str, Any]) -> str:
 
 
 def growth_table(report: dict[str, Any]) -> str:
-    """Return costs at the largest size with the exponents, and what is worse than linear."""
+    """Return costs at the largest size with exponents, and the superlinear ones."""
     sentence = f"{report['tokenizer']}, {report['vocabulary_size']:,} tokens."
     found = [f"- {sentence}" for sentence in findings(report["families"])]
     blocks = [_machine(report), sentence, markdown(growth_rows(report["families"]), texts=2)]
@@ -152,7 +152,7 @@ def growth_table(report: dict[str, Any]) -> str:
 
 
 def end_to_end_tables(report: dict[str, Any]) -> str:
-    """Return the ratios with their targets, and what is added to the time of a token."""
+    """Return the ratios with their targets, and the added time per token."""
     environment = report["environment"]
     stacks = ", ".join(f"{name} {version}" for name, version in report["stacks"].items())
     blas = ", OpenBLAS" if environment["fast_blas"] else ""
@@ -185,7 +185,7 @@ def spans_of(report: dict[str, Any]) -> list[Span]:
 
 
 def overlap_table(report: dict[str, Any]) -> str:
-    """Return what the times of one request come to, and the plot of some of its steps."""
+    """Return a summary of the times of one request, and the plot of some of its steps."""
     usage, slower = report["usage"], report["slower_masks"]
     tokens = usage["completion_tokens"]
     work = sum(span.ended - span.started for span in spans_of(report) if span.name in CPU_WORK)

@@ -1,7 +1,7 @@
 """One adapter for each engine under test, by name.
 
-Adapters are imported when they are asked for: a peer that is not installed is only missed by the
-one who wants to measure it, and no engine's memory contains another's.
+Adapters are imported on use: an engine that is not installed is needed only when it is measured,
+and an engine's process contains no other engine.
 """
 
 from __future__ import annotations

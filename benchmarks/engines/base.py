@@ -1,4 +1,4 @@
-"""What the harness asks of an engine."""
+"""The interface of an engine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Ways to generate on mlx-lm, one module each.
+"""Stacks for generation on mlx-lm, one module each.
 
-Modules are imported when they are asked for: a peer that is not installed is only missed by the
-one who wants to measure it.
+Modules are imported on use: a stack that is not installed is needed only when it is measured.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ STACKS = {
     "llguidance": "stacks.peer_llguidance",
     "outlines": "stacks.peer_outlines",
 }
-"""``mlx-lm`` has no constraint at all: it is what the others are compared with."""
+"""``mlx-lm`` generates without a constraint and is the baseline of the comparison."""
 
 
 def load_stack(name: str, setting: Setting) -> Stack:

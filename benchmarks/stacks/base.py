@@ -1,4 +1,4 @@
-"""What the end-to-end benchmark asks of a way to generate."""
+"""The interface of a stack."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Written:
 
 
 class Stack(Protocol):
-    """One way to generate. Whatever it compiles it keeps, until it is told to forget."""
+    """A stack. It keeps compiled schemas until :meth:`forget`."""
 
     version: str
 
@@ -105,10 +105,10 @@ class Stack(Protocol):
         """
 
     def forget(self) -> None:
-        """Drop all schemas, and what was computed for them."""
+        """Drop all compiled schemas and caches."""
 
     def close(self) -> None:
-        """Free what is held. No other call may follow."""
+        """Free all resources. No other call may follow."""
 
 
 StackFactory = Callable[[Setting], Stack]

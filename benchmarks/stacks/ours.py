@@ -31,7 +31,7 @@ __all__ = ["OurStack", "make_stack"]
 
 
 class OurStack:
-    """The stack, with what the figures about ourselves alone need besides."""
+    """The stack, with the methods for figures of this engine only."""
 
     def __init__(self, setting: Setting) -> None:
         try:

@@ -1,8 +1,8 @@
-"""Whether outlines compiles a schema within bounds. Run as a program, in a process of its own.
+"""Check in a separate process whether outlines compiles a schema within limits.
 
-Its automata have as many states as a schema has ways, which can take all of a machine's memory;
-and nothing but the end of the process stops it. Standard input is JSON: ``schema`` is JSON text,
-``end_id`` a token, ``tokens`` the ids by text, ``bytes`` the memory that may be taken.
+Its automata can exhaust a machine's memory, and only the end of the process stops a compilation.
+Standard input is JSON: ``schema`` is JSON text, ``end_id`` a token, ``tokens`` the ids by text,
+``bytes`` the memory that may be taken.
 """
 
 from __future__ import annotations

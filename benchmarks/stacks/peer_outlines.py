@@ -58,7 +58,7 @@ class _Outlines:
         return first_of(self._stream(request), started)
 
     def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
-        # To find out takes as long as the measurement; what it cannot write is told there.
+        # A check takes as long as the measurement, which reports documents that were not written.
         return True
 
     def forget(self) -> None:
@@ -114,7 +114,7 @@ class _Outlines:
                 form = None if request.schema is None else JsonSchema(request.schema)
                 generator = outlines.Generator(self._model, form)
             except Exception as error:
-                # Refusals have no type of their own.
+                # Refusals have no distinct exception type.
                 raise RefusedRequestError(str(error)) from error
             self._generators[request.schema] = generator
         pieces: Iterator[str] = generator.stream(

@@ -53,7 +53,7 @@ def written_by(request: Request, stream: Iterator[GenerationResponse], started: 
         tokens = response.generation_tokens
         checked_prompt(request, response.prompt_tokens)
     ended = perf_counter()
-    # What the loop had begun to compute beyond the last token is not the next request's to pay.
+    # The pass dispatched beyond the last token must not count for the next request.
     mx.synchronize()
     return Written("".join(texts), tokens, ended - started, first - started)
 

@@ -1,4 +1,4 @@
-"""mlx-lm's ``stream_generate`` as it is, which is told of no schema."""
+"""mlx-lm's ``stream_generate`` without a constraint."""
 
 from __future__ import annotations
 
