@@ -1,4 +1,4 @@
-"""End to end: everyone writes the same, documents follow the rule, and figures say what was done."""
+"""End-to-end benchmark: equal texts, selection of documents, figures."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_documents_follow_the_rule(data: Path) -> None:
     assert [d.name for d in choose(data, lambda d: d.kind == "text")] == ["story"]
 
 
-def test_a_script_goes_on_wherever_a_text_was_cut() -> None:
+def test_script_continues_after_any_tokenisation() -> None:
     forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
     script = script_of(b"abab", [2, 2], forms, 5)
     assert script.next_ids.tolist() == [2, 3, 2, 1, 5]
@@ -109,7 +109,7 @@ def test_a_script_goes_on_wherever_a_text_was_cut() -> None:
         script_of(b"ac", [0], forms, 5)
 
 
-def test_a_scripted_model_writes_its_text_whatever_it_is_fed() -> None:
+def test_scripted_model_writes_its_text_for_any_input_chunks() -> None:
     forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
     model = ScriptedModel(make_random_model(Size(1, 32), 64), [1, 1, 2, 2, 0, 0] + [0] * 58)
 
@@ -128,7 +128,7 @@ def test_a_scripted_model_writes_its_text_whatever_it_is_fed() -> None:
     for layer in cache:
         layer.trim(1)
     assert next_id(0) == 1
-    # Without a script, what the model itself says.
+    # Without a script the model generates freely.
     free = make_random_model(Size(1, 32), 64)
     model.follow(None)
     tokens = mx.array([[1, 2, 3]])
@@ -148,18 +148,18 @@ def test_every_stack_writes_the_document(subject: Subject, data: Path, stack: st
     assert subject.first_token(stack, request, script) > 0
 
 
-def test_another_text_is_noticed(subject: Subject) -> None:
+def test_deviating_text_raises(subject: Subject) -> None:
     script = subject.script('["a"]')
     request = subject.request(subject.prompt("Write."), {"const": [1]}, 64)
     with pytest.raises(LeftScriptError, match=r"\[1\]"):
         subject.write("ours", request, script)
 
 
-def test_no_two_prompts_begin_alike(subject: Subject) -> None:
+def test_prompts_share_no_prefix(subject: Subject) -> None:
     assert subject.prompt("a") != subject.prompt("a")
 
 
-def test_what_cannot_be_written_is_not_asked_for(subject: Subject, data: Path) -> None:
+def test_refused_documents_are_not_measured(subject: Subject, data: Path) -> None:
     document = choose(data, lambda d: d.kind == "text")[0]
     assert subject.can_write(document)
     assert not subject.can_write(type(document)("", "text", {"type": "null"}, document.text))
@@ -175,7 +175,7 @@ def test_ratios_are_of_medians_with_the_quartiles_of_each_repeat() -> None:
             ratio_of(wrong, [])
 
 
-def test_everyone_begins_once() -> None:
+def test_every_stack_runs_first_once() -> None:
     stacks = dict.fromkeys("abc")
     assert [rotated(stacks, turn) for turn in range(4)] == [
         ["a", "b", "c"],
@@ -186,7 +186,7 @@ def test_everyone_begins_once() -> None:
 
 
 class Refusing(OurStack):
-    """An engine that refuses what has less than seven tokens, and is wrong with eight and ten."""
+    """An engine that refuses fewer than seven tokens, and gives wrong output for eight and ten."""
 
     def takes(self, request: Request) -> bool:
         return request.max_tokens >= 7
@@ -199,7 +199,7 @@ class Refusing(OurStack):
         return GenerationResult(text, None, "stop", usage, (), "model")
 
 
-def test_completeness_begins_with_the_fewest_tokens(subject: Subject, data: Path) -> None:
+def test_completeness_starts_at_the_minimum_of_tokens(subject: Subject, data: Path) -> None:
     documents = choose(data, lambda document: document.kind == "structure")
     refusing = Refusing(Setting(subject.model, subject.tokenizer))
     try:
@@ -224,7 +224,7 @@ def test_batches_are_compared_with_the_same_requests_alone(subject: Subject) -> 
         assert (figure["equal_texts"], figure["of"]) == (8, 8)
 
 
-def test_a_trace_tells_of_every_step(subject: Subject, data: Path) -> None:
+def test_trace_contains_every_step(subject: Subject, data: Path) -> None:
     document = choose(data, lambda document: document.kind == "text")[0]
     record = json.loads(as_text(trace(subject, document)))
     assert {"prompt", "mask", "sample", "dispatch", "wait", "advance"} == set(record["spans"])
@@ -234,13 +234,13 @@ def test_a_trace_tells_of_every_step(subject: Subject, data: Path) -> None:
     assert len(flights(spans)) > 10
 
 
-def test_slower_masks_are_measured_beside_the_others(subject: Subject) -> None:
+def test_delayed_masks_alternate_with_normal_ones(subject: Subject) -> None:
     record = hidden(subject, tokens=16, repeats=2)
     assert record["delay_ms"] > 0
     assert record["hidden"] == pytest.approx(1 - record["added_ms"] / record["delay_ms"], abs=0.01)
 
 
-def test_the_command_measures_all_there_is(
+def test_command_measures_all_figures(
     data: Path, tokenizer: NamedTokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "figures.json"
@@ -252,7 +252,7 @@ def test_the_command_measures_all_there_is(
         "--stacks": "ours,mlx-lm",
         "--repeats": "1",
         "--tokens": "32",
-        # All but what is whole, which takes many requests.
+        # All figures but completeness, which takes many requests.
         "--figures": "strings,extraction,first,prefix,batch,overhead",
         "--json": str(file),
         "--trace": str(tmp_path / "trace.json"),

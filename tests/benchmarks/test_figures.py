@@ -1,4 +1,4 @@
-"""Figures: what is fitted and summed up is what was measured."""
+"""Fits and summaries of figures."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from hypothesis import strategies as st
     factor=st.floats(1e-3, 1e6),
     sizes=st.lists(st.integers(1, 10**6), min_size=2, max_size=12, unique=True),
 )
-def test_a_power_law_is_found_again(exponent: float, factor: float, sizes: list[int]) -> None:
+def test_exponent_of_a_power_law_is_recovered(
+    exponent: float, factor: float, sizes: list[int]
+) -> None:
     fit = fit_growth(sizes, [factor * size**exponent for size in sizes])
     assert fit is not None
     assert fit.exponent == pytest.approx(exponent, abs=1e-6)
     assert fit.error is None or fit.error < 1e-5
 
 
-def test_the_lower_half_is_left_out() -> None:
+def test_lower_half_of_sizes_is_ignored() -> None:
     sizes = [1, 2, 4, 8, 16, 32, 64, 128]
     fit = fit_growth(sizes, [50, 50, 50, 50, 16, 32, 64, 128])
     assert fit is not None
@@ -34,13 +36,13 @@ def test_the_order_of_points_does_not_matter() -> None:
     assert fit_growth([8, 1, 4, 2], [64, 1, 16, 4]) == fit_growth([1, 2, 4, 8], [1, 4, 16, 64])
 
 
-def test_three_points_are_taken_where_there_are_three() -> None:
+def test_three_points_are_all_used() -> None:
     fit = fit_growth([1, 2, 4], [1, 4, 16])
     assert fit is not None
     assert (fit.points, fit.exponent) == (3, pytest.approx(2))
 
 
-def test_the_error_is_that_of_the_textbook() -> None:
+def test_standard_error_equals_the_formula() -> None:
     x, y = [0.0, 1.0, 2.0], [0.0, 2.0, 1.0]
     fit = fit_growth([math.exp(v) for v in x], [math.exp(v) for v in y])
     assert fit is not None
@@ -63,7 +65,7 @@ def test_a_distribution_is_in_microseconds() -> None:
     assert figures["max"] == 101
 
 
-def test_nothing_measured_has_no_distribution() -> None:
+def test_empty_sample_has_no_distribution() -> None:
     assert distribution([]) is None
     assert quantile_curve([]) == []
 

@@ -1,4 +1,4 @@
-"""Growth: families are what they say, and what is steep is found."""
+"""Growth benchmark: families of schemas, detection of superlinear costs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_mixed_text_is_admitted() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_something_grows(family: Family) -> None:
+def test_families_grow_with_size(family: Family) -> None:
     assert family.sizes == sorted(set(family.sizes))
     small, large = (family.member(size) for size in family.sizes[:2])
     assert (json.dumps(small.schema), text_of(small)) != (json.dumps(large.schema), text_of(large))
@@ -50,7 +50,7 @@ IDS = {form: token for token, form in enumerate([b"a", b"b", b"c", *PIECES])}
 
 
 @given(st.text("abc", max_size=30))
-def test_texts_are_cut_without_loss_the_longest_first(text: str) -> None:
+def test_greedy_tokenisation_is_lossless_and_longest_first(text: str) -> None:
     forms = {token: form for form, token in IDS.items()}
     tokens = greedy_tokens(text.encode(), IDS)
     assert b"".join(forms[token] for token in tokens) == text.encode()
@@ -58,7 +58,7 @@ def test_texts_are_cut_without_loss_the_longest_first(text: str) -> None:
         assert forms[tokens[0]] == b"abc"
 
 
-def test_a_cut_vocabulary_keeps_its_end_tokens() -> None:
+def test_truncated_vocabulary_keeps_its_end_tokens() -> None:
     forms = [b"a", b"b", b"c", b"d", b"end"]
     whole = Vocabulary([*forms, b"stop"], end_token_ids=[1, 4])
     cut = cut_vocabulary(whole, 3)
@@ -67,7 +67,7 @@ def test_a_cut_vocabulary_keeps_its_end_tokens() -> None:
     assert (cut.size, cut.end_token_ids) == (4, {1, 3})
 
 
-def test_costs_are_measured_in_a_process_of_their_own() -> None:
+def test_costs_are_measured_in_a_separate_process() -> None:
     vocabulary = small_vocabulary()
     measured = measure_member(MIXED, vocabulary, repeats=2, seconds=60)
     assert measured.ended == ""
@@ -77,14 +77,14 @@ def test_costs_are_measured_in_a_process_of_their_own() -> None:
     assert "first_of_all" in measure_vocabulary(vocabulary, MIXED, 1, 60).costs
 
 
-def test_refusals_and_limits_are_said() -> None:
+def test_refusals_and_limits_are_reported() -> None:
     vocabulary = small_vocabulary()
     refused = Member({"pattern": r"^(a)\1$"}, [])
     assert measure_member(refused, vocabulary, repeats=1, seconds=60).ended == "refused"
     assert measure_member(MIXED, vocabulary, repeats=1, seconds=0).ended == "limit"
 
 
-def test_a_text_that_is_not_admitted_is_an_error() -> None:
+def test_invalid_text_raises() -> None:
     wrong = Member({"type": "boolean"}, MIXED.pieces)
     with pytest.raises(ValueError, match="not allowed"):
         measure_member(wrong, small_vocabulary(), repeats=1, seconds=60)
@@ -100,13 +100,13 @@ def family_of(exponent: float, *ended: str) -> dict[str, Any]:
     return {"family": "enum", "grows": "entries", "points": points, "fits": fits}
 
 
-def test_what_is_steep_is_found() -> None:
+def test_superlinear_costs_are_reported() -> None:
     assert findings([family_of(1.1)]) == []
     assert findings([family_of(1.2)]) == ["enum: compile grows with exponent 1.20; 400 µs at 20"]
     assert findings([family_of(1, "refused")]) == ["enum: refused at 40"]
 
 
-def test_slow_masks_are_found_however_they_grow() -> None:
+def test_slow_masks_are_reported_with_any_exponent() -> None:
     family = family_of(1)
     for point, slowest in zip(family["points"], (21_000.0, 35_000.0), strict=True):
         point["slowest_mask"] = slowest
@@ -118,7 +118,7 @@ def test_rows_have_the_largest_size_that_was_measured() -> None:
     assert row[:4] == ["enum", "entries", "20", "400 µs (n^1.00)"]
 
 
-def test_set_up_is_told_by_the_number_of_tokens() -> None:
+def test_set_up_is_reported_by_number_of_tokens() -> None:
     point = {"size": 32_000, "ended": "", "vocabulary": 900.0, "first_of_all": 70_000.0}
     family = {"family": "vocabulary", "points": [point], "fits": {}}
     assert set_up_rows([family, family_of(1)])[1:] == [["32,000", "900 µs", "70.0 ms"]]

@@ -1,4 +1,4 @@
-"""Hostile load: requests are what they are named for, figures are compared with their targets."""
+"""Hostile load: kinds of requests, figures and targets."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_hostile_requests_differ_and_are_within_the_servers_limits(kind: Hostile
     first, second = kind.make(1), kind.make(2)
     assert first.body != second.body
     assert len(first.body) <= ServerSettings(_env_file=None).max_body_bytes  # type: ignore[call-arg]
-    # The server reads it: what is refused is refused for what it asks for.
+    # The server reads the body: a refusal names the constraint, not the format.
     ChatRequest.model_validate_json(first.body)
 
 
-def test_kinds_have_names_of_their_own_and_are_chosen_by_them() -> None:
+def test_kinds_are_selected_by_distinct_names() -> None:
     names = [kind.name for kind in KINDS]
     assert len(set(names)) == len(names)
     assert KINDS[0] is CONTROL
@@ -55,7 +55,7 @@ def test_mixed_requests_are_read_by_the_server_and_mostly_new() -> None:
 
 
 def figures(name: str = "kind", **given: object) -> Figures:
-    """Figures of a kind that meets all targets, but for what is given."""
+    """Figures of a kind that meets all targets except for the given values."""
     quiet = {"gap": 0.05, "plain": 1.0, "known": 1.0, "new": 1.0}
     loaded = {"gap": 0.2, "plain": 1.9, "known": 1.9, "new": 1.9}
     fields = {"outcomes": ["400 invalid_schema"], "idle_seconds": 0.1, "cpu_seconds": 1.2, **given}
@@ -101,7 +101,7 @@ def test_repeats_are_combined_by_medians_and_failures_stay() -> None:
     assert combined([figures(), figures(idle_seconds=None)]).idle_seconds is None
 
 
-def test_table_shows_quiet_and_loaded_figures_and_what_did_not_end() -> None:
+def test_table_shows_quiet_loaded_and_unfinished_figures() -> None:
     over = figures("slow", unanswered=["plain"], idle_seconds=None, is_over=True)
     head, first, second = rows([CONTROL_FIGURES, over], deadline=20)
     assert len(head) == len(first) == len(second)
@@ -192,7 +192,7 @@ def test_probes_ask_for_known_and_for_new_schemas() -> None:
     assert len({new.body(1), new.body(2), probes("b")[2].body(1)}) == 3
 
 
-def test_server_is_the_one_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_runs_the_code_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROXY_ENGINE_MAX_RUNNING", "1")
     launch = Launch("python", Path("/checkout"), "model", has_prompt_cache=False)
     variables = launch.variables()
@@ -201,7 +201,7 @@ def test_server_is_the_one_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> N
     assert launch.command()[-2:] == ["--model", "model"]
 
 
-def test_full_collections_of_an_idle_server_are_no_work() -> None:
+def test_full_collections_of_an_idle_server_count_as_idle() -> None:
     busy = [(1.0, 1.1), (1.1, 1.2), (1.5, 1.6)]
     young, full = Pause(1, 0.05, 0.05, ended=1.55), Pause(2, 0.08, 0.05, ended=1.59)
     assert last_work(busy, [young], began=0.5) == 1.6
@@ -210,7 +210,7 @@ def test_full_collections_of_an_idle_server_are_no_work() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_processor_time_is_that_of_a_process() -> None:
+def test_processor_time_is_read_per_process() -> None:
     assert processor_seconds(os.getpid()) >= time.process_time() / 2 > 0
     assert os.getpid() in descendants(os.getppid())
     assert processor_seconds(1 << 22) == 0

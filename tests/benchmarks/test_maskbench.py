@@ -1,4 +1,4 @@
-"""MaskBench: which cases are measured, and what is made of the results."""
+"""MaskBench: selection of cases, figures and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker import CaseResult, Job, Verdict, compile_case, walk_case
 
 
 @given(total=st.integers(0, 200), count=st.none() | st.integers(1, 250), seed=st.integers(0, 99))
-def test_a_sample_is_of_different_cases_in_order(total: int, count: int | None, seed: int) -> None:
+def test_sample_has_distinct_cases_in_order(total: int, count: int | None, seed: int) -> None:
     positions = sample_positions(total, count, seed)
     assert len(positions) == (total if count is None else min(count, total))
     assert positions == sorted(set(positions))
@@ -27,7 +27,7 @@ def test_a_sample_is_of_different_cases_in_order(total: int, count: int | None, 
     assert positions == sample_positions(total, count, seed)
 
 
-def test_another_seed_is_another_sample() -> None:
+def test_seed_determines_the_sample() -> None:
     assert sample_positions(1000, 10, seed=0) != sample_positions(1000, 10, seed=1)
 
 
@@ -97,7 +97,7 @@ def test_every_token_has_a_mask_and_there_is_one_more_at_the_end() -> None:
     assert result.compile_ns is not None
 
 
-def test_wrong_instances_say_where() -> None:
+def test_wrong_instances_report_the_token() -> None:
     result = run_case({}, Instance(True, [1, 4]), Instance(False, [9, 9, 9]), Instance(True, [1]))
     assert result.wrong == [
         Verdict(0, True, 1, 4),
@@ -106,13 +106,13 @@ def test_wrong_instances_say_where() -> None:
     ]
 
 
-def test_refusals_and_crashes_are_told_apart() -> None:
+def test_refusals_and_crashes_are_distinguished() -> None:
     assert run_case(None).outcome == "refused"
     crash = run_case("broken")
     assert (crash.outcome, crash.reason) == ("crashed", "ZeroDivisionError: broken")
 
 
-def test_a_worker_that_died_is_known_by_the_case_it_was_at() -> None:
+def test_dead_worker_is_identified_by_its_last_case() -> None:
     result = {"name": "a", "wrong": [{"instance": 0, "valid": True, "after": 1, "token": 2}]}
     records = [
         {"setup": {"version": "1"}},
@@ -129,7 +129,7 @@ def test_a_worker_that_died_is_known_by_the_case_it_was_at() -> None:
     assert read_results([]).setup is None
 
 
-def test_a_process_that_dies_is_followed_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Case 3 kills it in the first pass, case 1 in the second, case 4 is not in the sample."""
     started: list[tuple[bool, list[int]]] = []
 
@@ -157,7 +157,7 @@ def test_a_process_that_dies_is_followed_by_others(monkeypatch: pytest.MonkeyPat
     outcomes = [{i: r.outcome for i, r in results.items()} for results in run.passes]
     assert outcomes[0] == {0: "done", 1: "done", 2: "done", 3: "crashed", 5: "done"}
     assert outcomes[1] == {0: "done", 1: "crashed", 2: "done", 3: "crashed", 5: "done"}
-    # What was measured of a dead case in the first pass does not count in the second.
+    # Figures of a crashed case of the first pass do not count in the second.
     assert {result.compile_ns for result in run.second.values()} == {None}
 
 
@@ -203,7 +203,7 @@ def test_figures_of_an_engine() -> None:
     ]
 
 
-def test_the_second_pass_has_no_compiling_in_it() -> None:
+def test_second_pass_measures_no_compilation() -> None:
     run = engine_run("ours", result_of("a", [1000]))
     again = result_of("a", [100])
     again.compile_ns = None
@@ -215,7 +215,7 @@ def test_the_second_pass_has_no_compiling_in_it() -> None:
     assert figures["kept_peak_bytes"] == 2**20
 
 
-def test_common_cases_are_those_that_all_got_right() -> None:
+def test_common_cases_are_right_for_all_engines() -> None:
     right = result_of("x", [1000])
     refused = CaseResult("x", "refused", "no")
     wrong = result_of("x", [1000], wrong=[Verdict(0, True, 1, 4)])

@@ -54,7 +54,7 @@ def test_every_list_of_properties_gets_one_more() -> None:
     assert list(changed["properties"]["a"]["properties"]) == ["extra_7_1"]
 
 
-def test_few_lines_that_cannot_be_changed_come_once() -> None:
+def test_schemas_without_properties_are_not_repeated() -> None:
     only = [json.dumps({"name": "a", "schema": {"type": "string"}, "tests": []})]
     assert len(list(different_lines(only, 10, seed=0))) == 1
 
@@ -69,7 +69,7 @@ def test_texts_of_long_lived_machines_are_valid_and_different(machine: LongLived
         assert compiled.matches(json.dumps(text, ensure_ascii=False))
 
 
-def test_texts_come_in_cases_of_one_schema() -> None:
+def test_texts_of_one_machine_share_a_schema() -> None:
     found = [json.loads(line) for line in lines(LONG_LIVED[0], 25, seed=0, together=10)]
     assert [len(record["tests"]) for record in found] == [10, 10, 5]
     assert {json.dumps(record["schema"]) for record in found} == {json.dumps(LONG_LIVED[0].schema)}

@@ -1,4 +1,4 @@
-"""The trace of a request: which passes are under way when, and what is done meanwhile."""
+"""Traces of requests: forward passes and the CPU work during them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONE_BY_ONE = [
 ]
 
 
-def test_a_pass_is_under_way_until_what_was_chosen_by_it_is_read() -> None:
+def test_pass_lasts_until_its_token_is_read() -> None:
     assert flights(RUNNING_AHEAD) == [(0, 10, 20), (1, 15, 30)]
     assert flights(ONE_BY_ONE) == [(0, 0, 8)]
     assert flights([]) == []
@@ -44,7 +44,7 @@ def test_work_within_a_pass_is_counted_once() -> None:
     assert overlapped([]) == 0
 
 
-def test_the_busiest_steps() -> None:
+def test_busiest_steps_are_selected() -> None:
     assert busiest(RUNNING_AHEAD, 1) == 1
     assert busiest(RUNNING_AHEAD, 2) == 0
     assert busiest(RUNNING_AHEAD, 12) == 0

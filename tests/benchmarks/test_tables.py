@@ -12,12 +12,12 @@ from records import as_text, write_record
 from tables import aligned, duration, markdown
 
 
-def test_columns_are_lined_up() -> None:
+def test_columns_are_aligned() -> None:
     rows = [["name", "n"], ["a", "100"], ["longer", "7"]]
     assert aligned(rows, texts=1).splitlines() == ["name      n", "a       100", "longer    7"]
 
 
-def test_markdown_says_which_columns_are_numbers() -> None:
+def test_markdown_aligns_numeric_columns_right() -> None:
     assert markdown([["a|b", "n"], ["x", "1"]], texts=1).splitlines() == [
         "| a\\|b | n |",
         "| --- | ---: |",
@@ -55,7 +55,7 @@ values = st.recursive(
 
 
 @given(values)
-def test_a_record_is_read_back_as_it_was(value: object) -> None:
+def test_record_round_trips(value: object) -> None:
     assert json.loads(as_text(value)) == value
 
 
@@ -65,7 +65,7 @@ def test_numbers_stand_on_one_line() -> None:
     assert "[1, -2]" in text
 
 
-def test_a_record_is_written_whole(tmp_path: Path) -> None:
+def test_record_is_written_atomically(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     write_record(path, {"a": 1})
     write_record(path, {"a": 2})

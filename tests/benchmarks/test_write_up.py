@@ -1,4 +1,4 @@
-"""The document on performance says what the files of figures say."""
+"""docs/performance.md contains the tables of the files of figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def figures(name: str) -> dict[str, Any]:
     return record
 
 
-def test_tables_are_put_in_their_places() -> None:
+def test_tables_replace_their_placeholders() -> None:
     document = (
         "a\n<!-- figures: one -->\nold\n<!-- end -->\nb\n<!-- figures: two -->\n<!-- end -->\n"
     )
@@ -28,29 +28,29 @@ def test_tables_are_put_in_their_places() -> None:
     assert filled(once, {"one": "new"}) == once
 
 
-def test_names_of_files() -> None:
+def test_slug_is_a_file_name() -> None:
     assert slug("Llama 3.1 (8B)") == "llama-3.1-8b"
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_document_has_a_place_for_each_table(name: str) -> None:
+def test_document_has_a_placeholder_for_each_table(name: str) -> None:
     document = (DOCS / "performance.md").read_text(encoding="utf-8")
     assert document.count(f"<!-- figures: {name} -->") == 1
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_document_has_the_tables_of_the_figures(name: str) -> None:
+def test_document_contains_the_tables_of_the_figures(name: str) -> None:
     document = (DOCS / "performance.md").read_text(encoding="utf-8")
     assert filled(document, {name: TABLES[name](figures(name))}) == document
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_name_no_place_on_a_disk(name: str) -> None:
+def test_figures_contain_no_absolute_paths(name: str) -> None:
     text = (DOCS / "plots" / f"{name}.json").read_text(encoding="utf-8")
     assert re.search(r'"(/|[A-Z]:\\)', text) is None
 
 
-def test_plots_are_the_same_each_time(tmp_path: Path) -> None:
+def test_plots_are_reproducible(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     import plots  # noqa: PLC0415, it needs the extra
 
