@@ -36,7 +36,7 @@ LONE = "\ud800"
                 "type": "object",
                 "dependentRequired": {"a": [LONE], LONE: ["b"], "c": ["b"], "d": ["b"]},
             },
-            ["{}", '{"b": 1}', '{"b": 1, "c": 1}'],
+            ["{}", '{"b": 1}', '{"c": 1, "b": 1}'],
             ['{"a": 1}', '{"c": 1}'],
         ),
         ({"type": "object", "dependentSchemas": {LONE: False}}, ["{}", '{"b": 1}'], []),
