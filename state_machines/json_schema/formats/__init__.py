@@ -1,12 +1,12 @@
-"""The formats that ``format`` asserts, each a language of code points.
+"""The formats that ``format`` asserts, each as a language of code points.
 
-Reading order: :mod:`~state_machines.json_schema.formats.calendar` (dates and times),
-:mod:`~state_machines.json_schema.formats.addresses` (hosts and mail),
-:mod:`~state_machines.json_schema.formats.international` (host names beyond ASCII),
-:mod:`~state_machines.json_schema.formats.resources` (URIs, UUIDs, pointers),
-:mod:`~state_machines.json_schema.formats.expressions` (regular expressions),
-:mod:`~state_machines.json_schema.formats.pydantic_types` (what pydantic writes). Each says in its
-docstring which document it follows, and what of it is no regular property.
+Modules: :mod:`~state_machines.json_schema.formats.calendar` (dates, times, durations),
+:mod:`~state_machines.json_schema.formats.addresses` (IP addresses, host names, e-mail),
+:mod:`~state_machines.json_schema.formats.international` (internationalized host names),
+:mod:`~state_machines.json_schema.formats.resources` (URIs, IRIs, UUIDs, JSON Pointers),
+:mod:`~state_machines.json_schema.formats.expressions` (regular expressions), and
+:mod:`~state_machines.json_schema.formats.pydantic_types` (formats that pydantic generates). The
+docstring of each module names its specification, and the requirements that are not regular.
 """
 
 from __future__ import annotations
@@ -49,18 +49,20 @@ FORMATS: Mapping[str, Callable[[], Node]] = {
     "regex": expressions.ecma_regex,
     **PYDANTIC_FORMATS,
 }
-"""The formats by name; each function makes the language."""
+"""The language of each format, by name; built by calling the function."""
 
 LEGACY_FORMATS: Mapping[str, Callable[[], Node]] = {"hostname": addresses.legacy_hostname}
-"""What a name meant in drafts 4 and 6, where that was something else."""
+"""The formats that have another definition in drafts 4 and 6."""
+
+_LANGUAGES: WeakValueLruCache[Callable[[], Node], Node] = WeakValueLruCache(LIMITS.held_languages)
 
 
 def format_language(name: str, draft: str) -> Node | None:
-    """Return the language of a format in a draft; ``None``: the format is unknown."""
+    """Return the language of a format in a draft, or ``None`` for an unknown format.
+
+    Languages are cached while they are in use.
+    """
     make = FORMATS.get(name)
     if draft in ("4", "6"):
         make = LEGACY_FORMATS.get(name, make)
     return None if make is None else _LANGUAGES.get(make, make)
-
-
-_LANGUAGES: WeakValueLruCache[Callable[[], Node], Node] = WeakValueLruCache(LIMITS.held_languages)

@@ -1,11 +1,11 @@
-r"""Dates, times and durations: RFC 3339.
+r"""Dates, times and durations (RFC 3339).
 
-The ABNF of section 5.6 with the restrictions of sections 5.7 and 5.8, which are regular too: the
-days of each month, 29 February in leap years alone, and second 60 only where the offset makes it
-23:59:60 UTC; with a date, only at the end of June and of December, as leap seconds have been
-inserted so far. ``T`` and ``Z`` may be lower case. Year 0000 is left out: few programs can read
-it, and ISO 8601 allows it by mutual agreement alone. Durations are those of appendix A, the ABNF
-of ISO 8601 durations.
+* ``date``, ``time``, ``date-time``: the ABNF of section 5.6 with the restrictions of sections 5.7
+  and 5.8, which are regular: the days of each month, 29 February in leap years only, and second 60
+  only for 23:59:60 UTC. In a ``date-time``, second 60 is further restricted to the ends of June and
+  December, when all leap seconds so far were inserted. ``T`` and ``Z`` may be lower case. Year 0000
+  is left out, because few programs can read it and ISO 8601 allows it by mutual agreement only.
+* ``duration``: appendix A, the ABNF of ISO 8601 durations.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from itertools import groupby
 from operator import itemgetter
 
 from state_machines.grammar.lazy import reference
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tries import trie
-from state_machines.regex import compile_pattern
+from state_machines.json_schema.formats.primitives import exact_text, full_match
 
 __all__ = ["date", "date_time", "duration", "time"]
 
-_MINUTES_A_DAY = 24 * 60
+_MINUTES_PER_DAY = 24 * 60
 
 _YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _MULTIPLE_OF_4 = "(?:0[48]|[2468][048]|[13579][26])"
@@ -45,64 +45,63 @@ _DURATION = rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+
 
 def date() -> Node:
     """``full-date`` (RFC 3339, section 5.6)."""
-    return _language(_DATE)
+    return full_match(_DATE)
 
 
 def time() -> Node:
     """``full-time`` (RFC 3339, section 5.6)."""
-    return union((_language(_TIME), _leap_second(0), _leap_second(1)))
+    return union((full_match(_TIME), _leap_second(0), _leap_second(1)))
 
 
 def date_time() -> Node:
     """``date-time`` (RFC 3339, section 5.6)."""
-    mark = _language("[Tt]")
-    same_day = concatenation(_language(f"{_YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
-    next_day = concatenation(_language(f"{_YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
-    return union((concatenation(date(), mark, _language(_TIME)), same_day, next_day))
+    mark = full_match("[Tt]")
+    same_day = concatenation(full_match(f"{_YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
+    next_day = concatenation(full_match(f"{_YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
+    return union((concatenation(date(), mark, full_match(_TIME)), same_day, next_day))
 
 
 def duration() -> Node:
     """``duration`` (RFC 3339, appendix A)."""
-    return _language(_DURATION)
-
-
-def _language(pattern: str) -> Node:
-    return compile_pattern(pattern, search=False)
+    return full_match(_DURATION)
 
 
 def _leap_second(days: int) -> Node:
-    """Return the local times of 23:59:60 UTC that fall ``days`` days after the UTC date.
+    """Return the local times, with offset, of 23:59:60 UTC.
 
-    Made hour by hour and minute by minute as they are met, since there are 2,880 offsets.
+    There are 2,880 offsets, so hours and minutes are unfolded lazily.
+
+    Args:
+        days: The local date minus the UTC date: 0 or 1.
     """
     hours = []
     for hour in range(24):
         offsets = _offsets(hour, days)
         if offsets:
-            hours.append((_points(f"{hour:02}:"), _minutes(offsets)))
+            hours.append((_code_points(f"{hour:02}:"), _minutes(offsets)))
     return trie(hours, code_points)
 
 
 def _offsets(hour: int, days: int) -> tuple[tuple[int, str], ...]:
-    """Return the offsets that make a minute of the hour 23:59 UTC, each with that minute."""
+    """Return pairs of a minute and an offset for which ``hour`` and the minute are 23:59 UTC."""
     found = []
     for minute in range(60):
-        ahead = hour * 60 + minute + 1 - (1 - days) * _MINUTES_A_DAY
+        ahead = hour * 60 + minute + 1 - (1 - days) * _MINUTES_PER_DAY
         if ahead == 0:
             found.extend([(minute, "Z"), (minute, "z"), (minute, "+00:00")])
-        if abs(ahead) < _MINUTES_A_DAY and (ahead > 0) == (days == 1):
+        if abs(ahead) < _MINUTES_PER_DAY and (ahead > 0) == (days == 1):
             found.append((minute, ("+" if days else "-") + _clock(abs(ahead))))
     return tuple(found)
 
 
 def _minutes(offsets: tuple[tuple[int, str], ...]) -> Node:
-    """Return minute, ``:60``, a fraction of a second and an offset."""
+    """Return the texts ``MM:60``, fraction of a second, offset."""
 
     def make() -> Node:
         by_minute = groupby(offsets, key=itemgetter(0))
         return trie(
             (
-                (_points(f"{minute:02}"), _second(tuple(offset for _, offset in found)))
+                (_code_points(f"{minute:02}"), _second(tuple(offset for _, offset in found)))
                 for minute, found in by_minute
             ),
             code_points,
@@ -113,23 +112,19 @@ def _minutes(offsets: tuple[tuple[int, str], ...]) -> Node:
 
 
 def _second(offsets: tuple[str, ...]) -> Node:
-    """Return ``:60``, a fraction of a second and an offset."""
+    """Return the texts ``:60``, fraction of a second, offset."""
 
     def make() -> Node:
-        fraction = _language(_FRACTION)
-        ends = [concatenation(fraction, _text(offset)) for offset in offsets]
-        return trie([(_points(":60"), union(ends))], code_points)
+        fraction = full_match(_FRACTION)
+        ends = [concatenation(fraction, exact_text(offset)) for offset in offsets]
+        return trie([(_code_points(":60"), union(ends))], code_points)
 
     return reference(("second", offsets), make, min_length=3 + min(map(len, offsets)))
-
-
-def _text(text: str) -> Node:
-    return trie([(_points(text), EPSILON)], code_points)
 
 
 def _clock(minutes: int) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def _points(text: str) -> list[int]:
+def _code_points(text: str) -> list[int]:
     return [ord(character) for character in text]

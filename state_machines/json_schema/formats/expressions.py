@@ -1,17 +1,17 @@
-r"""``regex``: texts that are regular expressions of ECMA-262.
+r"""``regex``: regular expressions (ECMA-262, section 22.2.1, with the ``u`` flag).
 
-The syntax is that of ECMA-262, section 22.2.1, with the ``u`` flag, and as lenient as
-:mod:`state_machines.regex.parser` where section B.1.2 gives a needless escape, ``]``, ``}`` or a
-``-`` beside a class a meaning. It is not regular, and approximated from within:
+Unnecessary escapes, ``]``, ``}`` and a ``-`` next to a class are accepted as in section B.1.2, as
+:mod:`state_machines.regex.parser` does. The syntax is not a regular language. A regular subset is
+accepted:
 
-* groups stand at most :data:`MAX_GROUPS` deep inside each other;
-* in ``{m,n}`` the bounds are in order, ``m`` has at most three digits and ``n`` at most nine;
-* a range of a class goes from a character of ASCII or a ``\xXX`` or ``\uXXXX`` to one of the
-  same kind in order, or from ASCII to a character beyond it; other characters beyond ASCII are
-  members by themselves;
-* scripts are the ones of :data:`SCRIPTS`, group names are ASCII, ``\0`` is not written.
+* Groups are nested at most :data:`MAX_NESTED_GROUPS` deep.
+* In ``{m,n}`` the bounds are in order, ``m`` has at most three digits and ``n`` at most nine.
+* A range of a character class has two ASCII characters, two ``\xXX`` or two ``\uXXXX`` in order, or
+  an ASCII and a non-ASCII character. Other non-ASCII characters are single members.
+* Scripts are those of :data:`SCRIPTS`, group names are ASCII, and ``\0`` is left out.
 
-Not enforced is that a name is given to one group only and that a back-reference has its group.
+Two requirements are not enforced: the names of groups are unique, and the group of a back-reference
+exists.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.tries import trie
-from state_machines.regex import compile_pattern
+from state_machines.json_schema.formats.primitives import exact_text, full_match
 
-__all__ = ["MAX_GROUPS", "SCRIPTS", "ecma_regex"]
+__all__ = ["MAX_NESTED_GROUPS", "SCRIPTS", "ecma_regex"]
 
-MAX_GROUPS = 4
-"""Groups that may stand inside each other."""
+MAX_NESTED_GROUPS = 4
+"""The nesting depth of groups."""
 
 SCRIPTS = (
     *("Arabic", "Armenian", "Bengali", "Common", "Cyrillic", "Devanagari", "Ethiopic", "Georgian"),
@@ -63,27 +63,27 @@ def ecma_regex() -> Node:
     """``Pattern`` (ECMA-262, section 22.2.1); see the module's docstring."""
     atom = union(
         (
-            _language(rf"{_PLAIN}|\.|{_SET}|{_CHARACTER_ESCAPE}|{_BACK_REFERENCE}"),
+            full_match(rf"{_PLAIN}|\.|{_SET}|{_CHARACTER_ESCAPE}|{_BACK_REFERENCE}"),
             _character_class(),
         )
     )
-    closing, quantifier = _text(")"), optional(_quantifier())
-    always = union((_text("|"), _language(_ASSERTION), concatenation(atom, quantifier)))
+    closing, quantifier = exact_text(")"), optional(_quantifier())
+    always = union((exact_text("|"), full_match(_ASSERTION), concatenation(atom, quantifier)))
     disjunction = repetition(always, 0, None)
-    for _ in range(MAX_GROUPS):
-        group = concatenation(_language(_GROUP), disjunction, closing, quantifier)
-        look_around = concatenation(_language(_LOOK_AROUND), disjunction, closing)
+    for _ in range(MAX_NESTED_GROUPS):
+        group = concatenation(full_match(_GROUP), disjunction, closing, quantifier)
+        look_around = concatenation(full_match(_LOOK_AROUND), disjunction, closing)
         disjunction = repetition(union((always, group, look_around)), 0, None)
     return disjunction
 
 
 def _character_class() -> Node:
-    hyphen = optional(_text("-"))
-    # A hyphen behind a range or a set begins no range, so it stands for itself.
-    closed = concatenation(union((_language(_SET), _ranges())), hyphen)
-    single = _language(rf"[^\\\]\-]|{_CHARACTER_ESCAPE}|\\b")
+    hyphen = optional(exact_text("-"))
+    # A hyphen after a range or a set starts no range, so it is a literal hyphen.
+    closed = concatenation(union((full_match(_SET), _ranges())), hyphen)
+    single = full_match(rf"[^\\\]\-]|{_CHARACTER_ESCAPE}|\\b")
     items = repetition(union((closed, single)), 0, None)
-    return concatenation(_language(r"\[\^?"), hyphen, items, hyphen, _text("]"))
+    return concatenation(full_match(r"\[\^?"), hyphen, items, hyphen, exact_text("]"))
 
 
 def _ranges() -> Node:
@@ -97,18 +97,18 @@ def _ranges() -> Node:
     return union(
         (
             trie((([ord(c) for c in text], last) for text, last in plain), code_points),
-            concatenation(_text(r"\x"), _hexadecimal_range("x", 2, "")),
-            concatenation(_text(r"\u"), _hexadecimal_range("u", 4, "")),
+            concatenation(exact_text(r"\x"), _hexadecimal_range("x", 2, "")),
+            concatenation(exact_text(r"\u"), _hexadecimal_range("u", 4, "")),
         )
     )
 
 
 def _hexadecimal_range(letter: str, width: int, first: str) -> Node:
-    """Return the rest of ``\\uXXXX-\\uYYYY`` after the digits ``first``, made when it is met."""
+    """Return the rest of ``\\uXXXX-\\uYYYY`` after the digits ``first``, unfolded lazily."""
 
     def make() -> Node:
         if len(first) == width:
-            return concatenation(_text(rf"-\{letter}"), _at_least(first, 16))
+            return concatenation(exact_text(rf"-\{letter}"), _at_least(first, 16))
         return branch(
             (_digit(digit, digit), _hexadecimal_range(letter, width, f"{first}{digit:x}"))
             for digit in range(16)
@@ -118,27 +118,29 @@ def _hexadecimal_range(letter: str, width: int, first: str) -> Node:
 
 
 def _quantifier() -> Node:
-    counted = _language(rf"\{{[0-9]{{1,{_MAX_BOUND_DIGITS}}},?\}}")
-    interval = concatenation(_text("{"), _interval(""))
-    return concatenation(union((_language(r"[*+?]"), counted, interval)), optional(_text("?")))
+    counted = full_match(rf"\{{[0-9]{{1,{_MAX_BOUND_DIGITS}}},?\}}")
+    interval = concatenation(exact_text("{"), _interval(""))
+    return concatenation(
+        union((full_match(r"[*+?]"), counted, interval)), optional(exact_text("?"))
+    )
 
 
 def _interval(first: str) -> Node:
-    """Return the rest of ``m,n}`` after the digits ``first`` of ``m``, made when it is met."""
+    """Return the rest of ``m,n}`` after the digits ``first`` of ``m``, unfolded lazily."""
 
     def make() -> Node:
         longer = repetition(_any_digit(10), len(first), _MAX_BOUND_DIGITS - 1)
         last = union((_at_least(first, 10), concatenation(symbols(_digit(1, 9)), longer)))
-        row = [(code_points(","), concatenation(last, _text("}")))] if first else []
+        transitions = [(code_points(","), concatenation(last, exact_text("}")))] if first else []
         if first != "0" and len(first) < _MAX_FIRST_DIGITS:
-            row.extend((_digit(d, d), _interval(f"{first}{d}")) for d in range(10))
-        return branch(row)
+            transitions.extend((_digit(d, d), _interval(f"{first}{d}")) for d in range(10))
+        return branch(transitions)
 
     return reference(("interval", first), make)
 
 
 def _at_least(digits: str, radix: int) -> Node:
-    """Return the numbers of as many digits that are not below the given one."""
+    """Return the numbers with as many digits as ``digits`` that are not less."""
     result = EPSILON
     for width, mark in enumerate(reversed(digits)):
         value = int(mark, radix)
@@ -153,14 +155,6 @@ def _any_digit(radix: int) -> Node:
 
 
 def _digit(low: int, high: int) -> CodePointSet:
-    """Return the digits, of either case, of the values from ``low`` to ``high``."""
+    """Return the digits of the values ``low`` to ``high``, in upper and lower case."""
     digits = "".join(f"{value:x}{value:X}" for value in range(low, high + 1))
     return CodePointSet.of(digits)
-
-
-def _text(text: str) -> Node:
-    return trie([([ord(character) for character in text], EPSILON)], code_points)
-
-
-def _language(pattern: str) -> Node:
-    return compile_pattern(pattern, search=False)

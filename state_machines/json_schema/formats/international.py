@@ -1,18 +1,21 @@
-r"""``idn-hostname``: host names of U-labels (RFC 5890), as RFC 5891, 5892 and 5893 restrict them.
+r"""``idn-hostname``: internationalized host names (RFC 5890 to 5893).
 
-Enforced: the code points that are PVALID by the derivation of RFC 5892, section 2, and all
-contextual rules of its appendix A; no combining mark first, no hyphen first, last, or third and
-fourth; the Bidi rule of RFC 5893 over the whole name; NFC, by a rule that is a little stricter
-where several combining marks follow one another. Labels of ASCII alone may be of either case. The
-separators are those of RFC 3490, section 3.1.
+A name is a sequence of U-labels and ASCII labels with the separators of RFC 3490, section 3.1.
+These rules are enforced:
 
-Not regular are two things. Which labels ``xn--…`` are valid A-labels: none is admitted. And
-whether a U-label's A-label is within 63 octets: U-labels are held to :data:`MAX_U_LABEL`
-characters, which no valid one surpasses.
+* Code points are PVALID (RFC 5892, section 2) and satisfy the contextual rules (appendix A).
+* A label does not start with a combining mark, does not start or end with a hyphen, and does not
+  have hyphens in the third and fourth position (RFC 5891, section 4.2.3).
+* The name satisfies the Bidi rule (RFC 5893, section 2).
+* The name is in NFC. The rule here is slightly stricter for sequences of combining marks.
 
-The classes of characters come from :mod:`~state_machines.json_schema.formats.unicode_labels`. They
-overlap in a hundred ways and have thousands of ranges, so the language is first made over one
-representative of each cell of their common refinement, and widened to the cells as it unfolds.
+Two requirements are not regular. The valid A-labels ``xn--…`` are not accepted. The A-label of a
+U-label must have at most 63 octets; U-labels are limited to :data:`MAX_U_LABEL` characters instead,
+which no valid U-label exceeds.
+
+The character classes of :mod:`~state_machines.json_schema.formats.unicode_labels` overlap and have
+thousands of ranges. So the language is built over one representative of each cell of their common
+refinement, and each representative is replaced by its cell when a state is unfolded.
 """
 
 from __future__ import annotations
@@ -24,13 +27,14 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node, intern_node
 from state_machines.grammar.nodes import branch, concatenation, repetition, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
-from state_machines.json_schema.formats.addresses import MAX_NAME, at_most
+from state_machines.json_schema.formats.addresses import MAX_NAME
+from state_machines.json_schema.formats.primitives import max_characters
 from state_machines.json_schema.formats.unicode_labels import Cells, label_classes
 
 __all__ = ["MAX_U_LABEL", "idn_hostname"]
 
 MAX_U_LABEL = 58
-"""Characters of a U-label: the prefix ``xn--`` and a digit for each character beyond ASCII."""
+"""Characters of a U-label: an A-label has 63 octets, 4 of them ``xn--``, and Punycode is longer."""
 
 _MAX_ASCII_LABEL = 63
 _ANYTHING = everything(ANY_CODE_POINT)
@@ -46,7 +50,11 @@ def idn_hostname() -> Node:
 
 
 class _Labels:
-    """Builds the language out of the classes by name."""
+    """Builds the language from character classes.
+
+    Args:
+        classes: The character classes by name.
+    """
 
     def __init__(self, classes: Mapping[str, CodePointSet]) -> None:
         self._classes = classes
@@ -60,7 +68,7 @@ class _Labels:
 
     def _name(self, label: Node) -> Node:
         more = concatenation(self._one("separator"), label)
-        return at_most(MAX_NAME, concatenation(label, repetition(more, 0, None)))
+        return max_characters(MAX_NAME, concatenation(label, repetition(more, 0, None)))
 
     def _one(self, *names: str) -> Node:
         return symbols(self._members(*names))
@@ -106,7 +114,7 @@ class _Labels:
         return concatenation(two, hyphen, hyphen, _ANYTHING)
 
     def _out_of_context(self) -> Iterable[Node]:
-        """Yield the labels that break a rule of RFC 5892, appendix A, one language a rule."""
+        """Yield, for each rule of RFC 5892, appendix A, the labels that violate it."""
         yield from self._bad_joiners()
         yield self._unless("middle dot", before="letter l", after="letter l")
         yield self._unless("keraia", after="Greek")
@@ -117,7 +125,7 @@ class _Labels:
         yield _both(self._one("Arabic digit"), self._one("extended Arabic digit"))
 
     def _bad_joiners(self) -> Iterable[Node]:
-        """Yield the labels that break appendix A.1 or A.2."""
+        """Yield the labels that violate the rules of joiners (RFC 5892, appendices A.1 and A.2)."""
         yield self._unless("joiner", before="virama")
         joining = {kind: self._one(f"joining {kind}") for kind in "LDRT"}
         transparent = repetition(joining["T"], 0, None)
@@ -130,21 +138,21 @@ class _Labels:
         yield concatenation(no_virama, mark, complement(right, ANY_CODE_POINT))
 
     def _unless(self, mark: str, *, before: str | None = None, after: str | None = None) -> Node:
-        """Return the texts in which a mark lacks a neighbour it needs."""
-        ways = []
+        """Return the labels in which a mark lacks a required preceding or following character."""
+        violations = []
         if before is not None:
             left = union((EPSILON, concatenation(_ANYTHING, symbols(~self._members(before)))))
-            ways.append(concatenation(left, self._one(mark), _ANYTHING))
+            violations.append(concatenation(left, self._one(mark), _ANYTHING))
         if after is not None:
             right = union((EPSILON, concatenation(symbols(~self._members(after)), _ANYTHING)))
-            ways.append(concatenation(_ANYTHING, self._one(mark), right))
-        return union(ways)
+            violations.append(concatenation(_ANYTHING, self._one(mark), right))
+        return union(violations)
 
     def _not_normalised(self) -> Iterable[Node]:
-        """Yield texts of PVALID code points that hold all of those that are not in NFC (UAX 15).
+        """Yield languages that contain all labels of PVALID code points not in NFC (UAX 15).
 
-        No PVALID code point changes by itself. So a text is not in NFC only where marks stand out
-        of their canonical order, or where a character composes with what stands before it.
+        A single PVALID code point is in NFC. So a label is not in NFC only if marks are not in
+        canonical order, or if a character composes with a preceding one.
         """
         bands = sorted(name for name in self._classes if name.startswith("combining "))
         pairs: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
@@ -156,9 +164,9 @@ class _Labels:
             yield concatenation(_ANYTHING, self._one(*before), self._one(*after), _ANYTHING)
 
     def _bidi_rule(self) -> Node:
-        """Return the labels that meet RFC 5893, section 2."""
+        """Return the labels that satisfy the Bidi rule (RFC 5893, section 2)."""
         trailing = repetition(symbols(self._bidi("NSM")), 0, None)
-        # These stand beside left-to-right letters only. To say so at once saves long searches.
+        # These occur only next to left-to-right letters; excluding them here saves long searches.
         misplaced = self._members("katakana middle dot", "middle dot", "keraia")
         inner = self._bidi("R", "AL", "AN", *_BIDI_EITHER) & ~misplaced
         right = concatenation(
@@ -173,13 +181,13 @@ class _Labels:
 
 
 def _shaped(first: CodePointSet, inner: CodePointSet, last: CodePointSet) -> Node:
-    """Return the texts of a first, any number of inner and a last character, maybe the first."""
+    """Return the texts with a first, inner and last character class; the first may be the last."""
     longer = concatenation(symbols(first), repetition(symbols(inner), 0, None), symbols(last))
     return union((symbols(first & last), longer))
 
 
 def _both(left: Node, right: Node) -> Node:
-    """Return the texts that hold a character of each of two classes."""
+    """Return the texts that contain a character of each of two classes."""
     return union(
         concatenation(_ANYTHING, first, _ANYTHING, second, _ANYTHING)
         for first, second in ((left, right), (right, left))
@@ -187,7 +195,7 @@ def _both(left: Node, right: Node) -> Node:
 
 
 class _Widened(Lazy):
-    """A language over representatives, each standing for its whole cell."""
+    """A language over representatives, in which each representative means its whole cell."""
 
     __slots__ = ("cells", "inner")
 
@@ -199,12 +207,12 @@ class _Widened(Lazy):
         self.cells = cells
 
     def expand(self) -> Node:
-        """Return the inner row with its symbols widened."""
-        row = (
-            (self.cells.widened(s), _widened(target, self.cells))
-            for s, target in self.inner.transitions
+        """Return the inner state with the cells on its transitions."""
+        transitions = (
+            (self.cells.widened(members), _widened(target, self.cells))
+            for members, target in self.inner.transitions
         )
-        return branch(row, nullable=self.inner.nullable)
+        return branch(transitions, nullable=self.inner.nullable)
 
 
 def _widened(inner: Node, cells: Cells) -> Node:

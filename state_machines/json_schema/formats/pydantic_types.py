@@ -1,19 +1,21 @@
-r"""Formats that pydantic writes into the schemas of its models, and no specification registers.
+r"""Formats that pydantic generates and no specification registers.
 
-Every text of these languages loads with the field's type; not every text that loads is in them,
-since those types also take spellings that their documentation does not speak of.
+Every string of these languages validates as a value of the field's type. The types also accept
+undocumented spellings, which the languages leave out.
 
-* ``uuid1``, ``uuid3`` to ``uuid8``: RFC 9562, sections 4.1 (variant 10) and 4.2 (versions);
-* ``ipvanyaddress``, ``ipv4interface``, ``ipv6interface``, ``ipvanyinterface``, ``ipv4network``,
-  ``ipv6network``, ``ipvanynetwork``: an address as of ``ipv4`` or ``ipv6``, and behind it, where it
-  is not an address alone, ``/`` and a prefix length, which may be left out (RFC 4632, section 3.1,
-  RFC 4291, section 2.3). In a network all bits beyond the prefix are zero, as in Python's
-  ``ipaddress``; ``::`` stands at the end there, if it is not the network of one address;
-* ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding;
-* ``fraction``: the text of Python's ``fractions.Fraction``, a sign, digits, and a denominator or
-  decimals. Exponents are left out, since their zeros would all be written out.
+* ``uuid1``, ``uuid3`` to ``uuid8``: RFC 9562, sections 4.1 (variant 10) and 4.2 (versions).
+* ``ipvanyaddress``: an ``ipv4`` or ``ipv6`` address.
+* ``ipv4interface``, ``ipv6interface``, ``ipvanyinterface``: an address with an optional prefix
+  length (RFC 4632, section 3.1; RFC 4291, section 2.3).
+* ``ipv4network``, ``ipv6network``, ``ipvanynetwork``: the same, with zeros in all bits after the
+  prefix, as Python's ``ipaddress`` requires. In an IPv6 network with a prefix length below 128,
+  ``::`` is accepted at the end only.
+* ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding.
+* ``fraction``: a subset of what Python's ``fractions.Fraction`` reads: a sign, digits, and a
+  denominator or decimals. Exponents are left out, because a large one makes a huge integer.
 
-``password``, ``binary``, ``path``, ``file-path`` and ``directory-path`` say nothing of the text.
+``password``, ``binary``, ``path``, ``file-path`` and ``directory-path`` do not constrain the
+string.
 """
 
 from __future__ import annotations
@@ -21,19 +23,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from state_machines.grammar.node import Node
-from state_machines.json_schema.formats.addresses import IPV4, IPV6
-from state_machines.regex import compile_pattern
+from state_machines.json_schema.formats.addresses import IPV4, IPV6, OCTET
+from state_machines.json_schema.formats.primitives import full_match
 
 __all__ = ["PYDANTIC_FORMATS"]
 
 _HEX = "[0-9A-Fa-f]"
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _PREFIX_4 = r"(?:/(?:[12]?[0-9]|3[0-2]))?"
 _PREFIX_6 = r"(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"
 _INTERFACE_4 = rf"{IPV4}{_PREFIX_4}"
 _INTERFACE_6 = rf"{IPV6}{_PREFIX_6}"
 _MAX_DIGITS = 4300
-"""Digits that Python reads as an integer (``sys.int_info.default_max_str_digits``)."""
+"""Digits that Python converts to an integer (``sys.int_info.default_max_str_digits``)."""
 
 
 def _any_of(patterns: Iterable[str]) -> str:
@@ -45,43 +46,46 @@ def _uuid(version: int) -> str:
 
 
 def _network_4() -> str:
-    ways = [rf"{IPV4}(?:/32)?"]
+    networks = [rf"{IPV4}(?:/32)?"]
     for length in range(32):
         whole, bits = divmod(length, 8)
         partial = _any_of(str(value) for value in range(0, 256, 1 << (8 - bits)))
-        octets = r"\.".join((*[_OCTET] * whole, partial, *["0"] * (3 - whole)))
-        ways.append(f"{octets}/{length}")
-    return _any_of(ways)
+        octets = r"\.".join((*[OCTET] * whole, partial, *["0"] * (3 - whole)))
+        networks.append(f"{octets}/{length}")
+    return _any_of(networks)
 
 
 def _network_6() -> str:
-    return _any_of((rf"{IPV6}(?:/128)?", f"::/{_from(0)}", _beyond(0)))
+    return _any_of((rf"{IPV6}(?:/128)?", f"::/{_from(0)}", _network_6_after(0)))
 
 
-def _beyond(groups: int) -> str:
-    """Return what may follow that many groups (and a colon) that are all in the prefix."""
-    left = 7 - groups
-    ways = [rf"0{{1,4}}{_zeros(left)}/{16 * groups}"]
-    ways.extend(f"{_group(bits)}{_zeros(left)}/{16 * groups + bits}" for bits in range(1, 16))
-    if left:
+def _network_6_after(groups: int) -> str:
+    """Return the rest of a network after ``groups`` groups, each with a colon, of the prefix."""
+    remaining = 7 - groups
+    networks = [rf"0{{1,4}}{_zeros(remaining)}/{16 * groups}"]
+    networks.extend(
+        f"{_group(bits)}{_zeros(remaining)}/{16 * groups + bits}" for bits in range(1, 16)
+    )
+    if remaining:
         shortened = f"::/{_from(16 * (groups + 1))}"
-        ways.append(rf"{_HEX}{{1,4}}(?:{shortened}|:{_beyond(groups + 1)})")
-    return _any_of(ways)
+        networks.append(rf"{_HEX}{{1,4}}(?:{shortened}|:{_network_6_after(groups + 1)})")
+    return _any_of(networks)
 
 
 def _zeros(groups: int) -> str:
-    """Return the spellings of as many groups of zeros at the end."""
+    """Return the spellings of the last groups of an address, all of which are zero."""
     if groups == 0:
         return ""
     return rf"(?:(?::0{{1,4}}){{{groups}}}|(?::0{{1,4}}){{0,{groups - 1}}}::)"
 
 
 def _from(length: int) -> str:
+    """Return the prefix lengths from ``length`` to 128."""
     return _any_of(str(longer) for longer in range(length, 129))
 
 
 def _group(bits: int) -> str:
-    """Return the spellings of 16 bits of which only the first ``bits`` may be ones."""
+    """Return the spellings of a group in which only the first ``bits`` bits may be 1."""
     whole, part = divmod(bits, 4)
     digit = f"[{''.join(f'{value:x}' for value in range(0, 16, 1 << (4 - part)))}]"
     digit = _any_of((digit, digit.upper()))
@@ -102,7 +106,7 @@ def _fraction() -> str:
 
 
 def _language(make: Callable[[], str]) -> Callable[[], Node]:
-    return lambda: compile_pattern(make(), search=False)
+    return lambda: full_match(make())
 
 
 def _uuid_language(version: int) -> Callable[[], Node]:
@@ -122,4 +126,4 @@ PYDANTIC_FORMATS: Mapping[str, Callable[[], Node]] = {
     "base64url": _language(lambda: _base64(r"A-Za-z0-9\-_")),
     "fraction": _language(_fraction),
 }
-"""The formats by name; each function makes the language."""
+"""The language of each format, by name; built by calling the function."""

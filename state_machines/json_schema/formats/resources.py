@@ -1,10 +1,10 @@
-r"""Names of resources: URIs, IRIs, URI templates, UUIDs and JSON Pointers.
+r"""URIs, IRIs, URI templates, UUIDs and JSON Pointers.
 
-* ``uri`` and ``uri-reference``: RFC 3986, appendix A; ``uri`` is ``URI``, a fragment included;
-* ``iri`` and ``iri-reference``: RFC 3987, section 2.2;
-* ``uri-template``: RFC 6570, section 2, all levels; an apostrophe is a literal (erratum 6937);
-* ``uuid``: RFC 9562, section 4, any version and variant;
-* ``json-pointer``: RFC 6901, section 3;
+* ``uri``, ``uri-reference``: ``URI`` and ``URI-reference`` (RFC 3986, appendix A).
+* ``iri``, ``iri-reference``: ``IRI`` and ``IRI-reference`` (RFC 3987, section 2.2).
+* ``uri-template``: RFC 6570, section 2, all levels; an apostrophe is a literal (erratum 6937).
+* ``uuid``: RFC 9562, section 4, any version and variant.
+* ``json-pointer``: RFC 6901, section 3.
 * ``relative-json-pointer``: draft-bhutton-relative-json-pointer-00, section 3.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from state_machines.grammar.node import Node
 from state_machines.json_schema.formats.addresses import IPV6
-from state_machines.regex import compile_pattern
+from state_machines.json_schema.formats.primitives import full_match
 
 __all__ = [
     "iri",
@@ -35,12 +35,17 @@ _UCSCHAR = (
 _IPRIVATE = r"\u{E000}-\u{F8FF}\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}"
 _UNRESERVED = r"A-Za-z0-9\-._~"
 _SUB_DELIMS = r"!$&'()*+,;="
-_ESCAPED = r"%[0-9A-Fa-f]{2}"
+_PERCENT_ENCODED = r"%[0-9A-Fa-f]{2}"
 
 
 @dataclass(frozen=True)
 class _Syntax:
-    """RFC 3986's rules, with ``more`` unreserved characters and ``private`` ones in queries."""
+    """The rules of RFC 3986 as regular expressions.
+
+    Attributes:
+        more: Further unreserved characters.
+        private: Further characters of queries.
+    """
 
     more: str = ""
     private: str = ""
@@ -73,7 +78,7 @@ class _Syntax:
 
     def _many(self, extra: str, private: str = "") -> str:
         members = rf"[{_UNRESERVED}{self.more}{_SUB_DELIMS}{extra}{private}]"
-        return rf"(?:{members}|{_ESCAPED})*"
+        return rf"(?:{members}|{_PERCENT_ENCODED})*"
 
     def _some(self, extra: str) -> str:
         return self._many(extra)[:-1] + "+"
@@ -85,36 +90,36 @@ _IRI = _Syntax(_UCSCHAR, _IPRIVATE)
 
 def uri() -> Node:
     """``URI`` (RFC 3986, appendix A)."""
-    return _language(_URI.uri)
+    return full_match(_URI.uri)
 
 
 def uri_reference() -> Node:
     """``URI-reference`` (RFC 3986, appendix A)."""
-    return _language(rf"{_URI.uri}|{_URI.relative}")
+    return full_match(rf"{_URI.uri}|{_URI.relative}")
 
 
 def iri() -> Node:
     """``IRI`` (RFC 3987, section 2.2)."""
-    return _language(_IRI.uri)
+    return full_match(_IRI.uri)
 
 
 def iri_reference() -> Node:
     """``IRI-reference`` (RFC 3987, section 2.2)."""
-    return _language(rf"{_IRI.uri}|{_IRI.relative}")
+    return full_match(rf"{_IRI.uri}|{_IRI.relative}")
 
 
 def uri_template() -> Node:
     """``URI-Template`` (RFC 6570, section 2)."""
-    character = rf"(?:[A-Za-z0-9_]|{_ESCAPED})"
+    character = rf"(?:[A-Za-z0-9_]|{_PERCENT_ENCODED})"
     variable = rf"{character}(?:\.?{character})*(?:\*|:[1-9][0-9]{{0,3}})?"
     expression = rf"\{{[+#./;?&=,!@|]?{variable}(?:,{variable})*\}}"
     literal = rf"[!#$&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~{_UCSCHAR}{_IPRIVATE}]"
-    return _language(rf"(?:{literal}|{_ESCAPED}|{expression})*")
+    return full_match(rf"(?:{literal}|{_PERCENT_ENCODED}|{expression})*")
 
 
 def uuid() -> Node:
-    """A UUID in hexadecimal and dashes (RFC 9562, section 4)."""
-    return _language("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+    """A UUID (RFC 9562, section 4)."""
+    return full_match("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 _POINTER = "(?:/(?:[^~/]|~[01])*)*"
@@ -122,13 +127,9 @@ _POINTER = "(?:/(?:[^~/]|~[01])*)*"
 
 def json_pointer() -> Node:
     """``json-pointer`` (RFC 6901, section 3)."""
-    return _language(_POINTER)
+    return full_match(_POINTER)
 
 
 def relative_json_pointer() -> Node:
     """``relative-json-pointer`` (draft-bhutton-relative-json-pointer-00, section 3)."""
-    return _language(rf"(?:0|[1-9][0-9]*)(?:[+\-][1-9][0-9]*)?(?:#|{_POINTER})")
-
-
-def _language(pattern: str) -> Node:
-    return compile_pattern(pattern, search=False)
+    return full_match(rf"(?:0|[1-9][0-9]*)(?:[+\-][1-9][0-9]*)?(?:#|{_POINTER})")

@@ -1,7 +1,7 @@
-"""The classes of characters that the rules for U-labels (RFC 5892, RFC 5893) speak of.
+"""The character classes in the rules for U-labels (RFC 5892, RFC 5893).
 
-The properties are those of ``unicodedata`` and of the ``regex`` package; a code point that one of
-the two does not know yet is not PVALID.
+The properties come from ``unicodedata`` and the package ``regex``. A code point that is unassigned
+in either is not PVALID.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _CONTEXTUAL = {
     "Arabic digit": code_points(0x660, 0x669),
     "extended Arabic digit": code_points(0x6F0, 0x6F9),
 }
-"""What is valid in a context only (RFC 5892, appendix A)."""
+"""The code points that are valid in certain contexts only (RFC 5892, appendix A)."""
 
 _VIRAMA = 9
 _COMBINING_BANDS = (0, _VIRAMA - 1, _VIRAMA, 103, 255)
-"""Combining classes are told apart by these bounds: a mark's band must rise from mark to mark."""
+"""Bounds of bands of canonical combining classes; consecutive marks must be in ascending bands."""
 
 _JOINING = regex.compile("|".join(rf"(?P<{kind}>\p{{jt={kind}}})" for kind in "LDRT"))
 
 
 @lru_cache(maxsize=1)
 def pvalid() -> CodePointSet:
-    """Return the code points that are PVALID or need a context (RFC 5892, section 3)."""
+    """Return the code points that are PVALID, CONTEXTJ or CONTEXTO (RFC 5892, section 3)."""
     letters = _properties(*_LETTERS_AND_DIGITS)
     unwanted = _properties(*_IGNORABLE) | _IGNORABLE_BLOCKS | _OLD_HANGUL_JAMO
     stable = _classes(_is_stable, letters & ~unwanted)[True]
@@ -62,7 +62,7 @@ def pvalid() -> CodePointSet:
 
 
 def _is_stable(character: str) -> bool:
-    """Whether a character is known to ``unicodedata`` and not Unstable (section 2.2)."""
+    """Return whether a character is assigned, and not Unstable (RFC 5892, section 2.2)."""
     if unicodedata.category(character) == "Cn":
         return False
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", character).casefold())
@@ -70,7 +70,7 @@ def _is_stable(character: str) -> bool:
 
 
 def label_classes() -> dict[str, CodePointSet]:
-    """Return the classes by name; all but ``ascii`` and ``separator`` hold PVALID code points."""
+    """Return the classes by name; all but ``ascii`` and ``separator`` contain valid code points."""
     valid = pvalid()
     combining = _classes(unicodedata.combining, valid)
     kana_or_han = _union(_script(name) for name in ("Hiragana", "Katakana", "Han"))
@@ -105,7 +105,7 @@ def label_classes() -> dict[str, CodePointSet]:
 
 
 def _compositions(valid: CodePointSet) -> Iterable[tuple[int, int]]:
-    """Yield the pairs of PVALID code points that NFC composes into one."""
+    """Yield the pairs of valid code points that NFC composes into one."""
     for point in valid:
         parts = unicodedata.decomposition(chr(point)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
@@ -115,7 +115,7 @@ def _compositions(valid: CodePointSet) -> Iterable[tuple[int, int]]:
 
 
 def _classes(function: Callable[[str], Any], points: CodePointSet) -> dict[Any, CodePointSet]:
-    """Partition code points by what a function says of them."""
+    """Partition code points by the value of a function."""
     ranges: dict[Any, list[tuple[int, int]]] = {}
     for first, last in points.ranges:
         for value, run in groupby(range(first, last + 1), lambda point: function(chr(point))):
@@ -125,7 +125,7 @@ def _classes(function: Callable[[str], Any], points: CodePointSet) -> dict[Any, 
 
 
 def _joining_type(character: str) -> str:
-    """Return the Joining_Type of a character: L, D, R, T or anything else."""
+    """Return the Joining_Type of a character; all types but L, D, R and T are returned as U."""
     match = _JOINING.match(character)
     return "U" if match is None else str(match.lastgroup)
 
@@ -143,7 +143,7 @@ def _union(sets: Iterable[CodePointSet]) -> CodePointSet:
 
 
 class Cells:
-    """The common refinement of some sets: the cells that lie within or without each of them."""
+    """The common refinement of sets: each cell is inside or outside of every set."""
 
     def __init__(self, sets: Iterable[CodePointSet]) -> None:
         toggles: dict[int, int] = {}
@@ -161,11 +161,11 @@ class Cells:
         self._widened: dict[CodePointSet, CodePointSet] = {}
 
     def representatives(self, members: CodePointSet) -> CodePointSet:
-        """Return the first code point of each cell within one of the sets."""
+        """Return the representatives, which are the first code points, of the cells in a set."""
         return CodePointSet((point, point) for point in self._cells if point in members)
 
     def widened(self, members: CodePointSet) -> CodePointSet:
-        """Return the union of the cells whose representatives are members."""
+        """Return the union of the cells of some representatives."""
         found = self._widened.get(members)
         if found is None:
             spans = (s for point, cell in self._cells.items() if point in members for s in cell)
