@@ -169,7 +169,7 @@ def difference(body: Node, minus: Node, alphabet: Symbols) -> Node:
 
 
 def intersection(members: Iterable[Node]) -> Node:
-    """Return the words that are in all members; there must be at min_count one member."""
+    """Return the words that are in all members; at least one member."""
     flat: dict[Node, None] = {}
     for member in members:
         if isinstance(member, Intersection):

@@ -1,18 +1,19 @@
-"""From languages of code points to languages of bytes.
+"""Encode languages of code points as languages of bytes.
 
-Patterns, lengths and enumerations speak of characters; tokens are made of bytes. An
-:class:`EncodedText` node stands for the byte spellings of a code-point language, in one of these
+Patterns, lengths and enumerations are languages of code points; tokens consist of bytes. An
+:class:`EncodedText` node denotes the byte spellings of a code-point language, in one of these
 spellings:
 
 * :data:`RAW`: UTF-8 (RFC 3629);
 * :data:`JSON_STRING`: the inside of a JSON string (RFC 8259, section 7). A character has these
-  spellings and no other: printable ASCII stands for itself; ``"`` and ``\\`` are escaped by a
+  spellings and no other: printable ASCII is written as it is; ``"`` and ``\\`` are escaped by a
   backslash; control characters are written ``\\b \\f \\n \\r \\t`` or, without such a short form,
   ``\\u00XX``; everything beyond ASCII is raw UTF-8 or ``\\uXXXX`` (a surrogate pair beyond the
   basic plane), hexadecimal digits in either case. This covers what ``json.dumps`` writes with and
   without ``ensure_ascii``;
-* :data:`PYTHON_STRING`: what of this a string literal of Python means as well: to Python a pair of
-  surrogates is two characters, so beyond the basic plane all is raw.
+* :data:`PYTHON_STRING`: the spellings of :data:`JSON_STRING` that mean the same in a string literal
+  of Python. There an escaped surrogate pair is two characters, so all characters beyond the basic
+  plane are raw.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ _HAS_ESCAPE = _NEEDS_ESCAPE | BY_HEXADECIMAL
 _HAS_SINGLE_ESCAPE = _HAS_ESCAPE & code_points(0, 0xFFFF)
 
 _PLAIN = [0x20 <= byte < 0x7F and byte not in b'"\\' for byte in range(256)]
-"""By byte, whether it stands for a character in a JSON string, which has no other spelling."""
+"""By byte, whether it is the only spelling of a character in a JSON string."""
 
 _Cell = tuple[int, int, Node]
 
@@ -102,8 +103,8 @@ _Cell = tuple[int, int, Node]
 class EncodedText(Lazy):
     """The spellings of every word of ``text``, each followed by the bytes ``terminator``.
 
-    With a terminator that no spelling begins with (the closing quote of a JSON string) the
-    language is prefix-free: where a word ends is known from its bytes alone.
+    With a terminator that no spelling contains (the closing quote of a JSON string) the language is
+    prefix-free: no word begins another one.
     """
 
     __slots__ = ("spelling", "terminator", "text")
@@ -123,11 +124,11 @@ class EncodedText(Lazy):
         return self.spelling.spell(word) + self.terminator
 
     def release(self) -> Iterable[Node]:
-        # Many machines have the same texts.
+        # Many machines share the texts.
         return ()
 
     def expand(self) -> Node:
-        """Return the choice of a first character's bytes, each before what it leads to."""
+        """Return the union of the spellings of first characters, each with the rest of the text."""
         members = [
             concatenation(
                 encode_set(characters, self.spelling),
@@ -167,7 +168,7 @@ class EncodedText(Lazy):
         return position, encoded(node, self.spelling, self.terminator)
 
     def _is_plain(self, byte: int) -> bool:
-        """Whether a byte is a whole character and nothing else."""
+        """Whether a byte is a whole character, and has no other meaning."""
         if not self.spelling.escapes:
             return byte < 0x80 and not self.terminator
         return _PLAIN[byte] and not self.terminator.startswith(bytes((byte,)))
@@ -197,7 +198,7 @@ _ENCODED_SETS: LruCache[tuple[CodePointSet, Spelling], Node] = LruCache(LIMITS.c
 
 
 def _first_bytes(characters: CodePointSet, escapes: bool, pairs: bool) -> int:
-    """Return the bytes that the spelling of a character out of a set may begin with."""
+    """Return the bytes that the spellings of the characters of a set begin with."""
     key = (characters, escapes, pairs)
     known = _FIRST_BYTES.peek(key)
     if known is not None:
@@ -212,7 +213,7 @@ def _first_bytes(characters: CodePointSet, escapes: bool, pairs: bool) -> int:
 
 
 def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
-    """Return the byte language of one character out of a set."""
+    """Return the byte language of one character of a set."""
     key = (characters, spelling)
     known = _ENCODED_SETS.peek(key)
     if known is None:
@@ -237,7 +238,7 @@ def _encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
 
 
 def _utf8(characters: CodePointSet) -> list[Node]:
-    """Return the UTF-8 forms, one node for each length of form."""
+    """Return the UTF-8 forms, one node for each length."""
     ascii_bytes = byte_set(characters & code_points(0, 0x7F))
     nodes = [branch(((ascii_bytes, EPSILON),))] if ascii_bytes else []
     for width, first, last, mark in (
@@ -255,7 +256,7 @@ def _utf8_digit(mark: int) -> Callable[[int, bool], int]:
 
 
 def _hexadecimal(characters: CodePointSet, *, pairs: bool) -> list[Node]:
-    """Return the ``XXXX`` of ``\\uXXXX`` for all characters that may be written so."""
+    """Return the ``XXXX`` of ``\\uXXXX`` for all characters that have this spelling."""
     written = characters & BY_HEXADECIMAL
     basic = _positional(_cells(written & code_points(0, 0xFFFF)), 4, 16, _hex_digit)
     if not pairs:
@@ -313,7 +314,7 @@ def _positional(
 ) -> Node:
     """Return the numbers of the cells' ranges in positional notation of ``width`` digits.
 
-    Each number is followed by its cell's node. Cells are sorted and disjoint.
+    Each number is followed by the node of its cell. The cells must be sorted and disjoint.
     """
     return _digits(cells, width - 1, radix, digit_bytes, True)
 
@@ -324,11 +325,11 @@ def _digits(
     spend(1 + len(cells) // RANGES_PER_STEP)
     unit = radix**place
     below: dict[int, list[_Cell]] = {}
-    row: dict[Node, int] = {}
+    transitions: dict[Node, int] = {}
     whole: dict[Node, Node] = {}
 
     def add(digit: int, target: Node) -> None:
-        row[target] = row.get(target, 0) | digit_bytes(digit, lead)
+        transitions[target] = transitions.get(target, 0) | digit_bytes(digit, lead)
 
     for first, last, then in cells:
         start = first
@@ -349,4 +350,4 @@ def _digits(
             start = stop + 1
     for digit, inner in below.items():
         add(digit, _digits(inner, place - 1, radix, digit_bytes, False))
-    return branch((members, target) for target, members in row.items())
+    return branch((members, target) for target, members in transitions.items())

@@ -1,7 +1,7 @@
-r"""The escapes of a JSON string that are written here, and what one that is begun may become.
+r"""Reads complete and incomplete escapes of JSON strings.
 
-They are those of :data:`state_machines.grammar.encoding.JSON_STRING`: ``\"``, ``\\``, the short
-forms of control characters, and ``\uXXXX`` for other controls and for everything beyond printable
+The escapes are those of :data:`state_machines.grammar.encoding.JSON_STRING`: ``\"``, ``\\``, the
+short forms of control characters, and ``\uXXXX`` for other controls and for everything beyond printable
 ASCII, as a surrogate pair beyond the basic plane.
 """
 
@@ -18,7 +18,7 @@ _HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 
 
 def written_escape(text: bytes) -> int | None:
-    """Return the character that an escape writes; ``None`` if it is none, or not whole."""
+    """Return the character of an escape; ``None`` if the text is not a complete escape."""
     if len(text) == 2:
         return _BY_MARK.get(text[1:])
     if len(text) == 6 and begun_escape(text[:5]) is not None:
@@ -33,7 +33,7 @@ def written_escape(text: bytes) -> int | None:
 
 
 def begun_escape(text: bytes) -> CodePointSet | None:
-    """Return what a begun escape may become; ``None`` if nothing."""
+    """Return the characters of the escapes that begin with a text; ``None`` if there are none."""
     if text == b"\\":
         return BY_HEXADECIMAL | CodePointSet([(point, point) for point in SHORT_ESCAPES])
     if not b"\\u".startswith(text[:2]):
@@ -53,7 +53,7 @@ def begun_escape(text: bytes) -> CodePointSet | None:
 
 
 def _bounds(digits: bytes) -> tuple[int, int]:
-    """Return the least and the greatest number of four hexadecimal digits that begin so."""
+    """Return the range of the numbers of four hexadecimal digits that begin with these."""
     width = 4 * (4 - len(digits))
     first = (int(digits, 16) if digits else 0) << width
     return first, first + (1 << width) - 1
@@ -64,7 +64,7 @@ def _number(digits: bytes) -> int | None:
 
 
 def _astral(high: int, high_last: int, low: int, low_last: int) -> CodePointSet:
-    """Return the characters beyond the basic plane whose surrogates lie within the bounds."""
+    """Return the characters beyond the basic plane whose surrogates are within the bounds."""
     highs = range(max(high, 0xD800), min(high_last, 0xDBFF) + 1)
     low, low_last = max(low, 0xDC00), min(low_last, 0xDFFF)
     if not highs or low > low_last:

@@ -1,10 +1,10 @@
-"""Sets of symbols: the alphabet side of the algebra.
+"""Sets of symbols.
 
-The algebra in :mod:`state_machines.grammar.nodes` is written once and used over two alphabets:
-bytes, whose sets are 256-bit integers (bit *b* set: byte *b* is in), and Unicode code points,
-whose sets are :class:`CodePointSet`. Both know ``&``, ``|``, ``~`` and truth; that is all the
-algebra asks. (Stanford, Veanes & Bjørner, "Symbolic Boolean Derivatives for Efficiently Solving
-Extended Regular Expression Constraints", PLDI 2021, calls this an effective Boolean algebra.)
+The algebra in :mod:`state_machines.grammar.nodes` is used over two alphabets: bytes, whose sets are
+256-bit integers (bit *b* set: byte *b* is a member), and Unicode code points, whose sets are
+:class:`CodePointSet`. The algebra needs ``&``, ``|``, ``~`` and truth of them: an effective Boolean
+algebra (Stanford, Veanes & Bjørner, "Symbolic Boolean Derivatives for Efficiently Solving Extended
+Regular Expression Constraints", PLDI 2021).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 MAX_CODE_POINT = 0x10FFFF
 
 RANGES_PER_STEP = 4
-"""Ranges of code points that take about a step."""
+"""Ranges of code points that are charged as one step."""
 
 
 ANY_BYTE = (1 << 256) - 1
@@ -79,9 +79,9 @@ def byte_ranges(symbols: int) -> tuple[tuple[int, int], ...]:
 
 
 class CodePointSet:
-    """An immutable set of Unicode code points, kept as sorted, disjoint, non-adjacent ranges.
+    """An immutable set of Unicode code points, stored as sorted, disjoint, non-adjacent ranges.
 
-    Surrogates (U+D800 to U+DFFF) are no scalar values and never members: text cannot hold them.
+    Surrogates (U+D800 to U+DFFF) are never members, since text consists of scalar values.
     """
 
     __slots__ = ("_hash", "_length", "ranges")
@@ -201,7 +201,7 @@ ANY_CODE_POINT = CodePointSet([(0, MAX_CODE_POINT)])
 
 
 def is_whole_alphabet(symbols: int | CodePointSet) -> bool:
-    """Whether a set holds every symbol of its alphabet."""
+    """Whether a set has every symbol of its alphabet."""
     if isinstance(symbols, int):
         return symbols == ANY_BYTE
     return symbols == ANY_CODE_POINT

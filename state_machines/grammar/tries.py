@@ -1,8 +1,8 @@
-"""Choices among many literals, as one trie.
+"""Unions of literals as tries.
 
-Small tries are built bottom-up out of hash-consed branches, so common suffixes are shared as well.
-Large ones are sorted lists (:mod:`state_machines.grammar.word_lists`). A growing trie copies the
-vertices on the path of a new word and shares the others.
+A small trie consists of hash-consed branches, built bottom-up, so common suffixes are shared as
+well. A large one is a sorted list (:mod:`state_machines.grammar.word_lists`). A growing trie copies
+the vertices on the path of a new word and shares the others.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["literals", "trie", "with_word"]
 _ONE_BYTE: Callable[[int], Symbols] = (1).__lshift__
 
 MANY_WORDS = 32
-"""Words from which on a trie is unfolded as it is met."""
+"""Number of words above which a union is a sorted list."""
 
 MANY_SYMBOLS = 16_384
-"""Symbols of all words together from which on it is, too."""
+"""Number of symbols of all words together above which a union is a sorted list."""
 
 
 def literals(texts: Iterable[bytes]) -> Node:
-    """Return the language of the given byte strings as one trie with shared suffixes."""
+    """Return the language of the given byte strings."""
     return trie((text, EPSILON) for text in texts)
 
 
@@ -45,10 +45,13 @@ def trie(
     entries: Iterable[tuple[Iterable[int], Node]],
     singleton: Callable[[int], Symbols] = _ONE_BYTE,
 ) -> Node:
-    """Return the choice of *word, then node* over all entries, as one trie.
+    """Return the union of all entries: a word, and a node that follows it.
 
-    ``singleton`` makes a symbol set of one symbol; the default is that of bytes. Built without
-    recursion, so words may be of any length.
+    Words may have any length, since the trie is built without recursion.
+
+    Args:
+        entries: Words, as their symbols, and nodes.
+        singleton: Returns the set of one symbol; by default, of a byte.
     """
     over_bytes = singleton is _ONE_BYTE
     listed: list[tuple[Text, Node]] = []
@@ -92,7 +95,7 @@ def _fold_trie(root: dict[int | None, object], singleton: Callable[[int], Symbol
 
 
 class GrowingTrie(Node):
-    """A vertex of a trie of words of code points; ``children`` by code point, ascending."""
+    """A vertex of a trie of words of code points; ``children`` are sorted by code point."""
 
     __slots__ = ("children",)
 
@@ -109,9 +112,11 @@ class GrowingTrie(Node):
 
 
 def with_word(words: Node, word: str) -> Node:
-    """Return the language of code points that has one word more.
+    """Return a language of code points with one more word, in time linear in its length.
 
-    ``words`` is :data:`EMPTY`, or came from here. Takes steps for the word's length only.
+    Args:
+        words: :data:`EMPTY`, or a language that this function returned.
+        word: The new word.
     """
     path: list[tuple[tuple[tuple[int, Node], ...], int, bool]] = []
     vertex = words

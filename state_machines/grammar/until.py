@@ -1,8 +1,8 @@
-"""Text up to one of several strings: what may be written before a string occurs.
+"""Free text up to the first occurrence of one of several strings.
 
-The strings are looked for by one automaton (Aho & Corasick, "Efficient string matching: an aid to
-bibliographic search", CACM 1975), so a state is a vertex of their trie, and a bound is a counter.
-All is said of characters; :mod:`state_machines.grammar.encoding` spells them in bytes.
+The automaton of Aho & Corasick ("Efficient string matching: an aid to bibliographic search", CACM
+1975) finds the strings, so a state is a vertex of their trie; bounds on the length are counters.
+The alphabet is code points; :mod:`state_machines.grammar.encoding` spells them in bytes.
 """
 
 from __future__ import annotations
@@ -30,22 +30,29 @@ from state_machines.limits import LIMITS
 __all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without"]
 
 FAR = 256
-"""Bounds that are further away are counted in states that do not hold on to one another."""
+"""Number of characters above which the states of a counter do not store their derivatives."""
 
 _TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
 
-STATES_A_STEP = 16
-"""States of a finder that are built or passed in a step of work."""
+STATES_PER_STEP = 16
+"""States of a finder that are built or visited in one step of a budget."""
 
 
 class Finder:
-    """An automaton that finds the first of several strings in a text, which begins in ``start``.
+    """An automaton that finds the first of several strings in a text.
 
-    Those of ``first`` are only looked for at the very beginning. ``depth[s]`` is how many of the
-    last characters may be the beginning of a string; ``found[s]`` is the longest string that ends
-    with the last character, or ``None``; one of ``first`` comes after all others.
+    It is built in time and memory linear in the length of the strings.
 
-    Built in time and memory linear in the length of the strings.
+    Args:
+        strings: The strings.
+        first: More strings, which are found only at the beginning of the text.
+
+    Attributes:
+        start: The state at the beginning of the text.
+        longest: Length of the longest of ``strings``.
+        depth: By state, how many of the last characters may be the beginning of a string.
+        found: By state, the longest string that ends with the last character, or ``None``. Strings
+            of ``first`` have the lowest precedence.
     """
 
     def __init__(self, strings: tuple[str, ...], first: tuple[str, ...] = ()) -> None:
@@ -54,16 +61,15 @@ class Finder:
         self.longest = max(map(len, strings), default=0)
         self.depth = array("i")
         self.found: list[str | None] = []
-        # A state's first child is the next state; ``_letters_on`` has the letter that leads there.
+        # The first child of a state is the next state; ``_letters_on`` has the letter between them.
         self._letters_on: list[str] = []
         self._branches: dict[tuple[int, str], int] = {}
-        # The state of the longest proper suffix; of a text that may be one of ``first``, its state
-        # among the other strings.
+        # Suffix links. The link of a state of ``first`` is the state of the same text without it.
         self._links = array("i")
         self._letters = sorted({letter for string in strings + first for letter in string})
         self._known = frozenset(self._letters)
-        self._steps: dict[tuple[int, str], int] = {}
-        self._rows: dict[int, tuple[tuple[CodePointSet, int], ...]] = {}
+        self._next_states: dict[tuple[int, str], int] = {}
+        self._transitions: dict[int, tuple[tuple[CodePointSet, int], ...]] = {}
         self._others = ANY_CODE_POINT & ~CodePointSet.of("".join(self._letters))
         self._add_state()
         for string in strings:
@@ -82,7 +88,7 @@ class Finder:
 
     def _add(self, state: int, string: str) -> int:
         """Add the states of a string, and return the last one."""
-        spend(1 + len(string) // STATES_A_STEP)
+        spend(1 + len(string) // STATES_PER_STEP)
         for letter in string:
             child = self._child(state, letter)
             if child is None:
@@ -119,7 +125,7 @@ class Finder:
                 self.depth[child] = self.depth[state] + 1
                 self.found[child] = self.found[child] or self.found[link]
                 queue.append(child)
-            spend(state % STATES_A_STEP == 0)
+            spend(state % STATES_PER_STEP == 0)
 
     def _add_first(self, first: tuple[str, ...]) -> None:
         self.start = self._add_state()
@@ -141,50 +147,50 @@ class Finder:
                 return 0
             state = self._links[state]
 
-    def step(self, state: int, letter: str) -> int:
-        """Return the state after one more character."""
+    def next_state(self, state: int, letter: str) -> int:
+        """Return the next state."""
         if letter not in self._known:
             return 0
-        steps = self._steps
+        known = self._next_states
         path = []
-        target = steps.get((state, letter))
+        target = known.get((state, letter))
         while target is None:
             target = self._child(state, letter)
             if target is None:
                 path.append((state, letter))
                 state = self._links[state]
-                target = steps.get((state, letter)) if path[-1][0] else 0
+                target = known.get((state, letter)) if path[-1][0] else 0
         if path:
-            spend(len(path) // STATES_A_STEP)
-            if len(steps) > LIMITS.finder_derivatives:
-                steps.clear()
-            steps.update(dict.fromkeys(path, target))
+            spend(len(path) // STATES_PER_STEP)
+            if len(known) > LIMITS.finder_derivatives:
+                known.clear()
+            known.update(dict.fromkeys(path, target))
         return target
 
-    def row(self, state: int) -> tuple[tuple[CodePointSet, int], ...]:
-        """Return disjoint sets of characters, each with the state it leads to."""
-        row = self._rows.get(state)
-        if row is None:
+    def transitions(self, state: int) -> tuple[tuple[CodePointSet, int], ...]:
+        """Return the transitions of a state: disjoint sets of characters, each with a state."""
+        transitions = self._transitions.get(state)
+        if transitions is None:
             by_target: dict[int, list[str]] = {}
             for letter in self._letters:
-                by_target.setdefault(self.step(state, letter), []).append(letter)
+                by_target.setdefault(self.next_state(state, letter), []).append(letter)
             spend(1 + len(self._letters) // 8)
             sets = {target: CodePointSet.of("".join(c)) for target, c in by_target.items()}
             sets[0] = sets[0] | self._others if 0 in sets else self._others
-            row = tuple((letters, target) for target, letters in sets.items())
-            if len(self._rows) > LIMITS.finder_transitions:
-                self._rows.clear()
-            self._rows[state] = row
-        return row
+            transitions = tuple((letters, target) for target, letters in sets.items())
+            if len(self._transitions) > LIMITS.finder_transitions:
+                self._transitions.clear()
+            self._transitions[state] = transitions
+        return transitions
 
     def finds(self, string: str) -> bool:
-        """Whether a string is found where it stands, with no other in it before its end."""
+        """Whether a text that consists of a string ends where the first string is found in it."""
         state = 0
         for letter in string[:-1]:
-            state = self.step(state, letter)
+            state = self.next_state(state, letter)
             if self.found[state] is not None:
                 return False
-        return self.found[self.step(state, string[-1])] == string
+        return self.found[self.next_state(state, string[-1])] == string
 
 
 _FINDERS: WeakValueLruCache[tuple[frozenset[str], frozenset[str]], Finder] = WeakValueLruCache(
@@ -193,7 +199,7 @@ _FINDERS: WeakValueLruCache[tuple[frozenset[str], frozenset[str]], Finder] = Wea
 
 
 def finder(strings: frozenset[str], first: frozenset[str] = frozenset()) -> Finder:
-    """Return the automaton of sets of strings, none of them empty."""
+    """Return the automaton of two sets of non-empty strings; see :class:`Finder`."""
     return _FINDERS.get(
         (strings, first), lambda: Finder(tuple(sorted(strings)), tuple(sorted(first)))
     )
@@ -228,20 +234,20 @@ class UntilText(Node):
             self.transient = _TRANSIENT
 
     def character_derivative(self, point: int) -> Node:
-        """Return what is left after a character."""
+        """Return the derivative by a code point."""
         max_chars = None if self.max_chars is None else self.max_chars - 1
-        state = self.finder.step(self.state, chr(point))
+        state = self.finder.next_state(self.state, chr(point))
         return _until(self.finder, self.wanted, state, self.min_chars - 1, max_chars)
 
     def compute_transitions(self) -> Transitions:
         max_chars = None if self.max_chars is None else self.max_chars - 1
         return collect_transitions(
             (letters, _until(self.finder, self.wanted, state, self.min_chars - 1, max_chars))
-            for letters, state in self.finder.row(self.state)
+            for letters, state in self.finder.transitions(self.state)
         )
 
     def near(self, length: int) -> UntilText:
-        """Return a text that begins like this one: the same for all bounds beyond ``length``."""
+        """Return a text with the same beginnings up to ``length``; equal for all bounds beyond."""
         min_chars = min(self.min_chars, length + self.finder.longest + 1)
         far = self.max_chars is not None and self.max_chars > length + self.finder.longest
         max_chars = None if far else self.max_chars
@@ -257,23 +263,23 @@ class UntilText(Node):
         return _interned(self.finder, None, self.state, 0, None)
 
     def ends_with(self, text: bytes) -> bool:
-        """Whether bytes, of which no beginning does, end with the string that is wanted."""
+        """Whether bytes end with the wanted string, given that no beginning of them does."""
         try:
             letters = text.decode()
         except UnicodeDecodeError:
             return False
         state = self.state
         for letter in letters:
-            state = self.finder.step(state, letter)
+            state = self.finder.next_state(state, letter)
         return self.finder.found[state] == self.wanted
 
     def ended(self) -> Node:
-        """Return what is left if no character is to be added that need not be."""
+        """Return the rest of the text with the fewest characters."""
         max_chars = max(self.min_chars, 0)
         if self.max_chars is not None:
             max_chars = min(max_chars, self.max_chars)
         while True:
-            # A character more may be needed, so that no string is found that is not wanted.
+            # One more character may be needed in order that no other string is found.
             node = _until(self.finder, self.wanted, self.state, self.min_chars, max_chars)
             if node is not EMPTY:
                 return node
@@ -281,7 +287,7 @@ class UntilText(Node):
 
 
 def ended(node: Node) -> Node:
-    """Return what is left of the bytes of a text if no character is added that need not be."""
+    """Return the rest of the bytes of a text with the fewest characters."""
     if isinstance(node, EncodedText) and isinstance(node.text, UntilText):
         return encoded(node.text.ended(), node.spelling, node.terminator)
     if isinstance(node, Concatenation):
@@ -312,16 +318,16 @@ def text_until(
     max_chars: int | None = None,
     first: Iterable[str] = (),
 ) -> Node:
-    """Return such texts, with the string ``wanted`` behind them.
+    """Return the texts that end with the string ``wanted``.
 
-    None of the strings, ``wanted`` included, occurs before the end of the whole. Where several end
-    at once, it is the longest. The whole does not begin with one of ``first``, unless it is just
-    that.
+    Before the end, neither ``wanted`` nor one of the strings occurs. If several strings end at the
+    end, ``wanted`` is the longest of them. A text begins with one of ``first`` only if it is that
+    string. There are ``min_chars`` to ``max_chars`` characters before ``wanted``.
     """
     found = finder(frozenset(strings) | {wanted}, frozenset(first))
     if not found.finds(wanted):
         return EMPTY
-    # The wanted string is counted with the text; so only a bound above zero is one.
+    # The counters include the wanted string, and a lower bound of zero is no bound.
     return _until(found, wanted, found.start, min_chars or -found.longest, max_chars)
 
 
@@ -332,14 +338,14 @@ def _until(
     if string is not None:
         if string != wanted:
             return EMPTY
-        # It has been counted with the text, too.
+        # The counters include the string.
         is_within = min_chars <= -len(string) and (max_chars is None or max_chars >= -len(string))
         return EPSILON if is_within else EMPTY
     if not _can_end(found, wanted, state, min_chars, max_chars):
         return EMPTY
     if wanted is None and max_chars == 0:
         return EPSILON
-    # Counting goes on no further than it matters.
+    # Lower values of the counter are equivalent.
     lowest = 0 if wanted is None else -found.longest
     return _interned(found, wanted, state, max(min_chars, lowest), max_chars)
 
@@ -354,10 +360,10 @@ def _interned(
 def _can_end(
     found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
 ) -> bool:
-    """Whether there is a way to the end.
+    """Whether there is a path to the end.
 
-    There are always characters that occur in none of the strings, so it is only where no other
-    character may be written that one has to look.
+    Some characters occur in none of the strings, so a path always exists where one of them may
+    still be written.
     """
     if max_chars is None:
         return True
@@ -367,10 +373,10 @@ def _can_end(
         return False
     if min_chars <= max_chars and (max_chars > 0 or (max_chars == 0 and state == 0)):
         return True
-    for letters, target in found.row(state):
+    for letters, target in found.transitions(state):
         string = found.found[target]
         if string is None:
-            # Only what may be the beginning of the wanted string is no text yet.
+            # Only characters of the wanted string may follow.
             if found.depth[target] and _can_end(
                 found, wanted, target, min_chars - 1, max_chars - 1
             ):

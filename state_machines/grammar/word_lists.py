@@ -1,6 +1,6 @@
-"""Choices among many words or long words, as a sorted list. A state is a stretch of the list.
+"""Unions of many or long words as sorted lists; a state is an interval of the list.
 
-Vertices are made on first use, and texts are not copied. States within a long text are not kept.
+Vertices are created on first use, and texts are not copied. States within long texts are transient.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from state_machines.limits import LIMITS
 __all__ = ["Text", "word_list"]
 
 Text: TypeAlias = "bytes | str"
-"""A word: ``bytes`` over bytes, ``str`` over code points; one kind in one list."""
+"""A word: ``bytes`` over bytes, ``str`` over code points; a list has one kind."""
 
 SHORT = 256
-"""Up to this length the rest of a word is interned by its text, so equal suffixes are shared."""
+"""Length up to which the rest of a word is interned by its text, so equal suffixes are shared."""
 
 CHUNK = 2048
-"""Texts that are sorted by one call."""
+"""Number of texts that are sorted by one call."""
 
 _TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
 
 
 class _WordList:
-    """Different words in order, and what follows each."""
+    """Sorted words, and the node that follows each."""
 
     __slots__ = (
         "__weakref__",
@@ -68,11 +68,11 @@ class _WordList:
         self.different_ends = frozenset((ends,) if isinstance(ends, Node) else ends)
 
     def end(self, index: int) -> Node:
-        """Return what follows a word."""
+        """Return the node that follows a word."""
         return self.ends if isinstance(self.ends, Node) else self.ends[index]
 
     def bounds(self, first: int, last: int) -> tuple[int, int]:
-        """Return the least and the greatest length of a stretch of words."""
+        """Return the least and the greatest length of an interval of words."""
         known = self._bounds.get((first, last))
         if known is None:
             lengths = self._lengths[first:last]
@@ -80,7 +80,7 @@ class _WordList:
         return known
 
     def common(self, first: int, last: int) -> int:
-        """Return how many symbols a stretch of words have in common at their beginnings."""
+        """Return the length of the common prefix of an interval of words."""
         known = self._common.get((first, last))
         if known is None:
             known = _common_length(self.texts[first], self.texts[last - 1])
@@ -92,9 +92,9 @@ _WORD_LISTS: WeakValueDictionary[Hashable, _WordList] = WeakValueDictionary()
 
 
 def word_list(entries: Iterable[tuple[Text, Node]], singleton: Callable[[int], Symbols]) -> Node:
-    """Return the choice of *word, then node* over all entries; at least one entry.
+    """Return the union of all entries, at least one: a word, and a node that follows it.
 
-    Equal words are one list, as equal nodes are one.
+    Lists of equal entries are one object.
     """
     by_text: dict[Text, Node | list[Node]] = {}
     is_uniform = True
@@ -105,7 +105,7 @@ def word_list(entries: Iterable[tuple[Text, Node]], singleton: Callable[[int], S
         if then is not EPSILON:
             is_uniform = False
         if known is not then:
-            # Seldom: one word with different continuations.
+            # Rare: one word with different continuations.
             by_text[text] = [*(known if isinstance(known, list) else [known]), then]
     texts = tuple(_in_order(list(by_text)))
     ends: list[Node] | Node = EPSILON
@@ -117,11 +117,11 @@ def word_list(entries: Iterable[tuple[Text, Node]], singleton: Callable[[int], S
     known_list = _WORD_LISTS.get(key)
     if known_list is None:
         known_list = _WORD_LISTS[key] = _WordList(texts, ends, singleton)
-    return _stretch(known_list, 0, len(texts), 0)
+    return _interval(known_list, 0, len(texts), 0)
 
 
 def _in_order(texts: list[Text]) -> list[Text]:
-    """Return different texts in ascending order, by no call that takes long."""
+    """Return different texts in ascending order. No call takes long, so budgets apply."""
     result: list[Text] = []
     stack = [texts]
     while stack:
@@ -142,7 +142,7 @@ def _in_order(texts: list[Text]) -> list[Text]:
 
 
 def _common_length(one: Text, other: Text) -> int:
-    """Return how many symbols two texts have in common at their beginnings."""
+    """Return the length of the common prefix of two texts."""
     shortest = min(len(one), len(other))
     if one[:shortest] == other[:shortest]:
         return shortest
@@ -162,10 +162,10 @@ def _symbol(text: Text, index: int) -> int:
     return symbol if isinstance(symbol, int) else ord(symbol)
 
 
-class Stretch(Node):
-    """What follows ``depth`` symbols of the words ``first`` up to ``last``, which share these.
+class Interval(Node):
+    """The words ``first`` to before ``last`` without their first ``depth`` symbols, which are equal.
 
-    All of these words are longer; with ``nullable`` there is one more, which ends here.
+    All of these words are longer; with ``nullable`` there is one more word, which ends here.
     """
 
     __slots__ = ("depth", "first", "last", "words")
@@ -175,12 +175,12 @@ class Stretch(Node):
     ) -> None:
         shortest, longest = words.bounds(first, last)
         bounds = {end.max_length for end in words.different_ends}
-        most = None if None in bounds else max(filter(None, bounds), default=0)
-        least = min(end.min_length for end in words.different_ends)
+        longest_end = None if None in bounds else max(filter(None, bounds), default=0)
+        shortest_end = min(end.min_length for end in words.different_ends)
         super().__init__(
             nullable=nullable,
-            min_length=0 if nullable else shortest - depth + least,
-            max_length=None if most is None else longest - depth + most,
+            min_length=0 if nullable else shortest - depth + shortest_end,
+            max_length=None if longest_end is None else longest - depth + longest_end,
             boolean=any(end.boolean for end in words.different_ends),
         )
         self.words = words
@@ -200,15 +200,15 @@ class Stretch(Node):
     def compute_transitions(self) -> Transitions:
         words, depth = self.words, self.depth
         texts = words.texts
-        row = []
+        transitions = []
         start = self.first
         while start < self.last:
             symbol = texts[start][depth]
             stop = bisect_right(texts, symbol, start, self.last, key=lambda text: text[depth])
             members = words.singleton(_symbol(texts[start], depth))
-            row.append((members, _stretch(words, start, stop, depth + 1)))
+            transitions.append((members, _interval(words, start, stop, depth + 1)))
             start = stop
-        return collect_transitions(row)
+        return collect_transitions(transitions)
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         common = self.words.common(self.first, self.last)
@@ -218,10 +218,10 @@ class Stretch(Node):
         own = self.words.texts[self.first]
         if own[self.depth : self.depth + length] != text[position : position + length]:
             return len(text), EMPTY
-        return position + length, _stretch(self.words, self.first, self.last, self.depth + length)
+        return position + length, _interval(self.words, self.first, self.last, self.depth + length)
 
 
-def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
+def _interval(words: _WordList, first: int, last: int, depth: int) -> Node:
     spend()
     if last - first == 1:
         return _word(words.texts[first], depth, words.end(first), words.singleton)
@@ -231,14 +231,14 @@ def _stretch(words: _WordList, first: int, last: int, depth: int) -> Node:
         first += 1
     is_end = then is EPSILON
     longer = intern_node(
-        ("Stretch", id(words), first, last, depth, is_end),
-        lambda: Stretch(words, first, last, depth, nullable=is_end),
+        ("Interval", id(words), first, last, depth, is_end),
+        lambda: Interval(words, first, last, depth, nullable=is_end),
     )
     return longer if is_end or then is EMPTY else union((longer, then))
 
 
 class Word(Node):
-    """The symbols of ``text`` from ``start`` on, one at least, and then ``end``."""
+    """The symbols of ``text`` from ``start`` on, at least one, followed by ``end``."""
 
     __slots__ = ("end", "singleton", "start", "text")
 
@@ -268,9 +268,9 @@ class Word(Node):
         return self.text[self.start :] if isinstance(self.text, bytes) else b""
 
     def divided(self, size: int) -> tuple[Text, Node]:
-        """Return the first symbols, ``size`` or fewer, and the node after them.
+        """Return the first symbols, at most ``size``, and the node after them.
 
-        The number of symbols after them is a multiple of ``size``.
+        The number of the other symbols is a multiple of ``size``.
         """
         length = (len(self.text) - self.start) % size or size
         stop = self.start + length

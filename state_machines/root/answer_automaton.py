@@ -303,7 +303,7 @@ def _first_in(text: str, found: Finder) -> str | None:
     """Return the string of a finder whose first occurrence in a text ends first."""
     state = 0
     for letter in text:
-        state = found.step(state, letter)
+        state = found.next_state(state, letter)
         if found.found[state] is not None:
             return found.found[state]
     return None

@@ -200,8 +200,8 @@ def test_finder_of_long_overlapping_strings_costs_linear_work() -> None:
         found = Finder(strings)
         state = 0
         for letter in "ab" * 2000:
-            state = found.step(state, letter)
-            found.row(state)
+            state = found.next_state(state, letter)
+            found.transitions(state)
     assert found.depth[state] == 2 * 503
 
 
@@ -216,7 +216,7 @@ def test_finder_finds_the_longest_string_that_ends_a_text(
     found = Finder(tuple(dict.fromkeys(strings)), tuple(dict.fromkeys(first)))
     state = found.start
     for end in range(1, len(text) + 1):
-        state = found.step(state, text[end - 1])
+        state = found.next_state(state, text[end - 1])
         written = text[:end]
         longest = max((s for s in strings if written.endswith(s)), key=len, default=None)
         assert found.found[state] == (longest or (written if written in first else None))
