@@ -22,7 +22,7 @@ from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
-from state_machines.masks.token_trie import TokenTrie, stretches
+from state_machines.masks.token_trie import TokenTrie, intervals
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["Outcomes"]
@@ -62,7 +62,7 @@ class _Walk:
         first, last = trie.low[exits], trie.high[exits]
         self.depth = np.zeros(size, np.int32)
         # Vertices are numbered by level, so the deepest is entered last.
-        self.depth[trie.ids[stretches(first, last)]] = np.repeat(trie.depth[exits], last - first)
+        self.depth[trie.ids[intervals(first, last)]] = np.repeat(trie.depth[exits], last - first)
 
 
 class Outcomes:

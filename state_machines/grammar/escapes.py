@@ -1,8 +1,8 @@
 r"""Reads complete and incomplete escapes of JSON strings.
 
 The escapes are those of :data:`state_machines.grammar.encoding.JSON_STRING`: ``\"``, ``\\``, the
-short forms of control characters, and ``\uXXXX`` for other controls and for everything beyond printable
-ASCII, as a surrogate pair beyond the basic plane.
+short forms of control characters, and ``\uXXXX`` for other controls and for everything beyond
+printable ASCII, as a surrogate pair beyond the basic plane.
 """
 
 from __future__ import annotations

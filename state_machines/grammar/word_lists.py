@@ -163,7 +163,7 @@ def _symbol(text: Text, index: int) -> int:
 
 
 class Interval(Node):
-    """The words ``first`` to before ``last`` without their first ``depth`` symbols, which are equal.
+    """The words ``first`` to before ``last`` without their common first ``depth`` symbols.
 
     All of these words are longer; with ``nullable`` there is one more word, which ends here.
     """

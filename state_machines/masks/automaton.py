@@ -1,7 +1,7 @@
 """A language as an automaton over the letters of a trie, and its walk over that trie.
 
-States are numbered as they are met and their rows are filled in when they are needed. The walk is
-done by the compiled kernel where there is one, else level by level in whole-array operations.
+States are numbered on first use, and their transitions are computed when they are needed. The
+compiled kernel walks the trie if there is one; otherwise whole-array operations do, level by level.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ UNBOUNDED = np.iinfo(np.int32).max
 
 
 class LetteredTrie(Protocol):
-    """A trie in arrays, all int32, shape (vertices,); vertices by level, the root is 0.
+    """A trie in arrays, all int32, shape (vertices,); vertices are sorted by level, the root is 0.
 
-    ``letter[v]`` led from ``parent[v]`` to *v*, at depth ``depth[v]``; level *d* is
+    ``letter[v]`` leads from ``parent[v]`` to *v*, at depth ``depth[v]``; level *d* is
     ``levels[d]:levels[d + 1]``.
     """
 
@@ -42,10 +42,13 @@ class LetteredTrie(Protocol):
 
 
 class Automaton:
-    """The states of a language that are met, by number: 0 is dead, 1 the language itself.
+    """The states of a language that a walk visits, by number: 0 is dead, 1 the language itself.
 
-    ``ranges`` gives the letters of a set of symbols as disjoint ranges, both ends included.
-    Shortest words are looked for only where the words' length is bounded.
+    Args:
+        language: The start state.
+        ranges: Returns the letters of a set of symbols as disjoint ranges, both ends included.
+        is_bounded: Whether the walk bounds the length of words. Only then the lengths of shortest
+            words are computed.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class Automaton:
         self._is_bounded = is_bounded
         self.nodes: list[Node] = []
         self._numbers: dict[Node, int] = {}
-        # The row of state s is the ranges row_start[s] to before row_end[s].
+        # The transitions of state s are the ranges row_start[s] to before row_end[s].
         self.row_start = array("i")
         self.row_end = array("i")
         self.first = array("i")
@@ -82,7 +85,7 @@ class Automaton:
         return number
 
     def expand(self, number: int) -> None:
-        """Fill in the row of a state, if that has not been done."""
+        """Compute the transitions of a state, unless they are known."""
         if self.row_start[number] >= 0:
             return
         row = [
@@ -101,51 +104,57 @@ class Automaton:
 
     @property
     def arrays(self) -> tuple[array[int], ...]:
-        """The rows, as the kernel wants them."""
+        """The transitions, in the form that the kernel takes."""
         return self.row_start, self.row_end, self.first, self.last, self.target, self.shortest
 
 
 def states_at_vertices(
     automaton: Automaton,
     trie: LetteredTrie,
-    most: int = UNBOUNDED,
+    max_letters: int = UNBOUNDED,
     kernel: Kernel | None = KERNEL,
 ) -> Ids:
     """Return the state of an automaton at every vertex of a trie: int32, shape (vertices,).
 
-    State 1 is at the root. No vertex is reached from which no word of at most ``most`` letters
-    can be completed.
+    State 1 is at the root.
+
+    Args:
+        automaton: The automaton.
+        trie: The trie.
+        max_letters: Greatest length of words. Vertices from which no such word can be completed
+            are dead.
+        kernel: The compiled kernel; ``None`` for whole-array operations.
     """
     states: Ids = np.zeros(len(trie.parent), np.int32)
     states[0] = 1
     if kernel is None:
-        _walk_levels(automaton, trie, most, states)
+        _walk_levels(automaton, trie, max_letters, states)
         return states
     arrays = [numbers.ctypes.data for numbers in (trie.parent, trie.letter, trie.depth)]
-    place, vertex = (states.ctypes.data, len(states)), 1
+    target, vertex = (states.ctypes.data, len(states)), 1
     while vertex < len(states):
         automaton.expand(int(states[trie.parent[vertex]]))
-        vertex = kernel.walk(arrays, automaton.arrays, most, place, vertex)
+        vertex = kernel.walk(arrays, automaton.arrays, max_letters, target, vertex)
     return states
 
 
-def _walk_levels(automaton: Automaton, trie: LetteredTrie, most: int, states: Ids) -> None:
+def _walk_levels(automaton: Automaton, trie: LetteredTrie, max_letters: int, states: Ids) -> None:
     for depth, (first, last) in enumerate(zip(trie.levels[1:], trie.levels[2:], strict=False), 1):
         above = trie.parent[first:last]
-        # Not those where no token goes on: their rows would be for nothing.
+        # Only states that tokens leave: others need no transitions.
         present = np.unique(states[above])
         if not present.any():
             return
         for number in present.tolist():
             automaton.expand(number)
         now = _targets(automaton, states[above], trie.letter[first:last])
-        # No view of an array may outlive the round, or the array could not grow.
+        # An array cannot grow while a view of it exists, so none may outlive the iteration.
         shortest = np.frombuffer(automaton.shortest, np.int32)[now]
-        states[first:last] = np.where(depth <= most - shortest, now, 0)
+        states[first:last] = np.where(depth <= max_letters - shortest, now, 0)
 
 
 def _targets(automaton: Automaton, states: Ids, letters: Ids) -> Ids:
-    """Return where letters lead from states."""
+    """Return the states after letters, elementwise."""
     starts = np.frombuffer(automaton.row_start, np.int32)
     known = np.flatnonzero(starts >= 0)
     lengths = np.frombuffer(automaton.row_end, np.int32)[known] - starts[known]
@@ -153,7 +162,7 @@ def _targets(automaton: Automaton, states: Ids, letters: Ids) -> Ids:
     ranges = ranges.astype(np.int64)
     width = 1 + max(int(letters.max()), max(automaton.last, default=0))
     base = np.repeat(known, lengths) * width
-    # Keys ascend, since states do and the ranges of a row do.
+    # Keys ascend, since the states do, and the ranges of a state do.
     first = base + np.frombuffer(automaton.first, np.int32)[ranges]
     last = base + np.frombuffer(automaton.last, np.int32)[ranges]
     target = np.append(np.frombuffer(automaton.target, np.int32)[ranges], np.int32(0))

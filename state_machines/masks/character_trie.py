@@ -1,8 +1,8 @@
-"""The tokens that can stand inside a JSON string, as a trie over the characters they write.
+"""The tokens that can occur inside a JSON string, as a trie over the characters that they write.
 
-Patterns, lengths and names speak of characters. Walking their languages over characters instead
-of bytes needs no byte-level states: no UTF-8, no escapes. What a token adds to its last whole
-character is kept beside: the beginning of another one, or the closing quote and what follows it.
+Patterns, lengths and names are languages of characters. Walking them over characters needs no
+byte-level states for UTF-8 and escapes. The bytes of a token after its last whole character are
+stored separately: they begin another character, or close the string and write a suffix.
 """
 
 from __future__ import annotations
@@ -26,14 +26,19 @@ __all__ = ["CharacterTrie", "Letters"]
 _DEAD, _WHOLE, _UTF8, _ESCAPE, _BEYOND = range(5)
 _QUOTE, _BACKSLASH = 0x22, 0x5C
 _LEADS = ((2, 0xC2, 0xDF, 0x1F), (3, 0xE0, 0xEF, 0x0F), (4, 0xF0, 0xF4, 0x07))
-_LEAST = np.array([0, 0, 0x80, 0x800, 0x10000])
-_MOST = np.array([0, 0, 0x7FF, 0xFFFF, 0x10FFFF])
+_MIN_CODE = np.array([0, 0, 0x80, 0x800, 0x10000])
+_MAX_CODE = np.array([0, 0, 0x7FF, 0xFFFF, 0x10FFFF])
 _CODE_POINTS = 0x110000
 Flags = npt.NDArray[np.bool_]
 
 
 class Letters:
-    """A character set as seen by a trie: ranges of letters, and which begun ones may be in it."""
+    """A character set over a trie.
+
+    Attributes:
+        ranges: The letters of the set, as ranges of indices of the alphabet, both ends included.
+        begun: By number of a set of begun characters, whether it intersects the set.
+    """
 
     __slots__ = ("begun", "ranges")
 
@@ -45,23 +50,26 @@ class Letters:
 class CharacterTrie:
     """The tokens of a byte trie, read as the inside of a JSON string.
 
-    Vertices are texts of whole characters, numbered level by level, so that level *d* holds those
-    of *d* characters and the children of a vertex are neighbours; the root is 0. A text that can
-    be spelled in two ways has two vertices. With *n* vertices:
+    Vertices are spellings of whole characters, numbered level by level: level *d* has those of *d*
+    characters, the children of a vertex are adjacent, and the root is 0. A text with two spellings
+    has two vertices. All arrays are int32; *n* is the number of vertices.
 
-    * ``levels``: offsets of the levels; ``depth``: int32, shape (n,);
-    * ``parent``: int32, shape (n,); the children of *v* are ``first_child[v]`` to
-      ``first_child[v + 1]``;
-    * ``letter``: int32, shape (n,), the last character as an index of ``alphabet``, the characters
-      that occur, ascending.
-
-    Tokens, by the vertex of their last whole character (all int32, one entry a token):
-
-    * ``whole_ids``, ``whole_at``: those that end there;
-    * ``begun_ids``, ``begun_at``, ``begun_set``: those that begin another character, and the number
-      of the set of characters that it may become;
-    * ``leaving_ids``, ``leaving_at``, ``suffix``: those that close the string, and the number of
-      the text they write beyond the quote, out of ``suffixes``; sorted by vertex.
+    Attributes:
+        levels: Offsets of the levels.
+        depth: Number of characters: shape (n,).
+        parent: Parent of each vertex: shape (n,).
+        first_child: The children of *v* are ``first_child[v]`` to before ``first_child[v + 1]``.
+        alphabet: The characters that occur, ascending.
+        letter: The last character of each vertex, as an index of ``alphabet``: shape (n,).
+        whole_ids: Tokens that end with a whole character.
+        whole_at: The vertices of ``whole_ids``.
+        begun_ids: Tokens that begin another character.
+        begun_at: The vertices of the last whole characters of ``begun_ids``.
+        begun_set: For each of ``begun_ids``, the number of the set of characters that it begins.
+        leaving_ids: Tokens that close the string, sorted by vertex.
+        leaving_at: The vertices of the last characters of ``leaving_ids``.
+        suffix: For each of ``leaving_ids``, the index in ``suffixes`` of the text after the quote.
+        suffixes: The texts that tokens write after the quote.
     """
 
     def __init__(self, trie: TokenTrie) -> None:
@@ -88,7 +96,7 @@ class CharacterTrie:
         self._letters: LruCache[CodePointSet, Letters] = LruCache(LIMITS.character_sets)
 
     def letters(self, members: CodePointSet) -> Letters:
-        """Return what a character set means here."""
+        """Return a character set over this trie."""
         known = self._letters.get(members)
         return known or self._letters.put(members, self._find_letters(members))
 
@@ -106,14 +114,14 @@ class CharacterTrie:
         return Letters(ranges, begun)
 
     def spelling(self, vertex: int, letter: int) -> Sequence[int]:
-        """Return the children of a vertex that write a letter."""
+        """Return the children of a vertex by a letter."""
         if vertex == 0:
             return self._at_root.get(letter, ())
         children = range(self.first_child[vertex], self.first_child[vertex + 1])
         return [child for child in children if self.letter[child] == letter]
 
     def ending(self, word: str) -> Ids:
-        """Return the leaving tokens that write a text, in any spelling, before they leave."""
+        """Return the leaving tokens that write a word, in any spelling, before the quote."""
         vertices = [0]
         for character in word:
             letter = int(np.searchsorted(self.alphabet, ord(character)))
@@ -134,10 +142,10 @@ class CharacterTrie:
 
 
 def _arrays(trie: TokenTrie) -> Arrays:
-    """Return what a :class:`CharacterTrie` is made of, by the names it gives them.
+    """Return the arrays of a :class:`CharacterTrie`, by the names of its attributes.
 
-    ``begun_ranges`` are rows of first character, last character and number of the set; the
-    suffixes are one text and their lengths.
+    ``begun_ranges`` has rows of first character, last character and number of the set. The suffixes
+    are concatenated, with their lengths beside them.
     """
     reader = _Reader(trie)
     order = reader.by_level()
@@ -160,7 +168,7 @@ def _arrays(trie: TokenTrie) -> Arrays:
 
 
 def _tokens(trie: TokenTrie, reader: _Reader, number: Ids) -> Arrays:
-    """Return the arrays of tokens, by the vertex of their last whole character."""
+    """Return the arrays of tokens and of the vertices of their last whole characters."""
     status = reader.status[trie.vertex_of]
     at = number[reader.owner[trie.vertex_of]]
     whole = status == _WHOLE
@@ -168,7 +176,7 @@ def _tokens(trie: TokenTrie, reader: _Reader, number: Ids) -> Arrays:
     begun = np.flatnonzero((status == _UTF8) | (status == _ESCAPE))
     sets: dict[CodePointSet, int] = {}
     which = [
-        sets.setdefault(reader.may_become(vertex), len(sets))
+        sets.setdefault(reader.begun_characters(vertex), len(sets))
         for vertex in trie.vertex_of[begun].tolist()
     ]
     ranges = [(a, b, k) for members, k in sets.items() for a, b in members.ranges]
@@ -197,11 +205,14 @@ def _tokens(trie: TokenTrie, reader: _Reader, number: Ids) -> Arrays:
 
 
 class _Reader:
-    """What each vertex of a byte trie is, read as the inside of a JSON string.
+    """Reads the vertices of a byte trie as the inside of a JSON string.
 
-    ``status`` says whether its bytes are whole characters, begin another one, or have closed the
-    string; ``owner`` is the vertex of the last whole character, ``code`` that character, and
-    ``depth`` the number of characters.
+    Attributes:
+        status: Whether the bytes of a vertex are whole characters, begin another one, or have
+            closed the string.
+        owner: The vertex of the last whole character.
+        code: That character.
+        depth: The number of whole characters.
     """
 
     def __init__(self, trie: TokenTrie) -> None:
@@ -238,8 +249,8 @@ class _Reader:
             self.code[vertices[lead]] = byte[lead] & bits
             self._width[vertices[lead]] = width
             self._left[vertices[lead]] = width - 1
-        goes_on = np.flatnonzero((before == _UTF8) & (byte >> 6 == 2))
-        now[goes_on] = self._read_utf8(vertices[goes_on], above[goes_on], byte[goes_on])
+        continued = np.flatnonzero((before == _UTF8) & (byte >> 6 == 2))
+        now[continued] = self._read_utf8(vertices[continued], above[continued], byte[continued])
         for index in np.flatnonzero(before == _ESCAPE).tolist():
             text = self.text(int(vertices[index]))
             written = written_escape(text)
@@ -257,9 +268,9 @@ class _Reader:
         code = self.code[above] << 6 | (byte & 0x3F)
         width, left = self._width[above], self._left[above] - 1
         self.code[vertices], self._width[vertices], self._left[vertices] = code, width, left
-        room = 6 * left.astype(np.int32)
-        low, high = code << room, (code + 1 << room) - 1
-        possible = (high >= _LEAST[width]) & (low <= _MOST[width])
+        missing_bits = 6 * left.astype(np.int32)
+        low, high = code << missing_bits, (code + 1 << missing_bits) - 1
+        possible = (high >= _MIN_CODE[width]) & (low <= _MAX_CODE[width])
         possible &= (low < 0xD800) | (high > 0xDFFF)
         status = np.where(left == 0, _WHOLE, _UTF8)
         return np.where(possible, status, _DEAD).astype(np.int8)
@@ -273,17 +284,17 @@ class _Reader:
             vertex = int(self._trie.parent[vertex])
         return bytes(reversed(text))
 
-    def may_become(self, vertex: int) -> CodePointSet:
-        """Return the characters that one begun at a vertex may become."""
+    def begun_characters(self, vertex: int) -> CodePointSet:
+        """Return the characters that the bytes of a vertex begin."""
         if self.status[vertex] == _ESCAPE:
             return begun_escape(self.text(vertex)) or CodePointSet([])
         room, width = 6 * int(self._left[vertex]), int(self._width[vertex])
         low = int(self.code[vertex]) << room
-        whole = code_points(int(_LEAST[width]), int(_MOST[width]))
+        whole = code_points(int(_MIN_CODE[width]), int(_MAX_CODE[width]))
         return whole & code_points(low, low + (1 << room) - 1)
 
     def by_level(self) -> Ids:
-        """Return the vertices of whole characters by depth, children of a vertex together."""
+        """Return the vertices of whole characters by depth, with siblings adjacent."""
         found = np.flatnonzero(self.status == _WHOLE)
         number = np.zeros(self._trie.size, np.int32)
         parts: list[Ids] = []

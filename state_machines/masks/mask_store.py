@@ -1,8 +1,7 @@
-"""All masks of one vocabulary: computed once a state, kept within bounds, shared by all machines.
+"""The masks of one vocabulary, computed once for each state and shared by all machines.
 
-Masks are kept compactly, and as the arrays handed out; of both, what was not used for longest is
-forgotten. A state points to the mask it was given last, so that one that was met before costs next
-to nothing.
+LRU caches hold masks in a compact form, and the arrays that were returned. A state stores the key
+of its last mask, so the mask of a known state is one lookup.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ __all__ = ["MaskStore"]
 
 
 class MaskStore:
-    """Computes and keeps the masks of a vocabulary. Safe to use from several threads.
+    """Computes and caches the masks of a vocabulary. Safe to use from several threads.
 
-    Threads may compute masks at the same time; two that ask for the same one may both compute it.
+    Threads compute masks concurrently; two threads may both compute the same mask.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -34,7 +33,7 @@ class MaskStore:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MaskStore:
-        """Return the store of a vocabulary, made on first use and kept as long as it lives."""
+        """Return the store of a vocabulary. It is created on first use and lives as long."""
         with _STORES_LOCK:
             store = _STORES.get(vocabulary)
             if store is None:
@@ -53,7 +52,7 @@ class MaskStore:
         dense = None if key is None else self._maker.dense.peek(key)
         if dense is not None:
             return dense
-        # No lock is held from here on: a checkpoint may block this thread in the midst of a mask.
+        # No lock may be held here: a checkpoint can block this thread while it computes a mask.
         dense = None if key is None else self._maker.cached(key)
         if dense is None:
             with step_budget(LIMITS.mask_steps), recursion_budget():

@@ -1,7 +1,7 @@
 """The tokens of a vocabulary as a trie over their bytes, in arrays.
 
-Vertices are numbered level by level, so the children of a vertex are neighbours and a level is a
-slice; the root is 0. Everything that walks over many vertices does so in whole-array operations.
+Vertices are numbered level by level, so the children of a vertex are adjacent and a level is a
+slice; the root is 0. Walks over many vertices use whole-array operations.
 """
 
 from __future__ import annotations
@@ -24,20 +24,25 @@ __all__ = ["TokenTrie"]
 Ids = npt.NDArray[np.int32]
 
 _NONE, _SEVERAL = -1, -2
-"""Instead of the id of the only token that ends at a vertex."""
+"""In place of the id of the only token that ends at a vertex."""
 
 
 class TokenTrie:
-    """A trie of all tokens that are text (end tokens are none).
+    """A trie of all tokens that are text; end tokens are left out.
 
-    With *n* vertices and *t* tokens, the tokens ranked by their bytes:
+    With *n* vertices and *t* tokens, which are ranked by their bytes:
 
-    * ``parent``: int32, shape (n,), the root's is -1; ``byte``: uint8, shape (n,), the byte that
-      leads to a vertex;
-    * ``levels``: offsets of the levels, so level *d* is ``levels[d]:levels[d + 1]``;
-    * ``ids``: int32, shape (t,), token ids by rank; ``vertex_of``: int32, shape (t,), by rank;
-    * ``low``, ``end`` and ``high``: int32, shape (n,): the tokens that begin with a vertex's bytes
-      are those of the ranks ``low:high``, first the ones that end there, ``low:end``.
+    Attributes:
+        parent: The parent of each vertex; -1 for the root: int32, shape (n,).
+        byte: The byte that leads to each vertex: uint8, shape (n,).
+        levels: Offsets of the levels: level *d* is ``levels[d]:levels[d + 1]``.
+        ids: Token ids by rank: int32, shape (t,).
+        vertex_of: The vertices where tokens end, by rank: int32, shape (t,).
+        low: See ``high``.
+        end: See ``high``.
+        high: int32, shape (n,), like ``low`` and ``end``. The tokens that begin with the bytes of a
+            vertex have the ranks ``low:high``; those that end there come first, ``low:end``.
+        tables: The store of the arrays that are derived from the vocabulary.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -50,13 +55,13 @@ class TokenTrie:
 
     @classmethod
     def of_texts(cls, texts: Sequence[bytes]) -> TokenTrie:
-        """Return a trie of byte strings, none of them empty, whose ids are their places."""
+        """Return a trie of non-empty byte strings; their ids are their indices."""
         trie = cls.__new__(cls)
         trie._read(texts, Tables())
         return trie
 
     def below(self, vertex: int) -> TokenTrie:
-        """Return a trie of what the tokens write that go on beyond a vertex."""
+        """Return a trie of the texts that tokens write beyond a vertex."""
         found = list(self.tokens_below(vertex))
         trie = TokenTrie.__new__(TokenTrie)
         texts = [text for text, ids in found for _ in ids]
@@ -65,7 +70,6 @@ class TokenTrie:
 
     def _read(self, forms: Sequence[bytes], tables: Tables, ids: Ids | None = None) -> None:
         self.tables = tables
-        """Where what is derived from the vocabulary is kept."""
         arrays = self.tables.group("token_trie", lambda: _arrays(forms))
         self.parent: Ids = arrays["parent"]
         self.byte: npt.NDArray[np.uint8] = arrays["byte"]
@@ -76,7 +80,7 @@ class TokenTrie:
         self.vertex_of: Ids = arrays["vertex_of"]
         counts = np.bincount(self.vertex_of, minlength=self.size).astype(np.int32)
         self.first_child: Ids = first_children(self.parent)
-        # Plain arrays: quick to index one by one, and nothing for the garbage collector to visit.
+        # array.array is fast to index by single integers, and the garbage collector skips it.
         self._first_child = array("i", self.first_child.tobytes())
         self._low = array("i", self.low.tobytes())
         self.end: Ids = self.low + counts
@@ -119,7 +123,7 @@ class TokenTrie:
         return range(self._first_child[vertex], self._first_child[vertex + 1])
 
     def path(self, text: bytes, vertex: int = 0) -> list[int]:
-        """Return the vertices below one that a text leads through, as far as tokens go."""
+        """Return the vertices along a text below a vertex, as far as tokens have that text."""
         path: list[int] = []
         for byte in text:
             first, last = self._first_child[vertex], self._first_child[vertex + 1]
@@ -149,13 +153,14 @@ class TokenTrie:
         return bytes(marks[::-1])
 
     def has_children(self, vertex: int) -> bool:
-        """Whether a token goes on beyond the vertex."""
+        """Whether a token is longer than the text of the vertex and begins with it."""
         return self._first_child[vertex] < self._first_child[vertex + 1]
 
     def follow(self, text: bytes, vertex: int, found: list[int]) -> int | None:
-        """Go down along a text, adding the ids of the tokens on the way to ``found``.
+        """Descend along a text, and append the ids of the tokens on the path to ``found``.
 
-        Returns the vertex at the end of the text; ``None`` if no token goes so far.
+        Returns:
+            The vertex at the end of the text; ``None`` if no token has the whole text.
         """
         first_child, marks, only = self._first_child, self._marks, self._only
         for byte in text:
@@ -169,17 +174,17 @@ class TokenTrie:
                 found += self.tokens_at(vertex).tolist()
         return vertex
 
-    def endings_of(self, text: bytes, place: int) -> list[int]:
-        """Return the lengths of the tokens that stand at a place in a text, ascending."""
+    def endings_of(self, text: bytes, position: int) -> list[int]:
+        """Return the lengths of the tokens that occur at a position of a text, ascending."""
         first_child, marks, low, end = self._first_child, self._marks, self._low, self._end
         found: list[int] = []
         vertex = 0
-        for at in range(place, len(text)):
+        for at in range(position, len(text)):
             vertex = marks.find(text[at], first_child[vertex], first_child[vertex + 1])
             if vertex < 0:
                 break
             if low[vertex] < end[vertex]:
-                found.append(at + 1 - place)
+                found.append(at + 1 - position)
         return found
 
     def bytes_below(self, vertex: int) -> int:
@@ -193,7 +198,7 @@ class TokenTrie:
         return known
 
     def child(self, vertex: int, byte: int, found: list[int]) -> int:
-        """Go down by a byte that leads on, adding the ids of the tokens there to ``found``."""
+        """Return a child by its byte, and append the ids of the tokens there to ``found``."""
         vertex = self._marks.find(byte, self._first_child[vertex], self._first_child[vertex + 1])
         token_id = self._only[vertex]
         if token_id >= 0:
@@ -203,7 +208,7 @@ class TokenTrie:
         return vertex
 
     def add_tokens_at(self, vertex: int, found: list[int]) -> None:
-        """Add the ids of the tokens that end at a vertex to ``found``."""
+        """Append the ids of the tokens that end at a vertex to ``found``."""
         token_id = self._only[vertex]
         if token_id >= 0:
             found.append(token_id)
@@ -221,7 +226,7 @@ class TokenTrie:
     def tokens_at_all(self, vertices: npt.NDArray[Any]) -> Ids:
         """Return the ids of the tokens that end at any of several vertices."""
         first, last = self.low[vertices], self.end[vertices]
-        return self.ids[stretches(first, last)]
+        return self.ids[intervals(first, last)]
 
     def tokens_from(self, vertex: int) -> Ids:
         """Return the ids of the tokens that begin with a vertex's bytes."""
@@ -243,13 +248,13 @@ class TokenTrie:
         return known
 
     def after_each(self, byte: int) -> Iterator[bytes]:
-        """Yield what tokens write after a byte, for each place where it stands in them."""
+        """Yield the texts that tokens write after a byte, for each of its occurrences."""
         for vertex in np.flatnonzero(self.byte == byte).tolist():
             for text, _ in self.tokens_below(vertex) if vertex else ():
                 yield text
 
     def tokens_below(self, vertex: int) -> Iterator[tuple[bytes, Ids]]:
-        """Yield (text beyond the vertex, token ids) for all tokens that go on beyond it."""
+        """Yield (text beyond the vertex, token ids) for all tokens below a vertex."""
         stack = [(vertex, b"")]
         while stack:
             at, text = stack.pop()
@@ -261,7 +266,7 @@ class TokenTrie:
 
 
 def _arrays(forms: Sequence[bytes]) -> Arrays:
-    """Return the arrays of the trie, as :class:`TokenTrie` says; empty forms are left out."""
+    """Return the arrays of a :class:`TokenTrie`; empty forms are left out."""
     ranked = [token_id for token_id, form in enumerate(forms) if form]
     ranked.sort(key=forms.__getitem__)
     lengths, text = pack([forms[token_id] for token_id in ranked])
@@ -298,9 +303,9 @@ def _arrays(forms: Sequence[bytes]) -> Arrays:
 
 
 def first_children(parent: Ids) -> Ids:
-    """Return the first child of each vertex, shape (n + 1,), from each vertex's parent.
+    """Return the first child of each vertex, given its parent: int32, shape (n + 1,).
 
-    The children of vertex *v* are those from the *v*-th number to before the next.
+    The children of vertex *v* are ``first[v]`` to before ``first[v + 1]``.
     """
     counts = np.bincount(parent[1:], minlength=len(parent))
     return np.concatenate(([1], 1 + np.cumsum(counts))).astype(np.int32)
@@ -313,8 +318,8 @@ def concatenated(parts: list[Ids]) -> Ids:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def stretches(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return all numbers of the stretches from ``first`` to before ``last``, in order."""
+def intervals(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the concatenated ranges from each ``first`` to before its ``last``."""
     counts = (last - first).astype(np.int64)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
