@@ -1,52 +1,95 @@
-"""Many requests at once: the part of the engine that is built on single requests."""
+"""Many requests at once, as methods of the engine."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
-from .conversation.prompts import Prompt
+from .conversation.messages import Prompt
 from .errors import BatchError, InvalidOptionError, PromptError
-from .option_overrides import OptionOverrides
-from .requests.batches import AsyncBatchStream, BatchRequest, BatchStream, Begun
+from .request_arguments import RequestArguments
+from .requests.batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream, Begun
 from .results import GenerationResult
 from .text_checks import listed, short_repr
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter as Adapter
+    from typing_extensions import TypeForm
+
+    from .option_overrides import OptionOverrides
+
 __all__ = ["BatchEngine"]
+
+T = TypeVar("T")
 
 
 class BatchEngine(ABC):
-    """``generate_batch`` and its kin, of whatever can begin a request and runs several together."""
+    """``generate_batch`` and its variants, built on single requests."""
 
     @property
     @abstractmethod
     def batch_size(self) -> int:
-        """How many requests are run together at most."""
+        """Maximum number of requests that run together."""
 
     @abstractmethod
     def _begin(
         self,
         prompt: Prompt,
         response_format: Any,
-        tools: Iterable[Any] | None,
-        tool_choice: Any,
-        options: OptionOverrides,
+        arguments: RequestArguments,
         *,
         counts_waiting: bool = True,
     ) -> Begun:
-        """Check and queue a request; ``counts_waiting``: its time runs from now on."""
+        """Check and queue a request.
 
+        Args:
+            prompt: The prompt.
+            response_format: The response format.
+            arguments: Tools and options.
+            counts_waiting: Whether ``max_seconds`` includes the time in the queue.
+        """
+
+    @overload
+    def generate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        **options: Unpack[OptionOverrides],
+    ) -> list[GenerationResult[T]]: ...
+    @overload
+    def generate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        **options: Unpack[OptionOverrides],
+    ) -> list[GenerationResult[T]]: ...
+    @overload
+    def generate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        **arguments: Unpack[RequestArguments],
+    ) -> list[GenerationResult[T | None]]: ...
+    @overload
+    def generate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        **arguments: Unpack[RequestArguments],
+    ) -> list[GenerationResult[T | None]]: ...
     @overload
     def generate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
         *,
         response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
         return_exceptions: Literal[False] = False,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[Any]]: ...
     @overload
     def generate_batch(
@@ -54,64 +97,121 @@ class BatchEngine(ABC):
         requests: Iterable[Prompt | BatchRequest],
         *,
         response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
         return_exceptions: bool,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[Any] | Exception]: ...
     def generate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
         *,
         response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
         return_exceptions: bool = False,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[RequestArguments],
     ) -> list[Any]:
-        """Answer many prompts, up to ``batch_size`` together, and return the answers in order.
+        """Answer many prompts, up to ``batch_size`` together, and return the results in order.
 
-        What else is given holds for all of them; a ``BatchRequest`` is one that differs. Each has
-        its own masks, samplers, seed and limits, and none harms another. Where some fail,
-        ``BatchError`` is raised when all are done, which has what came of each; or, as in
-        ``asyncio.gather``, their exceptions are returned with the others' results.
+        Each request has its own masks, samplers, seed and limits. A failed request does not affect
+        the others.
+
+        Args:
+            requests: Prompts; a ``BatchRequest`` has its own response format, tools or options.
+            response_format: The response format; see :meth:`InferenceEngine.generate`.
+            return_exceptions: Return exceptions in place of results, as ``asyncio.gather`` does.
+            arguments: Tools and options; see :meth:`InferenceEngine.generate`.
+
+        Raises:
+            BatchError: Some requests failed. It has the results of the others.
+            PromptError: ``requests`` is a string or not iterable.
         """
-        with self.iter_batch(
-            requests,
-            response_format=response_format,
-            tools=tools,
-            tool_choice=tool_choice,
-            **options,
-        ) as stream:
-            items = list(stream)
-        errors = [item for item in items if item.error is not None]
-        if errors and not return_exceptions:
-            first = errors[0]
-            raise BatchError(
-                f"{len(errors)} of {len(items)} requests failed, number {first.index} with: "
-                f"{first.error}",
-                items=items,
-                hint="Look at its items, or give return_exceptions=True.",
-            ) from first.error
-        return [item.error or item.result for item in items]
+        with self.iter_batch(requests, response_format=response_format, **arguments) as stream:
+            return _results(list(stream), return_exceptions=return_exceptions)
+
+    @overload
+    async def agenerate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        **options: Unpack[OptionOverrides],
+    ) -> list[GenerationResult[T]]: ...
+    @overload
+    async def agenerate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        **options: Unpack[OptionOverrides],
+    ) -> list[GenerationResult[T]]: ...
+    @overload
+    async def agenerate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        **arguments: Unpack[RequestArguments],
+    ) -> list[GenerationResult[T | None]]: ...
+    @overload
+    async def agenerate_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        **arguments: Unpack[RequestArguments],
+    ) -> list[GenerationResult[T | None]]: ...
+    @overload
+    async def agenerate_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        return_exceptions: Literal[False] = False,
+        **arguments: Unpack[RequestArguments],
+    ) -> list[GenerationResult[Any]]: ...
+    @overload
+    async def agenerate_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        return_exceptions: bool,
+        **arguments: Unpack[RequestArguments],
+    ) -> list[GenerationResult[Any] | Exception]: ...
+    async def agenerate_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        return_exceptions: bool = False,
+        **arguments: Unpack[RequestArguments],
+    ) -> list[Any]:
+        """:meth:`generate_batch` for event loops. Cancelling the task cancels the requests."""
+        stream = self.aiter_batch(requests, response_format=response_format, **arguments)
+        async with stream:
+            items = [item async for item in stream]
+        return _results(items, return_exceptions=return_exceptions)
 
     def iter_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
         *,
         response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
         ordered: bool = True,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[RequestArguments],
     ) -> BatchStream[Any]:
-        """``generate_batch``, item by item: any number of requests, asked for as they are needed.
+        """Answer any number of prompts as a stream of ``BatchItem``; see :meth:`generate_batch`.
 
-        Items come in the order of the requests, or as they are finished; what is wrong with one
-        is told in its item. Some ``4 * batch_size`` are asked for before the first item comes out.
-        A closed or forgotten stream cancels what runs.
+        Some ``4 * batch_size`` requests are read before the first item is returned, and more as
+        items are read. The error of a request is in its item. Closing or dropping the stream
+        cancels the running requests.
 
-        Raises ``PromptError`` for a string, and for a value that is not iterable.
+        Args:
+            requests: As in :meth:`generate_batch`; may be an endless iterator.
+            response_format: As in :meth:`generate_batch`.
+            ordered: Return items in the order of the requests, or as they finish.
+            arguments: As in :meth:`generate_batch`.
+
+        Raises:
+            PromptError: ``requests`` is a string or not iterable.
         """
         try:
             is_list = iter(requests) is not None and not isinstance(requests, str | bytes | Mapping)
@@ -119,27 +219,28 @@ class BatchEngine(ABC):
             is_list = False
         if not is_list:
             raise PromptError(
-                f"requests are several prompts, and not a {type(requests).__name__}",
+                f"requests should be an iterable of prompts, not a {type(requests).__name__}",
                 hint="Put a single one into a list.",
             )
         begin = self._begin
-        # An iterator can be read only once. Any other value is refused with each request.
-        items = listed(tools)
-        shared_tools = tools if items is None else items
+        # An iterator can be read only once. Other values are refused with each request.
+        tools = listed(arguments.get("tools"))
+        if tools is not None:
+            arguments["tools"] = tools
 
         def begin_one(request: BatchRequest) -> Begun:
             if not isinstance(request.options, Mapping):
                 raise InvalidOptionError(
-                    f"options are a mapping by name, not {short_repr(request.options)}",
+                    f"options should be a mapping, not {short_repr(request.options)}",
                     option="options",
                 )
+            own = {"tools": request.tools, "tool_choice": request.tool_choice}
+            given = {name: value for name, value in own.items() if value is not None}
             return begin(
                 request.prompt,
                 response_format if request.response_format is None else request.response_format,
-                shared_tools if request.tools is None else request.tools,
-                tool_choice if request.tool_choice is None else request.tool_choice,
-                {**options, **request.options},
-                # It is queued long before its turn, which is none of its doing.
+                cast(RequestArguments, {**arguments, **given, **request.options}),
+                # The batch, not the request, decides how long it is queued.
                 counts_waiting=False,
             )
 
@@ -150,19 +251,27 @@ class BatchEngine(ABC):
         requests: Iterable[Prompt | BatchRequest],
         *,
         response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
         ordered: bool = True,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[RequestArguments],
     ) -> AsyncBatchStream[Any]:
-        """``iter_batch`` for an event loop: ``async for item in engine.aiter_batch(…)``."""
+        """:meth:`iter_batch` for event loops: ``async for item in engine.aiter_batch(…)``."""
         return AsyncBatchStream(
-            self.iter_batch(
-                requests,
-                response_format=response_format,
-                tools=tools,
-                tool_choice=tool_choice,
-                ordered=ordered,
-                **options,
-            )
+            self.iter_batch(requests, response_format=response_format, ordered=ordered, **arguments)
         )
+
+
+def _results(items: list[BatchItem[Any]], *, return_exceptions: bool) -> list[Any]:
+    """Return the results of a batch, in order.
+
+    Raises:
+        BatchError: Some requests failed, unless ``return_exceptions``.
+    """
+    errors = [item for item in items if item.error is not None]
+    if errors and not return_exceptions:
+        first = errors[0]
+        raise BatchError(
+            f"{len(errors)} of {len(items)} requests failed; request {first.index}: {first.error}",
+            items=items,
+            hint="Look at its items, or give return_exceptions=True.",
+        ) from first.error
+    return [item.error or item.result for item in items]

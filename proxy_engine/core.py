@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -27,6 +27,7 @@ from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 from .progress import OnProgress
 from .prompt_cache import CacheOptions, PromptCaches
+from .request_arguments import RequestArguments
 from .requests.preparation import Preparation
 from .requests.request import Request
 from .requests.running import SequenceFactory
@@ -85,6 +86,11 @@ class EngineCore:
                 raise InvalidOptionError(
                     f"{name} must be {kind.__name__}, not {short_repr(given)}", option=name
                 )
+        if on_progress is not None and not callable(on_progress):
+            raise InvalidOptionError(
+                f"on_progress should be callable, not {short_repr(on_progress)}",
+                option="on_progress",
+            )
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(
                 "a model in memory comes with its tokenizer, a named one without",
@@ -138,32 +144,37 @@ class EngineCore:
         scheduler = Scheduler(worker, factory, caches, turns, threads, batch_size=batch_size)
         return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads)
 
-    async def prepare(
+    def prepare(
         self,
         prompt: Prompt,
         response_format: Any,
-        tools: Iterable[Any] | None,
-        tool_choice: Any,
-        options: OptionOverrides,
+        arguments: RequestArguments,
+        cancelled: threading.Event | None = None,
     ) -> Request:
-        """Return the request, prepared on another thread; a cancelled task stops that.
+        """Check and compile a request. Setting ``cancelled`` stops that.
 
-        Not on the event loop's own threads: these are few, and a compilation waits for its turns.
+        Raises:
+            EngineForkedError: The process was forked. Locks may be held for ever there.
+            ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
         self.worker.guard.check()
-        cancelled = threading.Event()
-        prepare = partial(
-            self.preparation.request,
-            prompt,
-            response_format,
-            tools,
-            tool_choice,
-            options,
-            cancelled,
+        options: dict[str, Any] = dict(arguments)
+        tools, tool_choice = options.pop("tools", None), options.pop("tool_choice", None)
+        return self.preparation.request(
+            prompt, response_format, tools, tool_choice, cast(OptionOverrides, options), cancelled
         )
-        loop = asyncio.get_running_loop()
+
+    async def aprepare(
+        self, prompt: Prompt, response_format: Any, arguments: RequestArguments
+    ) -> Request:
+        """Prepare a request on another thread; cancelling the task stops that.
+
+        The event loop's own threads are too few: a compilation waits for its turns.
+        """
+        cancelled = threading.Event()
+        prepare = partial(self.prepare, prompt, response_format, arguments, cancelled)
         try:
-            return await loop.run_in_executor(self.threads, prepare)
+            return await asyncio.get_running_loop().run_in_executor(self.threads, prepare)
         except asyncio.CancelledError:
             cancelled.set()
             raise

@@ -1,13 +1,12 @@
-"""The engine: a model, a queue of requests, and answers that match their format."""
+"""The inference engine: the public entry point of the package."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -16,53 +15,63 @@ from state_machines import Vocabulary
 from state_machines.tool_calls import ToolFormat
 
 from .batch_engine import BatchEngine
-from .conversation.interaction import Interaction
-from .conversation.prompts import Prompt
+from .conversation.messages import Prompt
 from .core import EngineCore
 from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 from .progress import OnProgress, to_stderr
 from .prompt_cache import CacheOptions
+from .request_arguments import RequestArguments
 from .requests.batches import Begun
 from .requests.request import Request
 from .requests.streams import AsyncEventStream, Closing, EventStream, Submit, cancelling, ignore
 from .requests.worker import Worker
 from .results import GenerationResult
-from .tools import resolve_tools
-from .tools.tool_loop import ToolRun, arun_tools, run_tools
+from .tool_engine import ToolEngine
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter as Adapter
+    from typing_extensions import TypeForm
 
 __all__ = ["InferenceEngine"]
 
 T = TypeVar("T")
 
 
-class InferenceEngine(Closing, BatchEngine):
-    """Runs one language model, for any number of threads and tasks.
+class InferenceEngine(Closing, BatchEngine, ToolEngine):
+    """Runs a language model for any number of threads and tasks.
 
-    ``model`` is a directory, a hub id, or ``None`` for the embedded model; or a model in memory,
-    with its ``tokenizer``, as ``mlx_lm.load`` returns them. ``options`` are what requests use
-    unless they say otherwise. ``on_progress`` is called with a line at each step of downloads and
-    conversions; these lines are logged, too.
-    ``cache_vocabulary`` keeps the tokenizer's vocabulary in the user's cache directory, so that
-    the next engine with the same one is ready sooner; the last few are kept. ``tool_format`` is the
-    way in which the model writes tool calls, or names it, where its tokenizer does not tell (see
-    ``docs/tools.md``). ``cache`` says what is kept of prompts that were read, and how.
-    ``max_compile_seconds`` limits the processor time in which a request's response format and tools
-    are compiled: set it where strangers choose these. Without it only the limits in steps apply,
-    which give the same answer on every machine.
+    Requests run on a thread of the engine. Up to ``batch_size`` of them share each forward pass;
+    others wait in a queue, first in, first out. An invalid request raises in the call that makes
+    it, before the model runs. A request that is interrupted, cancelled or whose stream is closed
+    stops at its next token.
 
-    Requests are run on a thread of the engine's own, in the order they come, up to ``batch_size``
-    together: they share the model's passes, and nothing else.
-    Whatever is wrong with a request is raised by the call that makes it, before the model runs.
-    A request that is interrupted, cancelled or no longer listened to stops at the next token,
-    and the engine is ready for the next one.
+    Use it as a context manager (``with`` or ``async with``), or call :meth:`close`.
 
-    An engine belongs to the process that created it. In a forked child its methods raise
-    ``EngineForkedError``, and so does a new engine, since MLX does not work there; use the
-    ``spawn`` method of ``multiprocessing``.
+    An engine belongs to the process that created it. In a forked child, its methods and the
+    constructor raise ``EngineForkedError``, since MLX does not work there. Use the ``spawn`` method
+    of ``multiprocessing``.
 
-    Raises ``ModelError`` where there is no such model, ``VocabularyError`` where its tokenizer
-    cannot be understood.
+    Args:
+        model: A directory, a Hugging Face repo id, or a model in memory as ``mlx_lm.load`` returns
+            it. Default: the embedded model.
+        tokenizer: The tokenizer of a model in memory.
+        options: Options of requests that do not override them.
+        on_progress: Called with a line of text at each step of a download or conversion. The lines
+            are logged, too.
+        cache_vocabulary: Store the tokenizer's vocabulary in the user's cache directory, so that
+            later engines with the same tokenizer start faster.
+        tool_format: The model's tool format or its name. Default: detected from the tokenizer.
+        cache: Options of prompt caching.
+        batch_size: Maximum number of requests that run together.
+        max_compile_seconds: Limit on the processor time of compiling a request's response format
+            and tools. Set it where untrusted users choose these. Without it, only limits in steps
+            apply, which give the same outcome on every machine.
+
+    Raises:
+        InvalidOptionError: An argument is invalid.
+        ModelError: There is no such model, or it cannot be loaded.
+        VocabularyError: The tokenizer cannot be read.
     """
 
     def __init__(
@@ -79,7 +88,7 @@ class InferenceEngine(Closing, BatchEngine):
         max_compile_seconds: float | None = None,
     ) -> None:
         worker = Worker()
-        # Runs when the engine is collected and at interpreter exit, whichever is first.
+        # Runs when the engine is collected, or at interpreter exit.
         self._finalizer = weakref.finalize(self, worker.close)
         try:
             self._core = EngineCore.build(
@@ -100,12 +109,12 @@ class InferenceEngine(Closing, BatchEngine):
 
     @property
     def model_name(self) -> str:
-        """The model's path, hub id, or the embedded model's name."""
+        """The model's path, its Hugging Face repo id, or the name of the embedded model."""
         return self._core.loaded.name
 
     @property
     def model_type(self) -> str:
-        """The model's architecture, as its configuration names it."""
+        """The model's architecture, from its configuration."""
         return self._core.loaded.model_type
 
     @property
@@ -115,167 +124,172 @@ class InferenceEngine(Closing, BatchEngine):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokenizer's vocabulary, as wide as the model's logits."""
+        """The tokenizer's vocabulary, padded to the width of the model's logits."""
         return self._core.vocabulary
 
     @property
     def context_length(self) -> int | None:
-        """Tokens of prompt and answer together, or ``None`` where the model sets no limit."""
+        """Maximum number of tokens of prompt and answer together; ``None``: no limit."""
         return self._core.loaded.context_length
+
+    @property
+    def batch_size(self) -> int:
+        """Maximum number of requests that run together."""
+        return self._core.scheduler.batch_size
+
+    @property
+    def queued_requests(self) -> int:
+        """Number of requests in the queue."""
+        return self._core.scheduler.waiting
+
+    @property
+    def running_requests(self) -> int:
+        """Number of requests that have begun and not finished."""
+        return self._core.scheduler.running
 
     @overload
     def generate(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: type[T],
-        tools: None = None,
-        tool_choice: None = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]: ...
     def generate(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
-        """Answer ``prompt``, and return when the answer is whole.
+        """Answer ``prompt``, and return the result.
 
-        ``prompt`` is a string, OpenAI-style messages, interactions, or a ``RawPrompt`` that no
-        chat template sees. ``response_format`` is a pydantic model, another type, a JSON Schema,
-        OpenAI's dict, a state machine, a composition of sub-states, or ``None`` for free text (see
-        ``answers.response_format``). ``tools`` are OpenAI-style dicts, pydantic models, functions,
-        or ``Tool``s; ``tool_choice`` says whether they may, must or must not be called (see
-        ``proxy_engine.tools``). With tools and a response format the model answers in the format
-        or calls tools. ``options`` are the fields of ``OptionOverrides``.
+        Args:
+            prompt: A string, OpenAI messages, interactions, or a ``RawPrompt`` that bypasses the
+                chat template.
+            response_format: A pydantic model or another type, a ``TypeAdapter``, a JSON Schema,
+                OpenAI's ``{"type": "json_schema", …}``, a state machine, or a composition of
+                parts. Default: free text.
+            arguments: ``tools`` (OpenAI-style dicts, pydantic models, dataclasses, functions or
+                ``Tool``s), ``tool_choice`` (``"auto"``, ``"required"``, ``"none"`` or a name), and
+                the options of ``GenerationOptions``. With tools and a response format, the model
+                answers in the format or calls tools.
 
-        Raises, before the model runs: ``PromptError``, ``InvalidOptionError``,
-        ``InvalidResponseFormatError``, ``InvalidToolError``, ``SchemaError``,
-        ``CompositionError``, ``CompileLimitError``, ``EngineClosedError``; and
-        ``MaxTokensTooSmallError`` where even the shortest output is longer than ``max_tokens``;
-        ``GrammarBudgetError`` where no way to a complete output is found in time. What is returned
-        is always complete. After: ``OutputValidationError`` where a type's own validators refuse
-        it.
+        Returns:
+            The result. Its text is complete: it matches the response format within ``max_tokens``.
+
+        Raises:
+            PromptError: The prompt is invalid.
+            InvalidOptionError: An option is unknown or invalid.
+            InvalidResponseFormatError: The response format is none of the accepted kinds.
+            InvalidToolError: A tool is invalid.
+            SchemaError: A JSON Schema is invalid, unsupported or unsatisfiable.
+            CompositionError: The parts of the answer cannot be combined.
+            CompileLimitError: Compiling takes longer than ``max_compile_seconds``.
+            MaxTokensTooSmallError: The shortest answer is longer than ``max_tokens``.
+            GrammarBudgetError: No completion of the answer is found within the work budget.
+            OutputValidationError: A validator of the response format's type rejects the answer.
+            EngineClosedError: The engine is closed.
         """
-        begun = self._begin(prompt, response_format, tools, tool_choice, options)
+        begun = self._begin(prompt, response_format, arguments)
         with cancelling(begun.cancelled):
             return begun.future.result()
 
     @overload
     def stream(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: type[T],
-        tools: None = None,
-        tool_choice: None = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> EventStream[T]: ...
     @overload
     def stream(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+    ) -> EventStream[T]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> EventStream[T | None]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> EventStream[T | None]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]: ...
     def stream(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]:
-        """``generate``, event by event; the last one is ``Finished``.
+        """Answer ``prompt`` as a stream of events; the last one is ``Finished``.
 
-        The request is checked by this call, and queued when the first event is asked for. The
-        model does not wait for the reader. A closed or forgotten stream cancels the request.
+        The request is checked by this call, and queued when the first event is requested. The
+        model does not wait for the reader. Closing or dropping the stream cancels the request.
+        Arguments and exceptions are those of :meth:`generate`.
         """
-        request = self._request(prompt, response_format, tools, tool_choice, options)
+        request = self._core.prepare(prompt, response_format, arguments)
         return EventStream(self._submitter(request), request.cancelled)
 
     @overload
-    async def __call__(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: type[T],
-        tools: None = None,
-        tool_choice: None = None,
-        **options: Unpack[OptionOverrides],
+    async def agenerate(
+        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
-    async def __call__(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+    async def agenerate(
+        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]: ...
-    async def __call__(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+    async def agenerate(
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
-        """``generate``, without blocking the event loop. A cancelled task cancels the request."""
-        request = await self._core.prepare(prompt, response_format, tools, tool_choice, options)
+        """:meth:`generate` for event loops. Cancelling the task cancels the request."""
+        request = await self._core.aprepare(prompt, response_format, arguments)
         with cancelling(request.cancelled):
             return await asyncio.wrap_future(self._core.scheduler.submit(request, ignore))
 
+    __call__ = agenerate
+
     @overload
     async def astream(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: type[T],
-        tools: None = None,
-        tool_choice: None = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> AsyncEventStream[T]: ...
     @overload
     async def astream(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+    ) -> AsyncEventStream[T]: ...
+    @overload
+    async def astream(
+        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> AsyncEventStream[T | None]: ...
+    @overload
+    async def astream(
+        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> AsyncEventStream[T | None]: ...
+    @overload
+    async def astream(
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[Any]: ...
     async def astream(
-        self,
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[Any]:
-        """``stream`` for an event loop: ``async for event in await engine.astream(…)``."""
-        request = await self._core.prepare(prompt, response_format, tools, tool_choice, options)
+        """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
+        request = await self._core.aprepare(prompt, response_format, arguments)
         return AsyncEventStream(self._submitter(request), request.cancelled)
 
     def save_prompt_cache(
@@ -284,151 +298,76 @@ class InferenceEngine(Closing, BatchEngine):
         prompt: Prompt,
         *,
         response_format: Any = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: Any = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[RequestArguments],
     ) -> int:
-        """Read a prompt, and save what the model makes of it, for :meth:`load_prompt_cache`.
+        """Process a prompt, and save the model's cache of it for :meth:`load_prompt_cache`.
 
-        With ``mlx_lm``'s ``save_prompt_cache``, in a file whose name ends in ``.safetensors``.
-        The arguments are those of the requests that are to begin with it. Returns how many of the
-        prompt's tokens are in the file. Raises what :meth:`generate` does, and
-        ``PromptCacheFileError`` where the model's cache cannot be saved; ``InvalidOptionError``
-        for another name; :class:`OSError`.
+        The file has the format of ``mlx_lm``'s ``save_prompt_cache``.
+
+        Args:
+            path: A file name that ends in ``.safetensors``.
+            prompt: The prompt; later requests that begin with it reuse its cache.
+            response_format: As in these requests.
+            arguments: As in these requests.
+
+        Returns:
+            The number of the prompt's tokens.
+
+        Raises:
+            PromptCacheFileError: The model's cache cannot be saved.
+            InvalidOptionError: The file name or an argument is invalid; see :meth:`generate`.
+            OSError: The file cannot be written.
         """
-        request = self._request(prompt, response_format, tools, tool_choice, options)
+        request = self._core.prepare(prompt, response_format, arguments)
         return self._core.save_prompt_cache(path, request)
 
     def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
-        """Load a saved prompt: requests that begin like it need not read it. Returns its tokens.
+        """Load a saved prompt cache. Requests that begin with its prompt reuse it.
 
-        Raises ``PromptCacheFileError`` for a file that is none or is damaged, and its kind
-        ``PromptCacheMismatchError`` for one of another model, adapter, quantization or of other
-        options; :class:`OSError`.
+        Returns:
+            The number of the prompt's tokens.
+
+        Raises:
+            PromptCacheFileError: The file is damaged or no prompt cache.
+            PromptCacheMismatchError: It belongs to another model, adapter, quantization, or to
+                other cache options.
+            OSError: The file cannot be read.
         """
         return self._core.load_prompt_cache(path)
 
-    @property
-    def batch_size(self) -> int:
-        """How many requests are run together at most."""
-        return self._core.scheduler.batch_size
-
-    @property
-    def queued_requests(self) -> int:
-        """How many requests wait to be begun."""
-        return self._core.scheduler.waiting
-
-    @property
-    def running_requests(self) -> int:
-        """How many requests are begun and not finished, ``batch_size`` at most."""
-        return self._core.scheduler.running
-
-    def run_tools(
-        self,
-        prompt: Prompt,
-        tools: Iterable[Any],
-        *,
-        response_format: Any = None,
-        tool_choice: Any = None,
-        max_rounds: int = 8,
-        on_turn: Callable[[Interaction], None] | None = None,
-        **options: Unpack[OptionOverrides],
-    ) -> ToolRun[GenerationResult[Any]]:
-        """Generate, run the tools that are called, and so on until the model answers.
-
-        What a tool returns, or the error that it raises, is given to the model as its result;
-        after ``max_rounds`` answers with calls the model answers without. ``on_turn`` is told of
-        every new turn. See ``tools.tool_loop.run_tools``; raises what :meth:`generate` does.
-        """
-        known_tools = resolve_tools(tools)
-
-        return run_tools(
-            lambda turns, choice: self.generate(
-                turns,
-                response_format=response_format,
-                tools=known_tools,
-                tool_choice=choice,
-                **options,
-            ),
-            prompt,
-            known_tools,
-            tool_choice=tool_choice,
-            max_rounds=max_rounds,
-            on_turn=on_turn,
-        )
-
-    async def arun_tools(
-        self,
-        prompt: Prompt,
-        tools: Iterable[Any],
-        *,
-        response_format: Any = None,
-        tool_choice: Any = None,
-        max_rounds: int = 8,
-        on_turn: Callable[[Interaction], None] | None = None,
-        **options: Unpack[OptionOverrides],
-    ) -> ToolRun[GenerationResult[Any]]:
-        """``run_tools`` without blocking the event loop; async tools are awaited."""
-        known_tools = resolve_tools(tools)
-
-        return await arun_tools(
-            lambda turns, choice: self(
-                turns,
-                response_format=response_format,
-                tools=known_tools,
-                tool_choice=choice,
-                **options,
-            ),
-            prompt,
-            known_tools,
-            tool_choice=tool_choice,
-            max_rounds=max_rounds,
-            on_turn=on_turn,
-        )
-
     def warm_up(self) -> None:
-        """Check now how requests can share passes of the model.
+        """Find out now how requests can share forward passes, which takes about a second.
 
-        The check takes about a second. Without this call the first requests that run together wait
-        for it. Servers call it once.
+        Without this call, the first requests that run together wait for it.
         """
         self._core.worker.submit(self._core.scheduler.probe_batches).result()
 
     def close(self) -> None:
-        """Stop the running requests, refuse all others, and free the thread. Idempotent.
+        """Stop the running requests, refuse new ones, and end the thread. Idempotent.
 
         Has no effect in a forked process.
         """
         self._finalizer()
 
-    def _request(
-        self,
-        prompt: Prompt,
-        response_format: Any,
-        tools: Iterable[Any] | None,
-        tool_choice: Any,
-        options: OptionOverrides,
-    ) -> Request:
-        """Check a request. In a forked process, where locks may be held for ever, raise first."""
-        self._core.worker.guard.check()
-        return self._core.preparation.request(prompt, response_format, tools, tool_choice, options)
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
 
     def _begin(
         self,
         prompt: Prompt,
         response_format: Any,
-        tools: Iterable[Any] | None,
-        tool_choice: Any,
-        options: OptionOverrides,
+        arguments: RequestArguments,
         *,
         counts_waiting: bool = True,
     ) -> Begun:
-        """Check and queue a request."""
-        request = self._request(prompt, response_format, tools, tool_choice, options)
+        request = self._core.prepare(prompt, response_format, arguments)
         request.counts_waiting = counts_waiting
         return Begun(self._core.scheduler.submit(request, ignore), request.cancelled)
 
     def _submitter(self, request: Request) -> Submit:
         request.watches = True
-        # Not the engine: a stream that is not begun must not keep it from being collected.
+        # Does not refer to the engine: a stream that has not begun must not keep it alive.
         return partial(self._core.scheduler.submit, request)

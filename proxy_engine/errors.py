@@ -83,7 +83,7 @@ class ModelFetchError(ModelError):
     """The embedded model could not be downloaded, or what came is not what was pinned."""
 
 
-class PromptError(EngineError):
+class PromptError(EngineError, ValueError):
     """A prompt that is empty or of no known form."""
 
 
@@ -115,11 +115,11 @@ class InvalidOptionError(EngineError, ValueError):
         self.pointer = f"/{option}" if pointer is None else pointer
 
 
-class InvalidResponseFormatError(EngineError):
+class InvalidResponseFormatError(EngineError, ValueError):
     """The response format is neither a schema, nor a type, nor a state machine."""
 
 
-class InvalidToolError(EngineError):
+class InvalidToolError(EngineError, ValueError):
     """Something is not a tool, or cannot be one of the tools it was given with.
 
     ``tool`` is its name (``None`` where it has none), ``index`` its place in the list of tools
@@ -201,7 +201,7 @@ class RequestCancelledError(EngineError):
     """The request was cancelled before the engine began with it."""
 
 
-class ToolArgumentsError(EngineError):
+class ToolArgumentsError(EngineError, ValueError):
     """A tool does not take these arguments.
 
     ``tool`` is its name, ``arguments`` what it was given; the refusal itself is ``__cause__``.

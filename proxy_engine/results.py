@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from .conversation.content import ToolCall
+from .conversation.interaction import Interaction, Role
 
 __all__ = [
     "AnswerPart",
@@ -149,3 +150,16 @@ class GenerationResult(Generic[T]):
     parts: tuple[AnswerPart, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] | None = None
     trace: tuple[Span, ...] = ()
+
+    def to_interaction(self) -> Interaction:
+        """Return the answer as a message of the assistant."""
+        return Interaction(
+            Role.ASSISTANT,
+            self.text or (),
+            tool_calls=self.tool_calls,
+            reasoning=self.reasoning or None,
+        )
+
+    def to_message(self) -> dict[str, Any]:
+        """Return the answer as an OpenAI message, to be appended to the conversation."""
+        return self.to_interaction().to_message()

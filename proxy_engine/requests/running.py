@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -19,6 +19,7 @@ from state_machines.root import Piece, RootMatcher, Text, repeated_part_names
 
 from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
+from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..events import Event, PromptProgress, TokenGenerated
 from ..generation import (
@@ -180,7 +181,7 @@ class RunningRequest:
                 self._emit(event)
         elif not self._is_in_text and self._matcher is not None:
             self._check_complete()
-        _check_calls(reader, request.tools)
+        tool_calls = tuple(_checked_calls(reader, request.tools))
         timings = self.sequence.timings
         return GenerationResult(
             text=reader.text,
@@ -201,7 +202,7 @@ class RunningRequest:
             token_ids=tuple(self._token_ids),
             model=self._model,
             reasoning=reader.reasoning,
-            tool_calls=tuple(reader.calls),
+            tool_calls=tool_calls,
             parts=reader.parts,
             logprobs=None if request.options.logprobs is None else tuple(self._logprobs),
             trace=tuple(timings.spans),
@@ -305,12 +306,15 @@ def _parsed(reader: AnswerReader, answer: Answer) -> Any:
     return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
 
 
-def _check_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> None:
+def _checked_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> Iterator[ToolCall]:
+    """Validate the calls, and add the arguments as Python values."""
     for call in reader.calls:
+        tool = tools[call.name]
         try:
-            json_validator(tools[call.name].arguments_schema).validate(call.arguments)
+            json_validator(tool.arguments_schema).validate(call.arguments)
         except jsonschema.ValidationError as error:
             raise OutputValidationError(
                 f"the call of {call.name!r} does not match its schema: {error.message}",
                 text=call.raw,
             ) from error
+        yield replace(call, parsed=tool.parse(call.arguments))

@@ -113,6 +113,21 @@ class Tool:
                 arguments=arguments,
             ) from error
 
+    def parse(self, arguments: Mapping[str, Any]) -> Any:
+        """Return ``arguments`` as Python values, if the tool was made from a type or a function.
+
+        Returns:
+            An instance of the tool's type, or a dict of the function's keyword arguments. ``None``
+            for a tool that has a JSON Schema only, and for arguments that the type's own validators
+            refuse; :meth:`validate` raises then.
+        """
+        if self.reader is None:
+            return None
+        try:
+            return self.reader.read(arguments)
+        except ValueError:
+            return None
+
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
         """Validate ``arguments`` and call the function; an async one is run to its end.
 

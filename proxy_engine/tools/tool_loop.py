@@ -29,16 +29,13 @@ A = TypeVar("A", bound="GeneratedAnswer")
 
 
 class GeneratedAnswer(Protocol):
-    """What a loop has to know of a result; ``GenerationResult`` is one."""
+    """An answer of a tool loop; ``GenerationResult`` is one."""
 
-    @property
-    def text(self) -> str: ...
-    @property
-    def reasoning(self) -> str: ...
     @property
     def finish_reason(self) -> str: ...
     @property
     def tool_calls(self) -> Sequence[ToolCall]: ...
+    def to_interaction(self) -> Interaction: ...
 
 
 Generate: TypeAlias = Callable[[Sequence[Interaction], Any], A]
@@ -152,14 +149,7 @@ class _Run(Generic[A]):
         """An answer has been generated."""
         self.result = result
         calls = list(result.tool_calls)
-        self._add(
-            Interaction(
-                Role.ASSISTANT,
-                result.text if result.text else (),
-                tool_calls=calls,
-                reasoning=result.reasoning or None,
-            )
-        )
+        self._add(result.to_interaction())
         self.is_over = not calls
         if result.finish_reason == "cancelled":
             # Who cancels does not want tools to be run.

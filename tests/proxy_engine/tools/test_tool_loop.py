@@ -34,6 +34,14 @@ class Answered:
     reasoning: str = ""
     finish_reason: str = "stop"
 
+    def to_interaction(self) -> Interaction:
+        return Interaction(
+            "assistant",
+            self.text or (),
+            tool_calls=self.tool_calls,
+            reasoning=self.reasoning or None,
+        )
+
 
 @dataclass
 class Script:

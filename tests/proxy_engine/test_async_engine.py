@@ -1,0 +1,90 @@
+"""The engine's methods for event loops, and what results become."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+import pytest
+
+from proxy_engine import EngineClosedError, InferenceEngine, Interaction
+
+YES = {"const": "yes"}
+
+
+@dataclass
+class Find:
+    word: str
+
+
+class Strict(pydantic.BaseModel):
+    number: int
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def _refuse(cls, number: int) -> int:
+        raise ValueError(f"not {number}")
+
+
+def find(word: str, limit: int = 3) -> str:
+    return word * limit
+
+
+def test_async_methods_answer_like_the_others(tiny_engine: InferenceEngine) -> None:
+    async def ask() -> tuple[str, str, list[str]]:
+        result = await tiny_engine.agenerate("x", response_format=YES)
+        called = await tiny_engine("x", response_format=YES)
+        batch = await tiny_engine.agenerate_batch(["x", "y"], response_format=YES)
+        return result.parsed, called.parsed, [one.parsed for one in batch]
+
+    assert asyncio.run(ask()) == ("yes", "yes", ["yes", "yes"])
+
+
+def test_batches_of_event_loops_return_exceptions(tiny_engine: InferenceEngine) -> None:
+    requests: Any = ["x", 5]
+
+    async def ask() -> list[Any]:
+        return await tiny_engine.agenerate_batch(
+            requests, response_format=YES, return_exceptions=True
+        )
+
+    result, error = asyncio.run(ask())
+    assert result.parsed == "yes"
+    assert isinstance(error, ValueError)
+
+
+def test_async_context_manager_closes_the_engine(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    async def use() -> InferenceEngine:
+        async with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+            await engine.agenerate("x", response_format=YES)
+        return engine
+
+    with pytest.raises(EngineClosedError):
+        asyncio.run(use()).generate("x")
+
+
+def test_results_become_messages(tiny_engine: InferenceEngine) -> None:
+    result = tiny_engine.generate("x", response_format=YES)
+    assert result.to_message() == {"role": "assistant", "content": '"yes"'}
+    result = tiny_engine.generate("x", tools=[find], tool_choice="required", max_tool_calls=1)
+    message = result.to_message()
+    (call,) = message["tool_calls"]
+    assert message["content"] is None
+    assert Interaction.from_dict(message).tool_calls == result.tool_calls
+    answer = {"role": "tool", "content": "done", "tool_call_id": call["id"]}
+    tiny_engine.generate([{"role": "user", "content": "x"}, message, answer])
+
+
+def test_tool_calls_carry_parsed_arguments(tiny_engine: InferenceEngine) -> None:
+    arguments: dict[str, Any] = {"tool_choice": "required", "max_tool_calls": 1, "max_tokens": 300}
+    (call,) = tiny_engine.generate("x", tools=[Find], **arguments).tool_calls
+    assert call.parsed == Find(call.arguments["word"])
+    (call,) = tiny_engine.generate("x", tools=[find], **arguments).tool_calls
+    assert call.parsed == call.arguments
+    schema = {"type": "function", "function": {"name": "f"}}
+    (call,) = tiny_engine.generate("x", tools=[schema], **arguments).tool_calls
+    assert call.parsed is None
+    (call,) = tiny_engine.generate("x", tools=[Strict], **arguments).tool_calls
+    assert call.parsed is None

@@ -1,0 +1,87 @@
+"""Errors of wrong arguments derive from ``ProxyError``; they are also ``ValueError``s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import proxy_engine
+from proxy_engine import (
+    CacheOptions,
+    EngineError,
+    GenerationOptions,
+    InferenceEngine,
+    Interaction,
+    PartOptions,
+    RawPrompt,
+    ReasoningOptions,
+    Tool,
+    ToolCall,
+)
+from state_machines import ProxyError
+
+REQUESTS: list[dict[str, Any]] = [
+    {"prompt": 5},
+    {"prompt": [{"role": "user", "content": "x", "more": 1}]},
+    {"prompt": RawPrompt([-1])},
+    {"prompt": "x", "temprature": 1},
+    {"prompt": "x", "max_tokens": "3"},
+    {"prompt": "x", "response_format": object()},
+    {"prompt": "x", "response_format": {"type": "json_schema"}},
+    {"prompt": "x", "tools": 5},
+    {"prompt": "x", "tools": [5]},
+    {"prompt": "x", "tools": [], "tool_choice": "required"},
+    {"prompt": "x", "logit_bias": {10**9: 1}},
+    {"prompt": "x", "parts": {"other": PartOptions()}},
+]
+
+
+@pytest.mark.parametrize("arguments", REQUESTS)
+def test_invalid_requests_raise_value_errors(
+    tiny_engine: InferenceEngine, arguments: dict[str, Any]
+) -> None:
+    for method in (tiny_engine.generate, tiny_engine.stream):
+        with pytest.raises(ProxyError) as caught:
+            method(**arguments)
+        assert isinstance(caught.value, ValueError)
+        assert isinstance(caught.value, EngineError)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda engine: engine.generate_batch("x"),
+        lambda engine: engine.generate_batch(5),
+        lambda engine: engine.run_tools("x", 5),
+        lambda engine: engine.run_tools("x", [], max_rounds=0),
+        lambda engine: engine.run_tools("x", [], on_turn=5),
+        lambda engine: engine.save_prompt_cache("x.txt", "x"),
+        lambda engine: InferenceEngine(5),
+        lambda engine: InferenceEngine("x", batch_size=0),
+        lambda engine: InferenceEngine("x", on_progress=5),
+        lambda engine: InferenceEngine("x", options={}),
+        lambda engine: InferenceEngine("x", tokenizer=5),
+        lambda engine: GenerationOptions(max_tokens=0),
+        lambda engine: ReasoningOptions(end=">"),
+        lambda engine: CacheOptions(max_bytes=-1),
+        lambda engine: Interaction("nobody", "x"),
+        lambda engine: ToolCall("1", "f", 5),
+        lambda engine: Tool(""),
+        lambda engine: Tool("f").validate({"x": 1}),
+    ],
+)
+def test_invalid_arguments_raise_value_errors(
+    tiny_engine: InferenceEngine, call: Callable[[InferenceEngine], Any]
+) -> None:
+    with pytest.raises(ProxyError) as caught:
+        call(tiny_engine)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_every_public_exception_derives_from_proxy_error() -> None:
+    kinds = [getattr(proxy_engine, name) for name in proxy_engine.__all__]
+    errors = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert len(errors) > 15
+    assert all(issubclass(error, ProxyError) for error in errors)

@@ -1,0 +1,116 @@
+"""Static types of the public API. Checked by type checkers; never run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, assert_type
+
+from annotated_types import Gt
+from pydantic import BaseModel, TypeAdapter
+
+from proxy_engine import (
+    AsyncEventStream,
+    BatchRequest,
+    EventStream,
+    GenerationOptions,
+    GenerationResult,
+    InferenceEngine,
+    PartOptions,
+    ToolRun,
+)
+from state_machines import RegexStateMachine
+
+
+class Person(BaseModel):
+    name: str
+
+
+@dataclass
+class Weather:
+    city: str
+
+
+SCHEMA: dict[str, Any] = {"type": "object"}
+
+
+def formats(engine: InferenceEngine) -> None:
+    assert_type(engine.generate("x", response_format=Person).parsed, Person)
+    assert_type(engine.generate("x", response_format=Weather).parsed, Weather)
+    assert_type(engine.generate("x", response_format=list[Person]).parsed, list[Person])
+    assert_type(engine.generate("x", response_format=int | str).parsed, int | str)
+    assert_type(engine.generate("x", response_format=Annotated[int, Gt(0)]).parsed, int)
+    assert_type(
+        engine.generate("x", response_format=Literal["yes", "no"]).parsed, Literal["yes", "no"]
+    )
+    adapter = TypeAdapter(list[Person])
+    assert_type(engine.generate("x", response_format=adapter).parsed, list[Person])
+    assert_type(engine.generate("x", response_format=SCHEMA), GenerationResult[Any])
+    assert_type(engine.generate("x", response_format=RegexStateMachine("a")), GenerationResult[Any])
+    assert_type(engine.generate("x"), GenerationResult[Any])
+
+
+def tools(engine: InferenceEngine) -> None:
+    with_tools = engine.generate("x", response_format=Person, tools=[Weather], temperature=0.5)
+    assert_type(with_tools.parsed, Person | None)
+    assert_type(
+        engine.generate("x", tools=[Weather], tool_choice="required"), GenerationResult[Any]
+    )
+    run = engine.run_tools("x", [Weather], response_format=Person, max_tokens=30)
+    assert_type(run, ToolRun[GenerationResult[Person | None]])
+    assert_type(run.result.parsed, Person | None)
+
+
+def streams(engine: InferenceEngine) -> None:
+    assert_type(engine.stream("x", response_format=Person), EventStream[Person])
+    assert_type(engine.stream("x", response_format=Person, tools=[]), EventStream[Person | None])
+    assert_type(engine.stream("x", response_format=int | None), EventStream[int | None])
+
+
+def batches(engine: InferenceEngine) -> None:
+    prompts = ["x", "y"]
+    assert_type(
+        engine.generate_batch(prompts, response_format=Person), list[GenerationResult[Person]]
+    )
+    assert_type(
+        engine.generate_batch(prompts, response_format=Person, tools=[Weather]),
+        list[GenerationResult[Person | None]],
+    )
+    assert_type(engine.generate_batch(prompts, temperature=1), list[GenerationResult[Any]])
+    assert_type(
+        engine.generate_batch([BatchRequest("x", Person), "y"]), list[GenerationResult[Any]]
+    )
+    assert_type(
+        engine.generate_batch(prompts, return_exceptions=True),
+        list[GenerationResult[Any] | Exception],
+    )
+
+
+async def asynchronous(engine: InferenceEngine) -> None:
+    async with engine:
+        assert_type(await engine.agenerate("x", response_format=Person), GenerationResult[Person])
+        assert_type(await engine("x", response_format=int | str), GenerationResult[int | str])
+        assert_type(
+            await engine.agenerate("x", response_format=Person, tools=[Weather]),
+            GenerationResult[Person | None],
+        )
+        assert_type(await engine.astream("x", response_format=Person), AsyncEventStream[Person])
+        assert_type(
+            await engine.agenerate_batch(["x"], response_format=Person),
+            list[GenerationResult[Person]],
+        )
+        assert_type(
+            await engine.arun_tools("x", [Weather], response_format=Person),
+            ToolRun[GenerationResult[Person | None]],
+        )
+
+
+def options(engine: InferenceEngine) -> None:
+    given = GenerationOptions(
+        temperature=0.5, stop="x", logit_bias={1: 2.0}, parts={"text": PartOptions(top_k=3)}
+    )
+    assert_type(given.max_tokens, int)
+    assert_type(given.stop_strings, tuple[str, ...])
+    engine.generate("x", stop=["a"], parts=given.parts, seed=None)
+    engine.generate("x", temprature=1)  # type: ignore[call-overload]  # pyright: ignore
+    engine.generate("x", max_tokens="3")  # type: ignore[call-overload]  # pyright: ignore
+    GenerationOptions(max_tokens="3")  # type: ignore[arg-type]  # pyright: ignore
