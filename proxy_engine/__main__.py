@@ -1,4 +1,4 @@
-"""``python -m proxy_engine``."""
+"""Entry point of ``python -m proxy_engine`` and of the ``proxy-engine`` command."""
 
 from __future__ import annotations
 

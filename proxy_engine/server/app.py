@@ -1,4 +1,4 @@
-"""The application: endpoints, what holds for all of them, and what they work with."""
+"""The ASGI application: its endpoints, middleware, error handlers and shared objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ _CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "bod
 
 
 def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
-    """Load a model. Raises ``ModelError``, ``VocabularyError``."""
+    """Load a model and compile its kernels.
+
+    Raises:
+        ModelError: The model cannot be loaded.
+        VocabularyError: Its tokenizer cannot be read.
+    """
     engine = InferenceEngine(
         model.source,
         on_progress=_logger.info,
@@ -52,10 +57,13 @@ def create_app(
     engine: InferenceEngine | None = None,
     load: Load | None = None,
 ) -> FastAPI:
-    """Return the application, an ASGI one.
+    """Return the application.
 
-    ``engine`` is used for the first model where it is given, and closed with the application;
-    otherwise the first request that needs a model has it loaded. ``load`` loads models.
+    Args:
+        settings: The settings; by default from the environment.
+        engine: The engine of the default model, closed with the application. Without it, the first
+            request that needs a model loads one.
+        load: Loads a model; by default ``load_engine``.
     """
     settings = settings or ServerSettings()
     services = _services(settings, engine, load or partial(load_engine, settings=settings))
@@ -69,7 +77,7 @@ def create_app(
 
     app = FastAPI(
         title="Proxy Engine",
-        description="Structured generation, through OpenAI's interfaces.",
+        description="Structured generation through OpenAI's interfaces.",
         lifespan=lifespan,
         redoc_url=None,
     )
@@ -80,7 +88,7 @@ def create_app(
     app.add_exception_handler(ProxyError, _proxy_error)
     app.add_exception_handler(RequestValidationError, _invalid_body)
     app.add_exception_handler(HTTPException, _http_error)
-    # The last one added is the first to see a request.
+    # Middleware that is added last handles a request first.
     app.add_middleware(
         BodyMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds
     )
@@ -118,10 +126,12 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
     services = Services(
         settings, registry, host, queue, metrics, ResponseStore(settings.stored_responses)
     )
-    metrics.watch("answers_running", "Answers that are being generated.", lambda: queue.running)
+    metrics.watch("answers_running", "Answers that run.", lambda: queue.running)
     metrics.watch("answers_waiting", "Answers that wait.", lambda: queue.waiting)
-    metrics.watch("memory_bytes", "Memory of all arrays.", used_bytes)
-    metrics.watch("model_loaded", "Whether a model is in memory.", lambda: host.current is not None)
+    metrics.watch("memory_bytes", "Memory of all MLX arrays, in bytes.", used_bytes)
+    metrics.watch(
+        "model_loaded", "1 if a model is in memory, else 0.", lambda: host.current is not None
+    )
     return services
 
 
@@ -146,10 +156,10 @@ async def _invalid_body(request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    told = ApiError(
+    api_error = ApiError(
         error.status_code,
         str(error.detail),
         code=_CODES.get(error.status_code),
         headers=error.headers,
     )
-    return error_reply(told)
+    return error_reply(api_error)

@@ -1,7 +1,6 @@
-"""Items of the Responses interface, and the messages that they are.
+"""Items of the Responses interface as messages.
 
-An item is less than a message: what the model thought, what it said and what it called come one by
-one, and are one turn of its own.
+One assistant message corresponds to several items: reasoning, text, and one for each tool call.
 """
 
 from __future__ import annotations
@@ -9,112 +8,143 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..conversation.content_reading import refuse_unknown_keys
+from ..errors import PromptError
+from ..text_checks import short_repr
 from .errors import ApiError
 from .schemas.responses import FunctionCallItem, MessageItem, OutputItem
 
 __all__ = ["messages_of_input", "messages_of_output"]
 
-_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+# Keys by type. Clients send back the output of a response with keys that no model reads.
+_ITEM_KEYS = {
+    "message": {"role", "content", "phase"},
+    "function_call": {"call_id", "name", "arguments", "parsed_arguments"},
+    "function_call_output": {"call_id", "output", "name"},
+    "reasoning": {"content", "summary", "encrypted_content"},
+}
+_PART_KEYS = {
+    "text": {"text"},
+    "input_text": {"text"},
+    "output_text": {"text", "annotations", "logprobs", "parsed"},
+    "reasoning_text": {"text"},
+    "summary_text": {"text"},
+    "refusal": {"refusal"},
+    "input_image": {"image_url", "detail"},
+    "input_file": {"file_data", "filename", "detail"},
+}
 
 
 def messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what clients send as messages. Raises ``ApiError``."""
+    """Return the input of a request as messages.
+
+    Raises:
+        ApiError: An item is of no known type, has an unknown key, or an invalid value.
+    """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     messages: list[dict[str, Any]] = []
     for index, item in enumerate(given):
-        _add(messages, item, f"input[{index}]")
+        try:
+            _add_item(messages, item)
+        except PromptError as error:
+            raise ApiError(
+                400, str(error), code="invalid_prompt", param=f"input[{index}]"
+            ) from error
     return messages
 
 
 def messages_of_output(items: Iterable[OutputItem]) -> list[dict[str, Any]]:
-    """Return what was answered as messages, for what comes after it."""
+    """Return the output of a response as messages, to be followed by further input."""
     messages: list[dict[str, Any]] = []
     for item in items:
         if isinstance(item, MessageItem):
-            _say(messages, "".join(part.text for part in item.content))
+            _add_text(messages, "".join(part.text for part in item.content))
         elif isinstance(item, FunctionCallItem):
-            _call(messages, item.call_id, item.name, item.arguments)
+            _add_call(messages, item.call_id, item.name, item.arguments)
         else:
-            _think(messages, "".join(part.text for part in item.content))
+            _add_reasoning(messages, "".join(part.text for part in item.content))
     return messages
 
 
-def _add(messages: list[dict[str, Any]], item: Mapping[str, Any], place: str) -> None:
-    match item:
-        case {"type": "function_call", "name": str(name), "arguments": str(arguments)}:
-            _call(messages, item.get("call_id"), name, arguments)
-        case {"type": "function_call_output", "call_id": str(id), "output": str(output)}:
-            messages.append({"role": "tool", "tool_call_id": id, "content": output})
-        case {"type": "function_call_output", "call_id": str(id), "output": list(parts)}:
-            content = [_part(part, place) for part in parts]
-            messages.append({"role": "tool", "tool_call_id": id, "content": content})
-        case {"type": "reasoning"}:
-            parts = item.get("content") or item.get("summary") or []
-            texts = [part.get("text") for part in parts if isinstance(part, dict)]
-            _think(messages, "".join(text for text in texts if isinstance(text, str)))
-        case {"role": str(role), "content": content} if (
-            item.get("type", "message") == "message" and role in _ROLES
-        ):
-            if isinstance(content, list):
-                content = [_part(part, place) for part in content]
-            elif not isinstance(content, str):
-                raise _unknown("content that is neither text nor a list of parts", place)
-            if role == "assistant":
-                _say(messages, content)
-            else:
-                messages.append({"role": _ROLES[role], "content": content})
+def _add_item(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
+    kind = item.get("type", "message")
+    what = _checked(item, kind, "an item", _ITEM_KEYS)
+    match kind, item:
+        case "message", {"role": "assistant", "content": content}:
+            _add_text(messages, _content(content))
+        case "message", {"role": "user" | "system" | "developer" as role, "content": content}:
+            messages.append({"role": role, "content": _content(content)})
+        case "function_call", {"name": str(name), "arguments": str(arguments)}:
+            _add_call(messages, item.get("call_id"), name, arguments)
+        case "function_call_output", {"call_id": str(id), "output": output}:
+            messages.append({"role": "tool", "tool_call_id": id, "content": _content(output)})
+        case "reasoning", _:
+            parts = _content(item.get("content") or item.get("summary") or [])
+            _add_reasoning(messages, "".join(part["text"] for part in parts))
         case _:
-            raise _unknown(f"an item of type {item.get('type', 'message')!r} like this", place)
+            raise PromptError(f"{what} lacks a key, or has a value of a wrong type")
 
 
-def _part(part: Any, place: str) -> dict[str, Any]:
+def _checked(value: Any, kind: Any, what: str, known: Mapping[str, set[str]]) -> str:
+    """Raise ``PromptError`` for an unknown type or key; return a description of the value."""
+    described = f"{what} of type {short_repr(kind)}"
+    if not isinstance(kind, str) or kind not in known:
+        raise PromptError(f"{described} is not supported")
+    refuse_unknown_keys(described, value, {"type", "id", "status"} | known[kind])
+    return described
+
+
+def _content(content: Any) -> Any:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise PromptError("content should be text or a list of parts")
+    return [_part(part) for part in content]
+
+
+def _part(part: Any) -> dict[str, Any]:
+    """Return a part as it is in messages of chat completions."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    what = _checked(part, kind, "a content part", _PART_KEYS)
     match part:
-        case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
+        case {"text": str(text)} | {"refusal": str(text)}:
             return {"type": "text", "text": text}
-        case {"type": "refusal", "refusal": str(text)}:
-            return {"type": "text", "text": text}
-        case {"type": "input_image", "image_url": str(url)}:
+        case {"image_url": str(url)}:
             return {"type": "image_url", "image_url": {"url": url}}
-        case {"type": "input_file", "file_data": str(data)}:
-            file = {"file_data": data}
-            if isinstance(part.get("filename"), str):
-                file["filename"] = part["filename"]
-            return {"type": "file", "file": file}
-    raise _unknown("a part of content like this", place)
+        case {"file_data": str(data)}:
+            return {"type": "file", "file": {"file_data": data, "filename": part.get("filename")}}
+    raise PromptError(f"{what} lacks a key, or has a value of a wrong type")
 
 
-def _say(messages: list[dict[str, Any]], content: Any) -> None:
-    turn = _turn(messages)
-    if turn.get("content") or turn.get("tool_calls"):
-        turn = {"role": "assistant"}
-        messages.append(turn)
-    turn["content"] = content
+def _add_text(messages: list[dict[str, Any]], content: Any) -> None:
+    _message_before_content(messages)["content"] = content
 
 
-def _call(messages: list[dict[str, Any]], id: Any, name: str, arguments: str) -> None:
+def _add_reasoning(messages: list[dict[str, Any]], text: str) -> None:
+    if text:
+        message = _message_before_content(messages)
+        message["reasoning_content"] = message.get("reasoning_content", "") + text
+
+
+def _add_call(messages: list[dict[str, Any]], id: Any, name: str, arguments: str) -> None:
     call = {"type": "function", "function": {"name": name, "arguments": arguments}}
     if isinstance(id, str):
         call["id"] = id
-    _turn(messages).setdefault("tool_calls", []).append(call)
+    _assistant_message(messages).setdefault("tool_calls", []).append(call)
 
 
-def _think(messages: list[dict[str, Any]], text: str) -> None:
-    if not text:
-        return
-    turn = _turn(messages)
-    if turn.get("content") or turn.get("tool_calls"):
-        turn = {"role": "assistant", "content": None}
-        messages.append(turn)
-    turn["reasoning_content"] = turn.get("reasoning_content", "") + text
-
-
-def _turn(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the assistant's turn that goes on, or a new one."""
+def _assistant_message(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the last message if it is the assistant's, or else a new one."""
     if not messages or messages[-1]["role"] != "assistant":
         messages.append({"role": "assistant", "content": None})
     return messages[-1]
 
 
-def _unknown(what: str, place: str) -> ApiError:
-    return ApiError(400, f"{what} is not known", code="invalid_prompt", param=place)
+def _message_before_content(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return an assistant message that has neither content nor calls yet."""
+    message = _assistant_message(messages)
+    if message.get("content") or message.get("tool_calls"):
+        message = {"role": "assistant", "content": None}
+        messages.append(message)
+    return message

@@ -1,4 +1,4 @@
-"""The server as a process: started, listening, and stopped by a signal."""
+"""The server process: start, listening, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -24,23 +24,28 @@ from .settings import ServerSettings
 
 __all__ = ["serve"]
 
-# Between the end of answers and the end of their connections.
-_SECONDS_TO_SAY_SO = 5
+# Time for clients to receive the end of cancelled answers.
+_DELIVERY_SECONDS = 5
 _BACKLOG = 2048
-_GIVEN_UP = 1
+_ABANDONED = 1
 
 _logger = logging.getLogger(__name__)
 
 
 def serve(settings: ServerSettings) -> int:
-    """Load the model, and serve it until a signal comes; returns the exit status.
+    """Load the default model and serve it until SIGINT or SIGTERM.
 
-    Raises ``ModelError``, ``VocabularyError``.
+    Returns:
+        The exit status.
+
+    Raises:
+        ModelError: The model cannot be loaded.
+        VocabularyError: Its tokenizer cannot be read.
     """
     logs.configure(settings.log_format, settings.log_level)
     if not settings.is_local and settings.api_key is None:
         _logger.warning(
-            "listening beyond this computer without a key: whoever reaches it may use it",
+            "listening on a network without an API key: anyone who reaches the server can use it",
             extra={"fields": {"host": settings.host}},
         )
     registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
@@ -53,7 +58,7 @@ def serve(settings: ServerSettings) -> int:
         port=settings.port,
         http=limited_protocol(settings.header_seconds),
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + _SECONDS_TO_SAY_SO,
+        timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + _DELIVERY_SECONDS,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -70,7 +75,7 @@ def _load(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
 
 
 class _Server(uvicorn.Server):
-    """Ends answers before it ends connections."""
+    """Ends running answers before their connections."""
 
     def __init__(self, config: uvicorn.Config, services: Services) -> None:
         super().__init__(config)
@@ -78,10 +83,10 @@ class _Server(uvicorn.Server):
         self._threads = ThreadPoolExecutor(thread_name_prefix="server")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen."""
+        """Bind the sockets and log their addresses."""
         asyncio.get_running_loop().set_default_executor(self._threads)
         await super().startup(sockets)
-        # The application is as lasting as the model.
+        # The application lives as long as the process.
         own_process.freeze()
         self._collecting = asyncio.create_task(own_process.collect_when_idle(self._is_idle))
         for listening in self.servers:
@@ -99,7 +104,7 @@ class _Server(uvicorn.Server):
         return not (queue.running or queue.waiting)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nothing more; have what runs end within the time of grace."""
+        """Refuse new requests, and cancel answers that outlast the grace period."""
         self._collecting.cancel()
         self._services.drain()
         _logger.info("stopping", extra={"fields": {"answers": self._services.queue.running}})
@@ -109,13 +114,13 @@ class _Server(uvicorn.Server):
         finally:
             ending.cancel()
         _logger.info("stopped")
-        # Python would wait for a model that is being loaded, however long that takes.
+        # At exit, Python would wait for a thread that loads a model.
         waiting = threading.Thread(target=self._threads.shutdown, daemon=True)
         waiting.start()
-        waiting.join(_SECONDS_TO_SAY_SO)
+        waiting.join(_DELIVERY_SECONDS)
         if waiting.is_alive():
             logging.shutdown()
-            os._exit(_GIVEN_UP)
+            os._exit(_ABANDONED)
 
     async def _end_running(self) -> None:
         await asyncio.sleep(self._services.settings.grace_seconds)

@@ -1,1 +1,1 @@
-"""The engine's events as each endpoint writes them."""
+"""Encoders of the engine's events, one for each endpoint that generates."""

@@ -1,1 +1,1 @@
-"""The server's paths, a module each: from requests to the engine's, and to an encoder."""
+"""The endpoints: each converts requests for the engine and chooses an encoder."""

@@ -52,7 +52,7 @@ def _asked(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
     choices = body.n or 1
     check_choices(choices, settings)
     field, response_format = body.constraint(body.response_format)
-    messages = [message.to_engine() for message in body.messages]
+    messages = [message.model_dump(exclude_unset=True) for message in body.messages]
     check_prompt_size(count_characters(messages), settings, "messages")
     generations = [
         Generation(

@@ -1,1 +1,1 @@
-"""Requests and responses of each endpoint, as pydantic models."""
+"""Requests and responses as pydantic models."""

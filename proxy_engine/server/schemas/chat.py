@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from .common import (
     ChoicesUsage,
@@ -34,7 +34,9 @@ __all__ = [
 
 
 class Message(RequestModel):
-    """A message of the conversation. ``content`` is text, or a list of parts."""
+    """A message of the conversation. The engine checks the keys that are not listed here."""
+
+    model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]] | None = None
@@ -42,44 +44,26 @@ class Message(RequestModel):
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
-    annotations: list[Any] | None = Field(default=None, max_length=0)
-    audio: None = None
-    function_call: None = None
-    parsed: Any = Field(default=None, description="What a client has made of `content`.")
-
-    def to_engine(self) -> dict[str, Any]:
-        """Return the message as the engine takes it."""
-        kept = {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
-        message = self.model_dump(exclude_none=True, include=kept)
-        if self.role == "developer":
-            message["role"] = "system"
-        if self.reasoning and not self.reasoning_content:
-            message["reasoning_content"] = self.reasoning
-        if self.refusal and not self.content:
-            message["content"] = self.refusal
-        return message
 
 
 class ChatTemplateOptions(RequestModel):
-    """vLLM's name for what is said to the chat template; of that, whether to reason."""
+    """vLLM's options of the chat template. Two names of one option are supported."""
 
     enable_thinking: bool | None = None
     thinking: bool | None = None
 
 
 class ChatRequest(SamplingFields, Constraints, IgnoredFields):
-    """A conversation to be answered. OpenAI's fields; what is an extension says so."""
+    """A conversation to answer: OpenAI's fields, and extensions, which are marked."""
 
     messages: list[Message] = Field(min_length=1)
-    model: str | None = Field(default=None, description="The model in memory unless given.")
+    model: str | None = Field(default=None, description="Default: the model in memory.")
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = Field(default=None, ge=1)
     stop: StopField = None
     max_tokens: int | None = Field(
-        default=None, ge=1, description="The older `max_completion_tokens`."
+        default=None, ge=1, description="Older name of `max_completion_tokens`."
     )
     max_completion_tokens: int | None = Field(default=None, ge=1)
     response_format: dict[str, Any] | None = None
@@ -92,23 +76,23 @@ class ChatRequest(SamplingFields, Constraints, IgnoredFields):
     chat_template_kwargs: ChatTemplateOptions | None = Field(default=None, description="Extension.")
     include_tokens: bool | None = Field(
         default=None,
-        description="Extension: tell of every token in chunks, and of the time at the end.",
+        description="Extension: add every token to the chunks, and timings to the last one.",
     )
     modalities: list[Literal["text"]] | None = None
-    store: Literal[False] | None = Field(default=None, description="Nothing is kept of chats.")
-    verbosity: str | None = Field(default=None, description="Taken, and not looked at.")
-    prediction: dict[str, Any] | None = Field(default=None, description="Taken, and not looked at.")
+    store: Literal[False] | None = Field(default=None, description="Nothing is stored.")
+    verbosity: str | None = Field(default=None, description="Ignored.")
+    prediction: dict[str, Any] | None = Field(default=None, description="Ignored.")
 
 
 class ChatFunction(ResponseModel):
-    """A call's tool and arguments, as JSON text; in chunks the name comes once, arguments grow."""
+    """The name and arguments of a call. Chunks have the name once, and pieces of the arguments."""
 
     name: str | None = None
     arguments: str
 
 
 class ChatToolCall(ResponseModel):
-    """A call. Chunks tell by ``index`` of which call they have more."""
+    """A tool call. In chunks, ``index`` identifies the call."""
 
     index: int | None = None
     id: str | None = None
@@ -117,7 +101,7 @@ class ChatToolCall(ResponseModel):
 
 
 class ChatMessage(ResponseModel):
-    """The answer."""
+    """An answer."""
 
     role: Literal["assistant"]
     content: str | None
@@ -127,14 +111,14 @@ class ChatMessage(ResponseModel):
 
 
 class ChatLogprobs(ResponseModel):
-    """Probabilities of the content's tokens, as the model had them before any mask."""
+    """Log-probabilities of the content's tokens, before any mask."""
 
     content: list[TokenLogprob]
     refusal: None
 
 
 class ChatChoice(ResponseModel):
-    """One of the answers."""
+    """One answer."""
 
     index: int
     message: ChatMessage
@@ -143,7 +127,7 @@ class ChatChoice(ResponseModel):
 
 
 class ChatCompletion(ResponseModel):
-    """The response."""
+    """A response."""
 
     id: str
     object: Literal["chat.completion"]
@@ -156,7 +140,7 @@ class ChatCompletion(ResponseModel):
 
 
 class ChatDelta(ResponseModel):
-    """What is new."""
+    """The new content of a chunk."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
@@ -165,7 +149,7 @@ class ChatDelta(ResponseModel):
 
 
 class ChatChunkChoice(ResponseModel):
-    """What is new of one of the answers."""
+    """The new content of one answer."""
 
     index: int
     delta: ChatDelta
@@ -174,7 +158,7 @@ class ChatChunkChoice(ResponseModel):
 
 
 class ChatChunk(ResponseModel):
-    """A piece of a streamed response."""
+    """A chunk of a streamed response."""
 
     id: str
     object: Literal["chat.completion.chunk"]

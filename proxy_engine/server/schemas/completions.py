@@ -30,29 +30,29 @@ Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length
 
 
 class CompletionRequest(SamplingFields, Constraints, IgnoredFields):
-    """Texts, or texts as tokens, to be gone on with as they are."""
+    """Texts to continue, or token ids."""
 
     prompt: str | list[str] | Tokens | list[Tokens]
-    model: str | None = Field(default=None, description="The model in memory unless given.")
+    model: str | None = Field(default=None, description="Default: the model in memory.")
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = Field(default=None, ge=1, description="Answers to each prompt.")
-    best_of: int | None = Field(default=None, ge=1, description="No other number than `n`.")
+    best_of: int | None = Field(default=None, ge=1, description="Must equal `n`.")
     stop: StopField = None
-    max_tokens: int | None = Field(default=None, ge=1, description="16 unless given.")
+    max_tokens: int | None = Field(default=None, ge=1, description="Default: 16.")
     logprobs: int | None = Field(default=None, ge=0, le=20, description="Not with `echo`.")
-    echo: bool | None = Field(default=None, description="Begin the text with the prompt.")
-    suffix: Literal[""] | None = Field(default=None, description="Texts only grow at their end.")
+    echo: bool | None = Field(default=None, description="Start the text with the prompt.")
+    suffix: Literal[""] | None = Field(default=None, description="Insertion is not supported.")
     response_format: dict[str, Any] | None = Field(
-        default=None, description="Extension: as in chats."
+        default=None, description="Extension: as in chat completions."
     )
     include_tokens: bool | None = Field(
-        default=None, description="Extension: tell of every token in chunks, and of the time."
+        default=None, description="Extension: add every token to the chunks, and timings."
     )
 
 
 class CompletionLogprobs(ResponseModel):
-    """Tokens, the logarithms of their probabilities before any mask, and where they begin."""
+    """Tokens, their log-probabilities before any mask, and their offsets in the text."""
 
     tokens: list[str]
     token_logprobs: list[float]
@@ -61,7 +61,7 @@ class CompletionLogprobs(ResponseModel):
 
 
 class CompletionChoice(ResponseModel):
-    """One of the texts; those of one prompt follow each other."""
+    """One text. The texts of one prompt follow each other."""
 
     index: int
     text: str
@@ -70,7 +70,7 @@ class CompletionChoice(ResponseModel):
 
 
 class Completion(ResponseModel):
-    """The response."""
+    """A response."""
 
     id: str
     object: Literal["text_completion"]
@@ -83,7 +83,7 @@ class Completion(ResponseModel):
 
 
 class CompletionChunkChoice(ResponseModel):
-    """What is new of one of the texts."""
+    """The new content of one text."""
 
     index: int
     text: str
@@ -92,7 +92,7 @@ class CompletionChunkChoice(ResponseModel):
 
 
 class CompletionChunk(ResponseModel):
-    """A piece of a streamed response."""
+    """A chunk of a streamed response."""
 
     id: str
     object: Literal["text_completion"]

@@ -35,25 +35,25 @@ Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
 
 class ReasoningSettings(RequestModel):
-    """Whether to think. Summaries are not made: all of it is told."""
+    """Whether to reason. There are no summaries: the reasoning is sent in full."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    summary: str | None = Field(default=None, description="Taken, and not looked at.")
-    generate_summary: str | None = Field(default=None, description="Taken, and not looked at.")
+    summary: str | None = Field(default=None, description="Ignored.")
+    generate_summary: str | None = Field(default=None, description="Ignored.")
 
 
 class TextSettings(RequestModel):
-    """What the answer's text has to be."""
+    """The format of the answer's text."""
 
     format: dict[str, Any] | None = None
-    verbosity: str | None = Field(default=None, description="Taken, and not looked at.")
+    verbosity: str | None = Field(default=None, description="Ignored.")
 
 
 class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
-    """Something to answer: a text, or items of a conversation."""
+    """A text to answer, or the items of a conversation."""
 
     input: str | list[dict[str, Any]]
-    model: str | None = Field(default=None, description="The model in memory unless given.")
+    model: str | None = Field(default=None, description="Default: the model in memory.")
     instructions: str | None = None
     previous_response_id: str | None = None
     store: bool | None = None
@@ -68,12 +68,13 @@ class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     reasoning: ReasoningSettings | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     include: list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]] | None = (
-        Field(default=None, description="Nothing is encrypted here.")
+        Field(default=None, description="There is no encrypted content.")
     )
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
     include_tokens: bool | None = Field(
-        default=None, description="Extension: an event for every token, and the time at the end."
+        default=None,
+        description="Extension: send an event for every token, and timings.",
     )
 
 
@@ -87,7 +88,7 @@ class OutputText(ResponseModel):
 
 
 class MessageItem(ResponseModel):
-    """What is said."""
+    """A message of the assistant."""
 
     id: str
     type: Literal["message"]
@@ -97,14 +98,14 @@ class MessageItem(ResponseModel):
 
 
 class ReasoningText(ResponseModel):
-    """What was thought."""
+    """The text of a reasoning item."""
 
     type: Literal["reasoning_text"]
     text: str
 
 
 class ReasoningItem(ResponseModel):
-    """What was thought before."""
+    """The reasoning before a message or a call."""
 
     id: str
     type: Literal["reasoning"]
@@ -114,7 +115,7 @@ class ReasoningItem(ResponseModel):
 
 
 class FunctionCallItem(ResponseModel):
-    """A tool that is called."""
+    """A tool call."""
 
     id: str
     type: Literal["function_call"]
@@ -128,19 +129,19 @@ OutputItem = MessageItem | ReasoningItem | FunctionCallItem
 
 
 class InputTokensDetails(ResponseModel):
-    """What was read already."""
+    """``cached_tokens``: prompt tokens found in the prompt cache."""
 
     cached_tokens: int
 
 
 class OutputTokensDetails(ResponseModel):
-    """What was thought."""
+    """``reasoning_tokens``: tokens of the reasoning."""
 
     reasoning_tokens: int
 
 
 class ResponsesUsage(ResponseModel):
-    """How many tokens it took."""
+    """Token counts."""
 
     input_tokens: int
     input_tokens_details: InputTokensDetails
@@ -150,7 +151,7 @@ class ResponsesUsage(ResponseModel):
 
 
 class ResponseObject(ResponseModel):
-    """A response, as far as it came. What was asked for stands in it again."""
+    """A response so far. It repeats parameters of the request."""
 
     id: str
     object: Literal["response"]
@@ -179,7 +180,7 @@ class ResponseObject(ResponseModel):
 
 
 class ResponseEvent(ResponseModel):
-    """An event of a stream; what else it has depends on its type."""
+    """An event of a stream. Its type determines the further fields."""
 
     model_config = ConfigDict(extra="allow")
 

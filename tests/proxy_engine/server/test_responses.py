@@ -170,6 +170,17 @@ def test_reasoning_is_an_item_of_its_own(client: openai.OpenAI) -> None:
         ({"input": [{"type": "item_reference", "id": "a"}]}, 400, "input[0]"),
         ({"input": [{"role": "user", "content": [{"type": "x"}]}]}, 400, "input[0]"),
         ({"input": [{"role": "user", "content": 3}]}, 400, "input[0]"),
+        ({"input": [{"role": "user", "content": "a", "colour": 1}]}, 400, "input[0]"),
+        (
+            {
+                "input": [
+                    {"role": "user", "content": [{"type": "input_text", "text": "a", "size": 1}]}
+                ]
+            },
+            400,
+            "input[0]",
+        ),
+        ({"input": [{"type": ["message"], "content": "a"}]}, 400, "input[0]"),
         (
             {"text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": 3}}}},
             400,

@@ -99,7 +99,7 @@ from proxy_engine.server import serve
 loads = iter([serve.load_engine])
 never = lambda model, settings: threading.Event().wait()
 serve.load_engine = lambda model, settings: next(loads, never)(model, settings)
-serve._SECONDS_TO_SAY_SO = 0.5
+serve._DELIVERY_SECONDS = 0.5
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -162,7 +162,7 @@ def test_a_server_without_a_model_says_so_and_warns_of_open_doors(tmp_path: Path
     _, log = running.communicate(timeout=60)
     assert running.returncode == 1
     assert "there is no directory" in log
-    assert "warning listening beyond this computer without a key" in log
+    assert "warning listening on a network without an API key" in log
     assert "Traceback" not in log
 
 
