@@ -1,4 +1,4 @@
-"""Texts that a grammar reads in many ways: right masks, states that stay small, bounded work."""
+"""Ambiguous grammars: exact masks, small states, bounded work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GRAMMARS = {
 
 
 def steps_of(work: Callable[[], object]) -> int:
-    """Return how many steps a piece of work takes."""
+    """Return the number of steps that a function spends."""
     with step_budget(10_000_000):
         budget = budgets._BUDGET.get()
         assert budget is not None
@@ -58,7 +58,7 @@ def steps_of(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("few", [False, True], ids=["as it is", "taken together"])
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_masks_are_what_every_token_says(
+def test_masks_of_ambiguous_grammars_equal_brute_force(
     name: str, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if few:
@@ -78,8 +78,8 @@ def test_masks_are_what_every_token_says(
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_work_grows_no_faster_than_a_polynomial(name: str) -> None:
-    """Twice the text takes at most sixteen times the steps for its last tokens."""
+def test_work_grows_polynomially_with_the_text(name: str) -> None:
+    """The last tokens of twice the text take at most sixteen times the steps."""
     writing = GrammarStateMachine(GRAMMARS[name]).matcher(small_vocabulary())
     random = Random(2)
     taken: list[int] = []
@@ -102,7 +102,7 @@ def test_eighth_token_of_a_cubic_grammar_is_cheap() -> None:
 
 
 @pytest.mark.parametrize("text", [CUBIC, OPTIONAL, GRAMMARS["concatenated"]])
-def test_states_may_be_deeper_than_the_recursion_limit(text: str) -> None:
+def test_states_deeper_than_the_recursion_limit_have_masks(text: str) -> None:
     machine = GrammarStateMachine(text)
     limit = sys.getrecursionlimit()
     try:
@@ -132,7 +132,7 @@ def test_advance_is_bounded_and_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
     writing.advance(ord("b"))
 
 
-def test_answer_is_unchanged_where_its_attribution_takes_too_much() -> None:
+def test_answer_is_unchanged_after_its_attribution_exceeds_the_budget() -> None:
     answer = RootStateMachine(Structured("s", grammar=GrammarStateMachine(OPTIONAL)))
 
     def written() -> RootMatcher:
@@ -158,8 +158,8 @@ def test_answer_is_unchanged_where_its_attribution_takes_too_much() -> None:
     writing.advance(ord("a"))
 
 
-def test_mask_that_ran_out_is_finished_later() -> None:
-    """What was computed within a budget is kept: with small budgets one comes to an end, too."""
+def test_repeated_attempts_complete_a_mask_that_exceeded_its_budget() -> None:
+    """Results computed within a budget are stored, so small budgets make progress."""
     writing = GrammarStateMachine(CUBIC).matcher(small_vocabulary())
     for token in b"abaabbab":
         writing.advance(token)
@@ -178,14 +178,14 @@ def test_mask_that_ran_out_is_finished_later() -> None:
 
 
 @pytest.mark.parametrize("text", [CUBIC, OPTIONAL, GRAMMARS["words"]])
-def test_forced_bytes_of_ambiguous_grammars(text: str) -> None:
+def test_forced_bytes_are_the_common_prefix_of_all_derivations(text: str) -> None:
     machine: StateMachine = GrammarStateMachine(text)
     writing: Matcher = machine.matcher(VOCABULARY)
     assert writing.forced_bytes() == (b"a" if text == OPTIONAL else b"")
 
 
 def languages() -> st.SearchStrategy[Node]:
-    """Small languages over the letters a and b."""
+    """Generate small languages over the letters a and b."""
     leaves = st.sampled_from(
         [EPSILON, literal(b"a"), literal(b"ab"), literal(b"ba"), symbol_set(0b11 << 97)]
     )
@@ -206,7 +206,7 @@ TEXTS = [bytes(97 + (n >> i & 1) for i in range(k)) for k in range(6) for n in r
 
 
 @given(st.lists(languages(), min_size=2, max_size=4))
-def test_choice_holds_what_its_members_hold(members: list[Node]) -> None:
+def test_union_accepts_the_words_of_its_members(members: list[Node]) -> None:
     united = union(members)
     for text in TEXTS:
         assert united.matches(text) == any(member.matches(text) for member in members)
@@ -216,6 +216,6 @@ def test_choice_holds_what_its_members_hold(members: list[Node]) -> None:
 
 
 @given(languages(), languages())
-def test_what_an_optional_part_leaves_is_no_member_of_its_own(first: Node, then: Node) -> None:
+def test_union_drops_the_tail_of_an_optional_part(first: Node, then: Node) -> None:
     whole = concatenation(optional(first), then)
     assert union((whole, then)) is whole

@@ -1,4 +1,4 @@
-"""Automata walked over tries: by the compiled loop and without it."""
+"""Walks of automata over tries, with and without the compiled kernel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def language(pattern: str) -> Node:
 
 
 def state_after(node: Node, text: bytes, most: int) -> Node:
-    """The state after a text, :data:`EMPTY` where no word within the bound begins with it."""
+    """Return the state after a text; :data:`EMPTY` if no word within the bound begins with it."""
     left = most - len(text)
     for byte in text:
         node = node.derivative(byte)
@@ -53,7 +53,7 @@ def state_after(node: Node, text: bytes, most: int) -> Node:
     st.lists(st.text("abcdxé1", min_size=1, max_size=6), min_size=1, max_size=20, unique=True),
     st.sampled_from((UNBOUNDED, 0, 2, 4)),
 )
-def test_states_are_those_after_the_bytes(
+def test_states_at_vertices_are_the_derivatives(
     kernel: Kernel | None, pattern: str, texts: list[str], most: int
 ) -> None:
     forms = [text.encode() for text in texts]
@@ -69,21 +69,21 @@ def test_states_are_those_after_the_bytes(
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rows_are_made_of_what_is_met_alone(kernel: Kernel | None) -> None:
+def test_transitions_are_computed_for_visited_states_only(kernel: Kernel | None) -> None:
     trie = TokenTrie.of_texts([b"ab", b"b"])
     automaton = Automaton(language("ab[0-9]{50}|b[a-z]{50}"), byte_ranges)
     states_at_vertices(automaton, trie, kernel=kernel)
-    # Where no token goes on, no row is needed: those of the root and of what follows "a" are.
+    # Only the start and the state after "a" are left by tokens, and need transitions.
     assert sum(start >= 0 for start in automaton.row_start) == 3
 
 
-def test_a_library_that_is_none_is_an_error() -> None:
+def test_missing_library_is_an_error() -> None:
     with pytest.raises(OSError, match="nowhere"):
         Kernel(LIBRARY.with_name("nowhere.so"))
 
 
 @given(st.sets(st.integers(0, 255)))
-def test_ranges_of_bytes(members: set[int]) -> None:
+def test_byte_ranges_are_maximal(members: set[int]) -> None:
     ranges = byte_ranges(byte_set(members))
     assert [byte for first, last in ranges for byte in range(first, last + 1)] == sorted(members)
     assert all(first > last + 1 for (_, last), (first, _) in pairwise(ranges))
@@ -99,7 +99,7 @@ def test_walks_do_not_share_their_states() -> None:
 
 
 @pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled")
-def test_a_library_of_another_version_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_of_another_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("state_machines.masks.kernel.VERSION", 1)
-    with pytest.raises(OSError, match="install again"):
+    with pytest.raises(OSError, match="reinstall"):
         Kernel(LIBRARY)

@@ -56,7 +56,7 @@ def inside(text: str, *, ascii_only: bool) -> bytes:
 
 
 @pytest.mark.parametrize("point", BORDERS)
-def test_every_spelling_of_a_character_is_that_character(point: int) -> None:
+def test_every_spelling_of_a_character_decodes_to_it(point: int) -> None:
     character = chr(point)
     assert list(spellings(encode_set(code_points(point), RAW))) == [character.encode()]
     written = list(spellings(encode_set(code_points(point), JSON_STRING)))
@@ -71,7 +71,7 @@ def test_every_spelling_of_a_character_is_that_character(point: int) -> None:
 
 
 @given(texts)
-def test_what_json_writes_is_accepted(text: str) -> None:
+def test_output_of_json_dumps_is_accepted(text: str) -> None:
     assert encoded(ANY_TEXT, RAW).matches(text.encode())
     for node in (ANY_TEXT, word(text)):
         closed = encoded(node, JSON_STRING, b'"')
@@ -84,7 +84,7 @@ def test_what_json_writes_is_accepted(text: str) -> None:
 
 @settings(max_examples=100)
 @given(texts, texts)
-def test_one_text_is_not_another(text: str, other: str) -> None:
+def test_other_texts_are_refused(text: str, other: str) -> None:
     assert encoded(word(text), RAW).matches(other.encode()) == (text == other)
     node = encoded(word(text), JSON_STRING)
     assert node.matches(inside(other, ascii_only=True)) == (text == other)
@@ -92,8 +92,8 @@ def test_one_text_is_not_another(text: str, other: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from([RAW, JSON_STRING]))
-def test_a_walk_through_the_bytes_spells_a_word(data: st.DataObject, spelling: object) -> None:
-    """Whatever bytes the node offers, the decoded text is in the language."""
+def test_random_walks_spell_words(data: st.DataObject, spelling: object) -> None:
+    """Any bytes that the node allows decode to a word of the language."""
     allowed = CodePointSet((p, p + 1) for p in BORDERS if p not in (0xD7FF, MAX_CODE_POINT))
     node = encoded(repetition(symbols(allowed), 0, 4), spelling)  # type: ignore[arg-type]
     written = bytearray()
@@ -111,7 +111,7 @@ def test_a_walk_through_the_bytes_spells_a_word(data: st.DataObject, spelling: o
 
 
 @given(st.binary(max_size=5))
-def test_raw_is_exactly_utf8(text: bytes) -> None:
+def test_raw_spelling_accepts_exactly_utf8(text: bytes) -> None:
     try:
         text.decode("utf-8", errors="strict")
         valid = True
@@ -135,11 +135,11 @@ def test_ill_formed_utf8_is_refused(text: bytes) -> None:
     [b'"', b"\\", b"\n", b"\x00", b"\x1f", b"\\x", b"\\u12", b"\\ud83d", b"\\ude00",
      b"\\ud83d\\ud83d", b"\\ud83dx", b"\\ud83d\\n", b"\\u0041", b"\\/"],
 )  # fmt: skip
-def test_what_a_json_string_cannot_hold_or_has_one_other_spelling(text: bytes) -> None:
+def test_other_spellings_are_refused_in_json_strings(text: bytes) -> None:
     assert not encoded(ANY_TEXT, JSON_STRING).matches(text)
 
 
-def test_hexadecimal_digits_in_either_case() -> None:
+def test_hexadecimal_digits_of_either_case_are_accepted() -> None:
     node = encoded(word("\u00ff😀"), JSON_STRING)
     for form in (rb"\u00ff\ud83d\ude00", rb"\u00FF\uD83D\uDE00", rb"\u00fF\uD83d\udE00"):
         assert node.matches(form)
@@ -147,7 +147,7 @@ def test_hexadecimal_digits_in_either_case() -> None:
     assert node.matches("\u00ff😀".encode())
 
 
-def test_a_terminator_ends_the_text() -> None:
+def test_terminator_ends_the_text() -> None:
     node = encoded(repetition(symbols(code_points("a")), 0, None), JSON_STRING, b'"')
     assert node.matches(b'aa"')
     assert not node.nullable
@@ -155,14 +155,14 @@ def test_a_terminator_ends_the_text() -> None:
     assert encoded(EPSILON, JSON_STRING, b'"').matches(b'"')
 
 
-def test_a_language_without_words_is_empty() -> None:
+def test_encoding_of_the_empty_language_is_empty() -> None:
     a = symbols(code_points("a"))
     none = intersection([concatenation(a, a), complement(repetition(a, 2, 2), ANY_CODE_POINT)])
     assert encoded(none, RAW) is EMPTY
     assert encoded(EMPTY, JSON_STRING, b'"') is EMPTY
 
 
-def test_equal_texts_are_one_node() -> None:
+def test_equal_encodings_are_one_node() -> None:
     assert encoded(word("ab"), RAW) is encoded(word("ab"), RAW)
     node = encoded(repetition(symbols(ANY_CODE_POINT), 0, None), JSON_STRING, b'"')
     assert (
@@ -172,7 +172,7 @@ def test_equal_texts_are_one_node() -> None:
     )
 
 
-def test_long_counted_text() -> None:
+def test_long_counted_text_is_matched() -> None:
     node = encoded(repetition(symbols(ANY_CODE_POINT), 0, 100_000), RAW)
     assert node.matches("é".encode() * 1000)
     assert node.min_length == 0

@@ -1,4 +1,4 @@
-"""Languages less words that were written before, and arrays of objects in which none may repeat."""
+"""Exclusions of words, and arrays of unique objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ WORDS = st.lists(st.text("ab", max_size=4).map(str.encode), max_size=8)
 
 
 @given(WORDS, WORDS)
-def test_exclusion_holds_the_words_that_are_left(words: list[bytes], taken: list[bytes]) -> None:
+def test_exclusion_accepts_the_other_words_of_the_body(
+    words: list[bytes], taken: list[bytes]
+) -> None:
     node = exclusion(literals(words), [literals([word]) for word in taken])
     left = set(words) - set(taken)
     assert node.is_empty == (not left)
@@ -49,7 +51,7 @@ def names(count: int) -> list[str]:
     return [f"m{index}" for index in range(count)]
 
 
-def test_members_in_any_order_do_not_multiply_out() -> None:
+def test_work_does_not_grow_with_the_orders_of_members() -> None:
     constants = {name: {"const": name} for name in names(14)}
     item = {
         "properties": {**constants, "n": {"enum": [1, 2]}},

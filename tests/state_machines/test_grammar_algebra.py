@@ -1,4 +1,4 @@
-"""Laws of the grammar algebra, judged by a naive definition of which words are in a language."""
+"""Laws of the grammar algebra, against a naive definition of the languages."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def cuts(word: str) -> list[tuple[str, str]]:
 
 
 def repeats(body: Expr, least: int, most: int | None, word: str) -> bool:
-    """Whether the word is ``least`` to ``most`` words of ``body``."""
+    """Whether the word is a concatenation of ``min_count`` to ``max_count`` words of ``body``."""
     if most is None:
         most = least + len(word)
     ends = {0}  # where the rounds so far can have ended
@@ -166,7 +166,7 @@ def expressions(*, booleans: bool = True) -> st.SearchStrategy[Expr]:
 
 
 def shortest_word(node: Node) -> str | None:
-    """Return a shortest word in the letters a, b and c, following rows; ``None``: no word."""
+    """Return a shortest word over the letters a, b and c; ``None`` if there is none."""
     queue = deque([(node, "")])
     seen = {node}
     while queue:
@@ -183,7 +183,7 @@ def shortest_word(node: Node) -> str | None:
 
 @settings(max_examples=400, deadline=None)
 @given(expressions())
-def test_words_are_those_of_the_definition(expr: Expr) -> None:
+def test_words_match_the_definition(expr: Expr) -> None:
     node = build(expr)
     for word in WORDS:
         assert node.matches(word.encode()) == holds(expr, word), word
@@ -204,7 +204,7 @@ def test_nullable_and_empty_are_exact(expr: Expr) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(expressions())
-def test_lengths_are_bounds(expr: Expr) -> None:
+def test_min_and_max_length_bound_all_words(expr: Expr) -> None:
     node = build(expr)
     for word in WORDS:
         if holds(expr, word):
@@ -214,7 +214,7 @@ def test_lengths_are_bounds(expr: Expr) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(expressions(), st.text("abc", max_size=5))
-def test_row_derivative_and_first_bytes_agree(expr: Expr, path: str) -> None:
+def test_transitions_derivatives_and_first_bytes_agree(expr: Expr, path: str) -> None:
     node = build(expr)
     for letter in ["", *path]:
         if letter:
@@ -226,7 +226,7 @@ def test_row_derivative_and_first_bytes_agree(expr: Expr, path: str) -> None:
             covered |= members
             assert not target.is_empty
             for byte in bytes_in(members)[:5]:
-                # The two ways may build the same language as different nodes.
+                # Both derivatives have the same language, but may be different nodes.
                 other = node.derivative(byte)
                 for word in WORDS[:40]:
                     assert other.matches(word.encode()) == target.matches(word.encode())
@@ -244,7 +244,7 @@ def test_equal_structure_is_one_object(expr: Expr) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(expressions(), expressions(), expressions())
-def test_normal_forms(x: Expr, y: Expr, z: Expr) -> None:
+def test_constructors_apply_the_laws_of_the_algebra(x: Expr, y: Expr, z: Expr) -> None:
     a, b, c = build(x), build(y), build(z)
     anything = everything(ANY_BYTE)
     assert union([a, b]) is union([b, a, b, EMPTY])
@@ -263,7 +263,7 @@ def test_normal_forms(x: Expr, y: Expr, z: Expr) -> None:
         assert repetition(a, 1, 1) is a
 
 
-def test_constants() -> None:
+def test_constructors_without_members_return_constants() -> None:
     assert EMPTY.is_empty
     assert not EPSILON.is_empty
     assert EPSILON.matches(b"")
@@ -279,7 +279,7 @@ def test_constants() -> None:
     assert complement(everything(ANY_BYTE), ANY_BYTE) is EMPTY
 
 
-def test_counters_stay_small() -> None:
+def test_counters_are_not_unrolled() -> None:
     letter = symbols(A)
     node = repetition(letter, 10**6, 10**9)
     assert (node.min_length, node.max_length) == (10**6, 10**9)
@@ -291,14 +291,14 @@ def test_counters_stay_small() -> None:
     assert union([repetition(letter, 0, 3), repetition(letter, 4, 9)]) is repetition(letter, 0, 9)
 
 
-def test_a_trie_shares_ends_and_is_built_without_recursion() -> None:
+def test_trie_shares_suffixes_and_is_built_without_recursion() -> None:
     node = literals([b"x" * 5000 + b"end", b"y" * 5000 + b"end"])
     assert node.compute_word_derivative(b"x" * 5000) is node.compute_word_derivative(b"y" * 5000)
     assert node.matches(b"y" * 5000 + b"end")
     assert not node.matches(b"y" * 5000)
 
 
-def test_a_long_row_of_optional_parts_is_no_recursion() -> None:
+def test_many_optional_parts_do_not_recurse() -> None:
     parts = [optional(literal(f"{index:04}".encode())) for index in range(2000)]
     node = concatenation(*parts)
     assert node.nullable
@@ -307,7 +307,7 @@ def test_a_long_row_of_optional_parts_is_no_recursion() -> None:
     assert not node.matches(b"19990001")
 
 
-def test_the_search_for_a_word_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emptiness_search_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_limits(monkeypatch, emptiness_states=20)
     fives = concatenation(literal(b"a"), repetition(literal(b"a" * 5), 0, None))
     elevens = concatenation(literal(b"aa"), repetition(literal(b"a" * 11), 0, None))
@@ -340,7 +340,7 @@ def is_balanced(word: str) -> bool:
     return depth == 0
 
 
-def test_recursion() -> None:
+def test_recursive_references_match_balanced_brackets() -> None:
     node = balanced("brackets")
     for size in range(9):
         for letters in product("ab", repeat=size):
@@ -352,7 +352,7 @@ def test_recursion() -> None:
     assert not node.is_empty
 
 
-def test_recursion_inside_booleans() -> None:
+def test_recursion_inside_intersections_is_matched() -> None:
     node = balanced("brackets inside booleans")
     short = intersection([node, repetition(symbols(A | B), 3, 5)])
     found = {word for word in WORDS if short.matches(word.encode())}
@@ -365,7 +365,7 @@ def test_recursion_inside_booleans() -> None:
         )
 
 
-def test_references_of_one_key_are_one_node() -> None:
+def test_references_with_equal_keys_are_one_node() -> None:
     node = balanced("one key")
     assert reference("one key", lambda: EPSILON, nullable=True) is node
     wrong = reference("declared wrongly", lambda: literal(b"a"), nullable=True)
@@ -373,7 +373,7 @@ def test_references_of_one_key_are_one_node() -> None:
         _ = wrong.transitions
 
 
-def test_nodes_that_nobody_holds_are_forgotten() -> None:
+def test_unreferenced_nodes_leave_the_intern_table() -> None:
     text = b"a word that nothing else in the tests spells"
     node = weakref.ref(literal(text))
     gc.collect()

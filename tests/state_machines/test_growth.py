@@ -1,4 +1,4 @@
-"""What one more costs does not grow with those before it; counted in steps, not in seconds."""
+"""The cost of one more item, name or word does not grow with their number. Counted in steps."""
 
 import gc
 import json
@@ -18,7 +18,7 @@ _MANY = 10**9
 
 
 def steps_of(action: Callable[[], object]) -> int:
-    """Return the steps that something takes."""
+    """Return the number of steps that a function spends."""
     with budgets.step_budget(_MANY):
         action()
         counted = budgets._BUDGET.get()
@@ -27,7 +27,7 @@ def steps_of(action: Callable[[], object]) -> int:
 
 
 def written(schema: Any, text: str, vocabulary: Vocabulary) -> Callable[[], object]:
-    """Return what makes the masks before each byte of a text, a new machine each time."""
+    """Return a function that computes the masks of a text with a new machine."""
 
     def write() -> None:
         maker = MaskMaker(vocabulary)
@@ -47,7 +47,7 @@ def words(count: int) -> list[str]:
     "items",
     [{"type": "string"}, {"type": "string", "maxLength": 40}, {"type": ["string", "null"]}, {}],
 )
-def test_different_items(items: Any) -> None:
+def test_unique_items_cost_the_same_at_any_length(items: Any) -> None:
     schema = {"type": "array", "items": items, "uniqueItems": True}
     vocabulary = small_vocabulary()
     few, many = (
@@ -69,7 +69,7 @@ def test_different_items(items: Any) -> None:
         ({"anyOf": [{"type": "string", "maxLength": 9}, {"type": "boolean"}]}, ["a", True, "ab"]),
     ],
 )
-def test_masks_where_values_are_taken(items: Any, texts: list[Any]) -> None:
+def test_masks_with_taken_values_equal_brute_force(items: Any, texts: list[Any]) -> None:
     vocabulary = small_vocabulary()
     machine = JsonSchemaStateMachine({"type": "array", "items": items, "uniqueItems": True})
     matcher = machine.matcher(vocabulary)
@@ -83,8 +83,8 @@ def test_masks_where_values_are_taken(items: Any, texts: list[Any]) -> None:
             assert machine.matches(json.dumps([first, second])) == (first != second)
 
 
-def test_a_string_that_is_as_long_as_it_may_be_leaves_no_dead_end() -> None:
-    """After ``aaaaaaaa`` only a letter could come that is taken, and the text must be nine long."""
+def test_taken_string_of_greatest_length_is_no_dead_end() -> None:
+    """After ``aaaaaaaa`` only a taken string of nine characters could be completed."""
     schema = {
         "type": "array",
         "items": {"type": "string", "minLength": 9, "maxLength": 9, "pattern": ""},
@@ -97,8 +97,8 @@ def test_a_string_that_is_as_long_as_it_may_be_leaves_no_dead_end() -> None:
 
 
 @pytest.mark.parametrize("required", [[], ["a0000000000"]])
-def test_optional_names_in_order(required: list[str]) -> None:
-    """All later names may come next, but they are not made anew at each position."""
+def test_optional_names_in_order_cost_the_same_each(required: list[str]) -> None:
+    """All later names may come next, but their nodes are shared between positions."""
     vocabulary = small_vocabulary()
 
     def write(count: int) -> Callable[[], object]:
@@ -115,7 +115,7 @@ def test_optional_names_in_order(required: list[str]) -> None:
     assert many < 4.4 * few
 
 
-def test_a_name_costs_what_is_met_of_the_others() -> None:
+def test_name_costs_only_the_names_with_its_prefix() -> None:
     def write(count: int) -> Callable[[], object]:
         names = words(count)
         schema = {
@@ -130,7 +130,7 @@ def test_a_name_costs_what_is_met_of_the_others() -> None:
     assert many < 2 * few
 
 
-def test_a_word_of_a_large_enumeration_costs_what_is_met_of_the_others() -> None:
+def test_word_of_a_large_enumeration_costs_only_its_path() -> None:
     def write(count: int) -> Callable[[], object]:
         machine = JsonSchemaStateMachine({"enum": words(count)})
         return lambda: machine.start.compute_word_derivative(json.dumps(words(count)[1]).encode())
@@ -150,7 +150,7 @@ def test_a_word_of_a_large_enumeration_costs_what_is_met_of_the_others() -> None
         ),
     ],
 )
-def test_a_machine_does_not_grow_with_the_texts_it_has_met(
+def test_machine_does_not_grow_with_matched_texts(
     schema: Any, text: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch_limits(monkeypatch, machine_transient_derivatives=64)

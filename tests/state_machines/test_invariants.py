@@ -43,7 +43,7 @@ ORDERS = st.sampled_from(("schema", "any"))
 
 
 def compiled(schema: Any, **options: Any) -> JsonSchemaStateMachine:
-    """Compile, or pass over a schema that is refused by name."""
+    """Compile a schema; skip the example if it is refused with an error."""
     try:
         machine = JsonSchemaStateMachine(schema, **options)
     except UnsatisfiableSchemaError:
@@ -54,7 +54,7 @@ def compiled(schema: Any, **options: Any) -> JsonSchemaStateMachine:
         assert consumes_nothing(schema), "only empty loops are invalid here"
         event("an empty loop")
     else:
-        # A loop may not matter, as in {"if": {"$ref": "#"}}, but the judge would not come back.
+        # A loop may not matter, as in {"if": {"$ref": "#"}}, but the validator would not terminate.
         assume(not consumes_nothing(schema))
         return machine
     assume(False)
@@ -95,9 +95,7 @@ def consumes_nothing(schema: Any) -> bool:
 
 @examples(400)
 @given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
-def test_walks_by_bytes_end_in_admitted_text(
-    schema: Any, order: Any, layout: Any, seed: int
-) -> None:
+def test_random_bytes_end_in_valid_text(schema: Any, order: Any, layout: Any, seed: int) -> None:
     machine = compiled(schema, property_order=order, whitespace=layout)
     random, state, text = Random(seed), machine.start, b""
     for _ in range(30):
@@ -117,9 +115,7 @@ def test_walks_by_bytes_end_in_admitted_text(
 
 @examples(200)
 @given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
-def test_walks_by_tokens_end_in_admitted_text(
-    schema: Any, order: Any, layout: Any, seed: int
-) -> None:
+def test_random_tokens_end_in_valid_text(schema: Any, order: Any, layout: Any, seed: int) -> None:
     machine = compiled(schema, property_order=order, whitespace=layout)
     random, matcher = Random(seed), machine.matcher(VOCABULARY)
     text = b""
@@ -143,7 +139,7 @@ def test_walks_by_tokens_end_in_admitted_text(
                 [t for t in plain if ending.startswith(VOCABULARY.token_bytes[t] or b"\0")]
             )
         else:
-            # Half the time a longer token, or nearly all would be single bytes.
+            # Prefer a longer token half of the time; otherwise nearly all would be single bytes.
             long = [t for t in plain if len(VOCABULARY.token_bytes[t] or b"") > 1]
             token_id = random.choice(long if long and random.random() < 0.5 else plain)
         matcher.advance(token_id)
@@ -153,7 +149,7 @@ def test_walks_by_tokens_end_in_admitted_text(
 
 @examples(400)
 @given(st.data())
-def test_values_are_accepted_exactly_if_admitted(data: st.DataObject) -> None:
+def test_values_are_accepted_exactly_if_valid(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     machine = compiled(schema, property_order="any")
     in_order = compiled(schema, property_order="schema")
@@ -166,16 +162,16 @@ def test_values_are_accepted_exactly_if_admitted(data: st.DataObject) -> None:
             for separators in ((",", ":"), (", ", ": ")):
                 text = json.dumps(value, ensure_ascii=ensure_ascii, separators=separators)
                 assert machine.matches(text) == admitted, text
-                # In schema order a value may be refused for its order, and for nothing else.
+                # In schema order a valid value may be refused only because of its order.
                 assert admitted or not in_order.matches(text), text
 
 
 @examples(150)
 @given(st.data())
-def test_values_are_accepted_in_every_cutting(data: st.DataObject) -> None:
+def test_values_are_accepted_in_every_tokenization(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     value = data.draw(values_near(schema))
-    # Compiled first: the judge would not come back from a schema that is an empty loop.
+    # Compiled first: the validator does not terminate for a schema that is an empty loop.
     machine = compiled(schema, property_order="any")
     assume(Judge(schema).admits(value))
     text = json.dumps(value, ensure_ascii=data.draw(st.booleans())).encode()
@@ -194,7 +190,7 @@ def test_values_are_accepted_in_every_cutting(data: st.DataObject) -> None:
 
 @examples(150)
 @given(st.data())
-def test_objects_in_the_order_of_the_schema_are_accepted(data: st.DataObject) -> None:
+def test_objects_in_schema_order_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(object_schemas())
     value = data.draw(values_near(schema))
     machine = compiled(schema)
@@ -218,7 +214,7 @@ SIMPLE = frozenset({"enum", "const", "numbers", "strings", "arrays", "objects", 
 
 @examples(60)
 @given(st.data())
-def test_values_of_another_generator_are_accepted(data: st.DataObject) -> None:
+def test_values_of_hypothesis_jsonschema_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(schemas(features=SIMPLE, depth=1))
     machine = compiled(schema, property_order="any")
     value = data.draw(from_schema(schema))
@@ -233,7 +229,7 @@ few_values = st.sampled_from((1, 2, 3, "a", None))
 
 @examples(200)
 @given(crowded, ORDERS, st.integers(0, 2**32))
-def test_no_dead_ends_where_few_values_meet_many_demands(
+def test_no_dead_ends_where_few_values_satisfy_many_clauses(
     schema: Any, order: Any, seed: int
 ) -> None:
     machine = compiled(schema, property_order=order)
@@ -245,7 +241,7 @@ def test_no_dead_ends_where_few_values_meet_many_demands(
             assert judge.admits_text(text), text
             return
         assert choices, f"dead end after {text!r}"
-        # Names and structure, or walks would spend themselves in strings.
+        # Prefer names and structure; otherwise walks would stay in strings.
         likely = [byte for byte in choices if byte in b'ab"{}[]:,123n']
         byte = random.choice(likely or choices)
         state = state.derivative(byte)
@@ -255,7 +251,7 @@ def test_no_dead_ends_where_few_values_meet_many_demands(
 
 @examples(200)
 @given(st.data())
-def test_few_values_that_meet_many_demands_are_accepted(data: st.DataObject) -> None:
+def test_few_values_that_satisfy_many_clauses_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(crowded)
     judge = Judge(schema)
     if schema["type"] == "object":
@@ -278,7 +274,7 @@ def test_few_values_that_meet_many_demands_are_accepted(data: st.DataObject) -> 
 
 @examples(150)
 @given(schemas(), json_values)
-def test_what_is_unsatisfiable_admits_nothing(schema: Any, value: Any) -> None:
+def test_unsatisfiable_schema_accepts_no_value(schema: Any, value: Any) -> None:
     try:
         JsonSchemaStateMachine(schema)
     except UnsatisfiableSchemaError:
@@ -366,7 +362,7 @@ def test_copies_are_independent(schema: Any, seed: int) -> None:
 
 @examples(100)
 @given(schemas())
-def test_the_callers_schema_is_left_alone(schema: Any) -> None:
+def test_compilation_does_not_modify_the_schema(schema: Any) -> None:
     before = copy.deepcopy(schema)
     try:
         machine = JsonSchemaStateMachine(schema)
@@ -423,7 +419,7 @@ def test_matchers_in_threads_see_the_same_masks() -> None:
             assert mask == expected.tobytes()
 
 
-def test_nothing_follows_the_end() -> None:
+def test_no_token_is_allowed_after_the_end() -> None:
     matcher = JsonSchemaStateMachine({"type": "null"}).matcher(VOCABULARY)
     for byte in b"null":
         matcher.advance(byte)

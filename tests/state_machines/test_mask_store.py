@@ -1,4 +1,4 @@
-"""Masks as they are handed out: right whichever way they are made, whatever was forgotten."""
+"""Masks are exact, however they were computed and whatever the caches evicted."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ SCHEMAS: dict[str, Any] = {
 VOCABULARY = small_vocabulary()
 
 
-@pytest.fixture(params=["as it is", "wide", "forgetful"])
+@pytest.fixture(params=["default", "all lexemes walked", "no cache"])
 def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Vocabulary:
-    """A new vocabulary: also one whose masks are made as large ones are, and one that forgets."""
-    if request.param != "as it is":
+    """A new vocabulary: as it is, with all lexemes walked, and with caches that evict at once."""
+    if request.param != "default":
         monkeypatch.setattr(lexemes, "MIN_LEXEME_TOKENS", 1)
         monkeypatch.setattr(lexemes, "MAX_BEGINNINGS", 0)
-    if request.param == "forgetful":
+    if request.param == "no cache":
         patch_limits(
             monkeypatch,
             lexeme_walk_bytes=1,
@@ -65,7 +65,7 @@ def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 def walks(machine: JsonSchemaStateMachine, vocabulary: Vocabulary, seed: int) -> Iterator[Matcher]:
-    """Yield a matcher at every step of some texts."""
+    """Yield a matcher at every position of some texts."""
     random = Random(seed)
     for _ in range(6):
         matcher = machine.matcher(vocabulary)
@@ -79,7 +79,7 @@ def walks(machine: JsonSchemaStateMachine, vocabulary: Vocabulary, seed: int) ->
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_masks_are_what_every_token_says(name: str, vocabulary: Vocabulary) -> None:
+def test_masks_equal_brute_force(name: str, vocabulary: Vocabulary) -> None:
     order = "any" if "any order" in name else "schema"
     machine = JsonSchemaStateMachine(SCHEMAS[name], property_order=order)
     for matcher in walks(machine, vocabulary, seed=len(name)):
@@ -95,7 +95,7 @@ def bytewise(state: Node, text: bytes) -> Node:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_token_leads_where_its_bytes_lead(name: str) -> None:
+def test_token_advances_to_the_derivative_by_its_bytes(name: str) -> None:
     machine = JsonSchemaStateMachine(SCHEMAS[name])
     for matcher in walks(machine, VOCABULARY, seed=1):
         for form in VOCABULARY.token_bytes:
@@ -103,7 +103,7 @@ def test_a_token_leads_where_its_bytes_lead(name: str) -> None:
                 assert matcher.state.compute_word_derivative(form) is bytewise(matcher.state, form)
 
 
-def test_two_vocabularies_take_turns() -> None:
+def test_one_machine_serves_two_vocabularies() -> None:
     machine = JsonSchemaStateMachine(SCHEMAS["open"])
     forms = [bytes((byte,)) for byte in range(256)]
     other = Vocabulary([*forms, b'{"a', b"end"], end_token_ids=[257])
@@ -123,8 +123,8 @@ def test_masks_are_shared_and_cannot_be_written() -> None:
         first.allowed_tokens()[0] = True
 
 
-def test_threads_with_one_machine_see_right_masks() -> None:
-    """New states in every round, so that threads meet while masks are being made."""
+def test_threads_with_one_machine_get_exact_masks() -> None:
+    """Each round has new states, so threads compute masks at the same time."""
     for round_ in range(3):
         vocabulary = small_vocabulary()
         machine = JsonSchemaStateMachine(json.loads(json.dumps(SCHEMAS["open"])))
@@ -142,14 +142,14 @@ def test_threads_with_one_machine_see_right_masks() -> None:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        # A lower bound beyond the longest token shuts out what a pattern must end before.
+        # A lower bound beyond the longest token refuses characters after which the pattern must end.
         ({"type": "string", "pattern": "^([A-Z]{20}|[a-z]*)$", "minLength": 30}, b""),
         ({"type": "string", "pattern": "^([a-z]*|([0-9][0-9])*)$", "minLength": 501}, b'"'),
         ({"type": "string", "pattern": "^([a-c]x?)*$", "minLength": 4000}, b'"'),
-        # An upper bound counts for characters that are begun and that no token writes whole.
+        # An upper bound applies to incomplete characters that no token writes whole.
         ({"type": "string", "pattern": "^(é{30}|[a-z]*)$", "maxLength": 20}, b""),
         ({"type": "string", "pattern": "^(\U00012000{300}|[a-z])$", "maxLength": 200}, b'"'),
-        # The item that has just ended is taken, too.
+        # The item that has just ended is taken as well.
         ({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, b"[2"),
         (
             {
@@ -161,7 +161,7 @@ def test_threads_with_one_machine_see_right_masks() -> None:
         ),
     ],
 )
-def test_bounds_and_taken_values_reach_beyond_a_token(
+def test_masks_near_bounds_and_taken_values_equal_brute_force(
     schema: Any, text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lexemes, "MIN_LEXEME_TOKENS", 1)

@@ -1,4 +1,4 @@
-"""Masks of one vocabulary in several threads: none waits for another, none disturbs another."""
+"""Masks of one vocabulary in several threads, which neither block nor corrupt each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.limits import patch_limits
 
 
 def some_machines() -> list[StateMachine]:
-    """One for each way in which masks are made."""
+    """Return one machine for each kind of mask computation."""
     return [
         JsonSchemaStateMachine({"type": "string", "pattern": "^(ab|ba)*x?$", "maxLength": 90}),
         JsonSchemaStateMachine({"type": "object", "properties": {"a": {"type": "number"}}}),
@@ -75,8 +75,8 @@ def test_blocked_mask_does_not_block_other_threads(
         assert np.array_equal(mask, brute_force_mask(state, vocabulary))
 
 
-def test_mask_within_a_small_budget_is_made_on_the_second_try() -> None:
-    """An attempt that runs out leaves nothing behind that makes a later one wrong."""
+def test_failed_attempt_does_not_corrupt_the_next_mask() -> None:
+    """An attempt that exceeds its budget leaves no wrong result in a cache."""
     for machine in some_machines():
         vocabulary = small_vocabulary()
         matcher = machine.matcher(vocabulary)
@@ -92,7 +92,7 @@ def test_mask_within_a_small_budget_is_made_on_the_second_try() -> None:
         assert np.array_equal(matcher.allowed_tokens(), expected)
 
 
-def test_threads_that_walk_many_machines_see_right_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_with_many_machines_get_exact_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lexemes, "MIN_LEXEME_TOKENS", 1)
     monkeypatch.setattr(lexemes, "MAX_BEGINNINGS", 0)
     vocabulary = small_vocabulary()
@@ -116,7 +116,7 @@ def test_threads_that_walk_many_machines_see_right_masks(monkeypatch: pytest.Mon
 
 
 class _Looking:
-    """A value whose destructor looks into the cache that held it."""
+    """A value whose finalizer uses the cache that held it."""
 
     def __init__(self, cache: LruCache[int, _Looking]) -> None:
         self.cache = cache
@@ -127,7 +127,7 @@ class _Looking:
         self.cache.put(-1, None)  # type: ignore[arg-type]
 
 
-def test_destructors_may_use_the_cache() -> None:
+def test_finalizers_may_use_the_cache() -> None:
     cache: LruCache[int, _Looking] = LruCache(8)
     for number in range(200):
         cache.put(number, _Looking(cache))

@@ -1,4 +1,4 @@
-"""Masks over real vocabularies equal those found by trying every token."""
+"""Masks over real vocabularies equal brute force."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def tokens(request: pytest.FixtureRequest) -> AllTokens:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
-def test_masks_at_random_states(tokens: AllTokens, schema: Any) -> None:
+def test_masks_at_random_states_equal_brute_force(tokens: AllTokens, schema: Any) -> None:
     assert_masks_on_a_walk(tokens, schema)

@@ -1,4 +1,4 @@
-"""Schemas that once went wrong, found by the fuzzer; each is a case of a law tested elsewhere."""
+"""Regressions: schemas, found by fuzzing, that were compiled or matched incorrectly."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def closed_by(names: list[str]) -> Any:
     return {"type": "object", "properties": properties, "required": names}
 
 
-def test_what_multiplies_out_too_far_is_refused_before_a_text_is_begun() -> None:
-    """The item that must fail was first looked at when an array was being written."""
+def test_exponential_product_is_refused_before_generation() -> None:
+    """The item that must fail was evaluated only during generation."""
     either = {
         "oneOf": [
             closed_by([f"a{index}" for index in range(20)]),
@@ -55,8 +55,8 @@ def test_what_multiplies_out_too_far_is_refused_before_a_text_is_begun() -> None
 
 
 @pytest.mark.parametrize("instance", ['{"x": [1]}', '{"x": 1}'])
-def test_an_array_with_an_item_that_fails_is_admitted(instance: str) -> None:
-    """The same, small enough not to be refused."""
+def test_array_with_a_failing_item_is_accepted(instance: str) -> None:
+    """A product that is small enough to be compiled."""
     either = {"oneOf": [closed_by(["a", "b"]), closed_by(["c", "d"])]}
     schema = {"properties": {"x": {"not": {"type": "array", "items": either}}}, "required": ["x"]}
     machine = JsonSchemaStateMachine(schema, property_order="any")
@@ -67,7 +67,7 @@ def test_an_array_with_an_item_that_fails_is_admitted(instance: str) -> None:
 
 
 @pytest.mark.parametrize("keyword", ["dependentSchemas", "dependencies"])
-def test_what_depends_on_a_property_leaves_other_types_alone(keyword: str) -> None:
+def test_dependencies_do_not_restrict_other_types(keyword: str) -> None:
     drafts = {"dependencies": {"$schema": "http://json-schema.org/draft-07/schema#"}}
     machine = JsonSchemaStateMachine({**drafts.get(keyword, {}), keyword: {"a": False}})
     for text in ('"a"', "1", "[]", "{}", '{"b": 1}'):
@@ -75,7 +75,7 @@ def test_what_depends_on_a_property_leaves_other_types_alone(keyword: str) -> No
     assert not machine.matches('{"a": 1}')
 
 
-def test_more_than_a_great_length_is_a_length() -> None:
+def test_negated_length_bounds_are_enforced() -> None:
     machine = JsonSchemaStateMachine({"type": "string", "not": {"maxLength": 65536}})
     assert machine.matches('"' + 65537 * "a" + '"')
     assert not machine.matches('"' + 65536 * "a" + '"')
@@ -105,7 +105,7 @@ def test_names_in_conditions_do_not_set_the_order(before: Any, text: str) -> Non
     assert JsonSchemaStateMachine(schema).matches(text)
 
 
-def test_threads_that_meet_in_a_term_that_is_being_worked_out() -> None:
+def test_threads_may_evaluate_the_same_term_concurrently() -> None:
     depending = {
         f"d{i}": {
             "properties": {
@@ -128,7 +128,7 @@ def test_threads_that_meet_in_a_term_that_is_being_worked_out() -> None:
             assert all(future.result() for future in [pool.submit(match) for _ in range(4)])
 
 
-def test_a_document_entered_twice_counts_from_the_outermost_time() -> None:
+def test_dynamic_scope_begins_with_the_outermost_entry_of_a_document() -> None:
     node = {"$dynamicAnchor": "node"}
     schema = {
         "$id": "http://x/root",
@@ -157,15 +157,15 @@ def test_a_document_entered_twice_counts_from_the_outermost_time() -> None:
         assert not machine.matches(text)
 
 
-def test_the_schema_of_a_machine_is_the_callers_to_change() -> None:
+def test_parts_of_the_schema_of_a_machine_are_not_shared() -> None:
     part = {"type": "string"}
     copy = JsonSchemaStateMachine({"properties": {"a": part, "b": dict(part)}}).schema
     copy["properties"]["a"]["x"] = 1
     assert copy["properties"]["b"] == part
 
 
-def test_an_item_that_exhausts_what_the_next_may_be() -> None:
-    """The item just written was not remembered where a token closes it and goes on."""
+def test_unique_item_that_exhausts_the_next_items_is_refused() -> None:
+    """A token that closes an item and continues did not record the item."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     forms = [bytes((byte,)) for byte in range(256)]
     forms += [(a + b).encode() for a in letters for b in letters]
@@ -187,8 +187,8 @@ def test_an_item_that_exhausts_what_the_next_may_be() -> None:
     assert matcher.allowed_tokens()[forms.index(b'",')]
 
 
-def demands_on_a(count: int) -> dict[str, Any]:
-    """Return objects of which ``a`` answers demands, two of which cannot be enforced together."""
+def clauses_on_a(count: int) -> dict[str, Any]:
+    """Return objects with clauses on ``a``, two of which cannot be enforced together."""
     either = [{"anyOf": [{"required": [f"f{i}"]}, {"required": [f"g{i}"]}]} for i in range(5)]
     terms: list[dict[str, Any]] = [
         {"type": "array", "contains": {"const": 1}, "items": {"enum": [1, 2]}, "minContains": 2},
@@ -202,14 +202,14 @@ def demands_on_a(count: int) -> dict[str, Any]:
     return {"type": "object", "maxProperties": 5 + count, "allOf": either + claims}
 
 
-def test_a_pair_of_demands_that_cannot_be_enforced_is_refused() -> None:
+def test_unenforceable_pair_of_clauses_is_refused() -> None:
     with pytest.raises(UnsupportedSchemaError) as caught:
-        JsonSchemaStateMachine(demands_on_a(3), property_order="any")
+        JsonSchemaStateMachine(clauses_on_a(3), property_order="any")
     assert caught.value.keyword == "uniqueItems"
 
 
-def test_a_pair_among_many_demands_is_no_dead_end() -> None:
-    machine = JsonSchemaStateMachine(demands_on_a(7), property_order="any")
+def test_pair_among_many_clauses_is_no_dead_end() -> None:
+    machine = JsonSchemaStateMachine(clauses_on_a(7), property_order="any")
     others = "".join(f'"f{i}": 1, ' for i in range(5)) + "".join(
         f'"b{i}": 1, ' for i in range(2, 7)
     )
@@ -217,7 +217,7 @@ def test_a_pair_among_many_demands_is_no_dead_end() -> None:
     assert machine.matches(f'{{{others}"b0": 1, "a": [1, 2]}}')
 
 
-def test_a_time_beside_another_language_is_found_at_once() -> None:
+def test_intersection_with_a_time_format_is_decided_within_the_budget() -> None:
     times = FORMATS["date-time"]()
     with step_budget(5000):
         assert not intersection((times, text_without(["<never asked before>"]))).is_empty

@@ -1,4 +1,4 @@
-"""What was compiled goes with its last machine or matcher, without a run of the collector."""
+"""Releasing a machine frees its states without a run of the cyclic garbage collector."""
 
 import gc
 import json
@@ -64,7 +64,7 @@ def _written(matcher: Matcher, text: str) -> None:
 
 @pytest.mark.parametrize(("schema", "value"), _SCHEMAS)
 @pytest.mark.usefixtures("no_collector")
-def test_nothing_waits_for_the_collector(
+def test_releasing_a_machine_frees_its_states(
     vocabulary: Vocabulary, schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translators: list[ref[Translator]] = []
@@ -88,7 +88,9 @@ def test_nothing_waits_for_the_collector(
 
 
 @pytest.mark.parametrize(("schema", "value"), _SCHEMAS)
-def test_a_matcher_outlives_its_machine(vocabulary: Vocabulary, schema: Any, value: Any) -> None:
+def test_matcher_works_after_its_machine_was_released(
+    vocabulary: Vocabulary, schema: Any, value: Any
+) -> None:
     text = json.dumps(value)
     for cut in range(0, len(text), 3):
         machine = JsonSchemaStateMachine(schema)

@@ -1,4 +1,4 @@
-"""Sets of symbols against Python's own sets."""
+"""Sets of symbols, against Python's sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from state_machines.grammar.symbols import (
 )
 
 SURROGATES = range(0xD800, 0xE000)
-# Around every border that matters: the ends, the surrogates, the widths of UTF-8.
+# Around every boundary: the ends, the surrogates, the lengths of UTF-8 forms.
 BORDERS = [0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF]
 points = st.one_of(
     st.integers(0, 40),
@@ -46,7 +46,7 @@ def members(pairs: list[tuple[int, int]]) -> set[int]:
 @given(ranges())
 @example([(0xD7FF, 0xE000)])
 @example([(0xD800, 0xDFFF)])
-def test_a_set_has_the_members_of_its_ranges(pairs: list[tuple[int, int]]) -> None:
+def test_set_has_the_members_of_its_ranges(pairs: list[tuple[int, int]]) -> None:
     ours, theirs = CodePointSet(pairs), members(pairs)
     assert set(ours) == theirs
     assert list(ours) == sorted(theirs)
@@ -57,7 +57,7 @@ def test_a_set_has_the_members_of_its_ranges(pairs: list[tuple[int, int]]) -> No
 
 
 @given(ranges())
-def test_the_form_is_normal(pairs: list[tuple[int, int]]) -> None:
+def test_ranges_are_sorted_disjoint_and_maximal(pairs: list[tuple[int, int]]) -> None:
     ours = CodePointSet(pairs)
     assert ours == CodePointSet((p, p) for p in reversed(list(ours)))
     assert hash(ours) == hash(CodePointSet(reversed(pairs)))
@@ -66,7 +66,9 @@ def test_the_form_is_normal(pairs: list[tuple[int, int]]) -> None:
 
 
 @given(ranges(), ranges())
-def test_operations(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
+def test_intersection_and_union_match_python_sets(
+    left: list[tuple[int, int]], right: list[tuple[int, int]]
+) -> None:
     a, b = CodePointSet(left), CodePointSet(right)
     assert set(a & b) == members(left) & members(right)
     assert set(a | b) == members(left) | members(right)
@@ -81,7 +83,7 @@ def test_operations(left: list[tuple[int, int]], right: list[tuple[int, int]]) -
 
 
 @given(ranges())
-def test_complement(pairs: list[tuple[int, int]]) -> None:
+def test_complement_matches_python_sets(pairs: list[tuple[int, int]]) -> None:
     ours = CodePointSet(pairs)
     assert ~~ours == ours
     assert ours | ~ours == ANY_CODE_POINT
@@ -91,7 +93,7 @@ def test_complement(pairs: list[tuple[int, int]]) -> None:
     assert is_whole_alphabet(ours) == (not ~ours)
 
 
-def test_making_sets() -> None:
+def test_sets_of_characters_and_ranges() -> None:
     assert set(code_points("a")) == {97}
     assert set(code_points("a", "c")) == {97, 98, 99}
     assert set(code_points(8, 9)) == {8, 9}
@@ -101,7 +103,7 @@ def test_making_sets() -> None:
 
 
 @given(st.sets(st.integers(0, 255)))
-def test_bytes(members: set[int]) -> None:
+def test_byte_sets_match_python_sets(members: set[int]) -> None:
     ours = byte_set(members)
     assert bytes_in(ours) == tuple(sorted(members))
     assert bytes_in(ANY_BYTE & ~ours) == tuple(sorted(set(range(256)) - members))
@@ -109,6 +111,6 @@ def test_bytes(members: set[int]) -> None:
 
 
 @given(st.integers(0, 255), st.integers(0, 255))
-def test_a_range_of_bytes(first: int, last: int) -> None:
+def test_byte_range_includes_both_ends(first: int, last: int) -> None:
     first, last = sorted((first, last))
     assert bytes_in(byte_range(first, last)) == tuple(range(first, last + 1))

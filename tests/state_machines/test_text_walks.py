@@ -1,4 +1,4 @@
-"""Walks of text languages over the characters of tokens agree with what each token's bytes do."""
+"""Walks over the characters of tokens agree with derivatives by the tokens' bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def spellings(point: int) -> set[bytes]:
 
 
 @given(POINTS, POINTS)
-def test_escapes_and_what_they_begin(point: int, other: int) -> None:
+def test_complete_and_incomplete_escapes_are_read(point: int, other: int) -> None:
     for text in spellings(point):
         if not text.startswith(b"\\"):
             continue
@@ -57,13 +57,13 @@ def test_escapes_and_what_they_begin(point: int, other: int) -> None:
 
 
 @pytest.mark.parametrize("text", [b"\\x", b"\\/", b"\\uz", b"\\udc00", b"\\ud800\\n", b"\\u0041"])
-def test_what_is_no_escape(text: bytes) -> None:
+def test_other_texts_are_no_escapes(text: bytes) -> None:
     assert written_escape(text) is None
     assert begun_escape(text) is None
 
 
 def vocabulary(seed: int) -> Vocabulary:
-    """Return all bytes, and tokens cut out of texts as strings are written."""
+    """Return all bytes, and tokens cut out of encoded strings."""
     random = Random(seed)
     forms = {bytes((byte,)) for byte in range(256)}
     letters = 'abcxyz012 -_.é€😀\n"\\\x01'
@@ -116,7 +116,7 @@ def brute_force(state: Node) -> set[int]:
 
 @settings(max_examples=150)
 @given(texts(), RESTS)
-def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
+def test_walks_of_strings_equal_brute_force(text: Node, rest: Node) -> None:
     if text.is_empty:
         return
     walk = STRINGS.walk(text)
@@ -132,7 +132,9 @@ def test_walks_agree_with_the_tokens_bytes(text: Node, rest: Node) -> None:
 
 @settings(max_examples=60)
 @given(texts(), RESTS, st.sampled_from((b'"', b' "', b', "')))
-def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: bytes) -> None:
+def test_walks_of_strings_after_a_prefix_equal_brute_force(
+    text: Node, rest: Node, lead: bytes
+) -> None:
     if text.is_empty:
         return
     string = encoded(text, JSON_STRING, b'"')
@@ -146,7 +148,7 @@ def test_walks_after_something_else_agree_too(text: Node, rest: Node, lead: byte
 
 
 @given(texts())
-def test_shortest_lengths(text: Node) -> None:
+def test_shortest_length_is_reached_by_a_word(text: Node) -> None:
     if text.is_empty:
         return
     layer, length = {text}, 0

@@ -1,4 +1,4 @@
-"""Text up to a string, against what the words say."""
+"""Texts up to a string, against enumerations of their words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ strings = st.text(LETTERS, min_size=1, max_size=4)
 
 
 def language(node: Node) -> set[str]:
-    """The words of up to ``LONGEST`` characters; fails at a state from which there is no end."""
+    """Return the words of up to ``LONGEST`` characters; fails at a dead end."""
     found = set()
     layer = [("", node)]
     for _ in range(LONGEST + 1):
@@ -36,7 +36,7 @@ def language(node: Node) -> set[str]:
 
 
 def ends_first(text: str, wanted: str, others: set[str]) -> bool:
-    """Whether ``wanted`` is the first string in a text to end, at its very end, and the longest."""
+    """Whether the first string that ends in a text is ``wanted``, at the end of the text."""
     everything = others | {wanted}
     for end in range(1, len(text) + 1):
         ending = [s for s in everything if text[:end].endswith(s)]
@@ -51,7 +51,7 @@ bounds = st.tuples(st.integers(0, 3), st.none() | st.integers(0, 3)).map(
 
 
 @given(st.sets(strings, max_size=3), bounds)
-def test_text_without_strings_is_just_that(
+def test_text_without_strings_contains_none_of_them(
     without: set[str], bound: tuple[int, int | None]
 ) -> None:
     least, most = bound
@@ -66,7 +66,7 @@ def test_text_without_strings_is_just_that(
 
 
 @given(strings, st.sets(strings, max_size=3), bounds)
-def test_text_until_a_string_is_just_that(
+def test_text_until_a_string_ends_with_its_first_occurrence(
     wanted: str, others: set[str], bound: tuple[int, int | None]
 ) -> None:
     least, most = bound
@@ -81,7 +81,7 @@ def test_text_until_a_string_is_just_that(
 
 
 @given(strings, st.sets(strings, max_size=2), st.sets(strings, max_size=3), bounds)
-def test_texts_that_do_not_begin_like_that(
+def test_texts_do_not_begin_with_an_excluded_string(
     wanted: str, others: set[str], first: set[str], bound: tuple[int, int | None]
 ) -> None:
     without = language(text_without(others, *bound))
@@ -89,7 +89,7 @@ def test_texts_that_do_not_begin_like_that(
     assert language(text_without(others, *bound, first)) == expected
     until = language(text_until(wanted, others, *bound))
     expected = {text for text in until if not any(text.startswith(s) and text != s for s in first)}
-    # A string that ends the text ends it, also where it is one of those.
+    # The wanted string ends the text even if it is one of those.
     kept = {text for text in expected if text not in first or text.endswith(wanted)}
     assert language(text_until(wanted, others, *bound, first)) == kept
 
@@ -126,7 +126,7 @@ def has_word(node: Node) -> bool:
 
 
 @given(strings, st.sets(strings, max_size=2), bounds, st.text("abx", max_size=6))
-def test_an_ended_text_is_short(
+def test_ended_text_is_a_shortest_one(
     wanted: str, others: set[str], bound: tuple[int, int | None], text: str
 ) -> None:
     start = text_until(wanted, others, *bound)
@@ -142,7 +142,7 @@ def test_an_ended_text_is_short(
 
 
 @given(strings, bounds, st.integers(0, 3))
-def test_near_bounds_are_the_same_within_a_length(
+def test_near_text_has_the_same_beginnings(
     wanted: str, bound: tuple[int, int | None], length: int
 ) -> None:
     for node in (text_until(wanted, (), *bound), text_without({wanted}, *bound)):
@@ -160,15 +160,15 @@ def test_near_bounds_are_the_same_within_a_length(
                 assert one.nullable == other.nullable
 
 
-def test_an_ended_text_keeps_within_its_bound() -> None:
-    """With no room left, a marker that has begun could be begun once more."""
+def test_ended_text_respects_its_upper_bound() -> None:
+    """At the upper bound, an incomplete marker could begin once more."""
     node = text_until("ab", (), 0, 0)
     (begun,) = {target for symbols, target in node.transitions if ord("a") in symbols}
     assert isinstance(begun, UntilText)
     assert language(begun.ended()) == language(begun) == {"b"}
 
 
-def test_far_bounds_share_what_is_near() -> None:
+def test_texts_with_far_bounds_share_their_near_text() -> None:
     start = text_until("</think>", (), 0, 100_000)
     assert isinstance(start, UntilText)
     (target,) = {t for symbols, t in start.transitions if ord("x") in symbols}
@@ -177,12 +177,12 @@ def test_far_bounds_share_what_is_near() -> None:
     assert start.near(128) is target.near(128)
 
 
-def test_a_string_hidden_by_another_is_never_found() -> None:
+def test_string_that_contains_another_is_never_found() -> None:
     assert text_until("abc", ["b"]) is EMPTY
     assert text_until("ab", ["b"]) is not EMPTY
 
 
-def test_characters_beyond_ascii() -> None:
+def test_strings_beyond_ascii_are_found() -> None:
     node = encoded(text_until("｜>", ["<｜"]), RAW)
     assert node.matches("día ｜｜>".encode())
     assert not node.matches("día <｜｜>".encode())

@@ -1,4 +1,4 @@
-"""Masks of free texts: bounds that are far cost nothing, and near ones are kept."""
+"""Masks of free texts: far bounds share a walk, near bounds are enforced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ marks = st.sampled_from(("a", "ab", "aba", '"}', "é", "}]", "true"))
     st.sampled_from((EPSILON, literal(b"<tool>"), literal(b'{"a":1}'))),
     st.integers(0, 2**32),
 )
-def test_masks_of_bounded_texts(
+def test_masks_of_bounded_texts_equal_brute_force(
     wanted: str | None,
     others: list[str],
     least: int,
@@ -59,7 +59,7 @@ def test_masks_of_bounded_texts(
 
 @pytest.mark.parametrize(("least", "most"), [(0, 100_000), (50, None), (50, 100_000)])
 @pytest.mark.parametrize("wanted", [None, "</think>"])
-def test_far_bounds_are_not_walked_again_and_again(
+def test_texts_with_far_bounds_share_one_walk(
     least: int,
     most: int | None,
     wanted: str | None,

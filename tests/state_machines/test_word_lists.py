@@ -1,4 +1,4 @@
-"""Choices of many texts or of long ones: what they admit, and that nothing is made in advance."""
+"""Unions of many or long words: their language, and the cost of using a part of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEGABYTE = "abcdefghijklmnopqrst" * 50_000
 
 
 def steps_of(work: Callable[[], object]) -> int:
-    """Return how many steps a piece of work takes."""
+    """Return the number of steps that a function spends."""
     with step_budget(10_000_000):
         budget = budgets._BUDGET.get()
         assert budget is not None
@@ -39,7 +39,7 @@ ENDS = [EPSILON, literal(b"b"), literal(b"ab")]
 
 @pytest.fixture(autouse=True, params=["as it is", "lists", "long"])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tries are made as large ones, too, and short texts as long ones."""
+    """Run each test with small limits as well, so that small tries are built like large ones."""
     if request.param != "as it is":
         monkeypatch.setattr(tries, "MANY_WORDS", 1)
         monkeypatch.setattr(word_lists, "CHUNK", 2)
@@ -48,7 +48,7 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("over", ["bytes", "characters"])
-def test_words_are_admitted_and_no_others(over: str) -> None:
+def test_word_list_accepts_exactly_its_words(over: str) -> None:
     @given(WORDS, st.text("ab\n", max_size=9))
     def check(words: Sequence[str], other: str) -> None:
         if over == "bytes":
@@ -67,7 +67,7 @@ def test_words_are_admitted_and_no_others(over: str) -> None:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=4), st.sampled_from(ENDS)), min_size=1, max_size=9))
-def test_what_follows_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> None:
+def test_continuation_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> None:
     node = trie(entries)
     for word, then in entries:
         for end in (b"", b"b", b"ab"):
@@ -95,8 +95,8 @@ def test_equal_lists_are_one_node(words: list[str]) -> None:
     ],
     ids=["one", "common beginning", "many", "many with a common beginning", "short"],
 )
-def test_choice_costs_what_is_used_of_it(texts: list[str]) -> None:
-    """No step a byte: neither to make it, nor for its first mask, nor to go along it."""
+def test_cost_depends_on_the_used_part_only(texts: list[str]) -> None:
+    """Building it, its first mask and advancing take less than one step for each byte."""
     machines: list[ChoiceStateMachine] = []
     vocabulary = small_vocabulary()
 
@@ -120,7 +120,7 @@ def test_choice_costs_what_is_used_of_it(texts: list[str]) -> None:
     assert steps_of(write) < 200 * 300
 
 
-def test_states_of_a_long_text_are_not_kept() -> None:
+def test_states_of_a_long_text_are_transient() -> None:
     machine = GrammarStateMachine(f'root ::= "{MEGABYTE[:100_000]}" | "x"')
     writing = machine.matcher(small_vocabulary())
     gc.collect()
