@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server: encoders of the engine's event stream, and what a server needs.
+"""An OpenAI-compatible server, as an ASGI application and as a process.
 
-Needs the extra ``proxy-engine[server]``. Nothing of the library imports this package.
+Requires the extra ``proxy-engine[server]``. No other package of the library imports this one.
 """

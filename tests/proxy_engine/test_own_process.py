@@ -71,7 +71,7 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         if phase == "stop" and facts["generation"] == 2:
             found.append(facts["collected"])
 
-    monkeypatch.setattr(own_process, "_SECONDS_BETWEEN_LOOKS", 0.001)
+    monkeypatch.setattr(own_process, "_POLL_SECONDS", 0.001)
     gc.callbacks.append(note)
     yield found
     gc.callbacks.remove(note)
