@@ -72,7 +72,8 @@ def test_results_become_messages(tiny_engine: InferenceEngine) -> None:
     message = result.to_message()
     (call,) = message["tool_calls"]
     assert message["content"] is None
-    assert Interaction.from_dict(message).tool_calls == result.tool_calls
+    (read,) = Interaction.from_dict(message).tool_calls
+    assert (read.id, read.arguments) == (call["id"], result.tool_calls[0].arguments)
     answer = {"role": "tool", "content": "done", "tool_call_id": call["id"]}
     tiny_engine.generate([{"role": "user", "content": "x"}, message, answer])
 
