@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from state_machines.json_schema import applicators as apply
@@ -64,13 +65,13 @@ class Keyword:
     Attributes:
         name: The keyword as it is written in a schema.
         read: Returns the values that the keyword admits. ``None`` for a keyword that constrains
-            nothing by itself: an annotation, an identifier, or a keyword that is read by the
-            reader of an adjacent one.
+            nothing by itself: an annotation, an identifier, or a keyword such as ``then``, which
+            the reader of an adjacent keyword evaluates.
         types: The JSON types whose values the keyword can constrain (``"integer"`` is part of
             ``"number"``). All other values must satisfy the keyword.
+        drafts: The drafts that define the keyword. Annotations count as defined by all.
         vocabulary: The vocabulary of 2020-12 that defines the keyword; ``"format"`` stands for
             both format vocabularies, ``"openapi"`` for OpenAPI's annotations.
-        drafts: The drafts that define the keyword. Annotations count as defined by all.
         applies_schemas: Whether the keyword applies other schemas.
         is_conditional: Whether the keyword tests properties that may be absent. Conditional
             keywords are read last, so that listed properties come first in the property order.
@@ -81,8 +82,8 @@ class Keyword:
     name: str
     read: KeywordReader | None = None
     types: frozenset[str] = _ANY
-    vocabulary: str = "core"
     drafts: frozenset[str] = _ALL
+    vocabulary: str = "core"
     applies_schemas: bool = False
     is_conditional: bool = False
     cost: int = 0
@@ -93,63 +94,34 @@ class Keyword:
         return self.read is not None and not self.applies_schemas and bool(self.types & _SCALARS)
 
 
-def _applicator(
-    name: str,
-    read: KeywordReader,
-    types: frozenset[str] = _ANY,
-    *,
-    vocabulary: str = "applicator",
-    drafts: frozenset[str] = _ALL,
-    is_conditional: bool = False,
-    cost: int = 0,
-) -> Keyword:
-    return Keyword(name, read, types, vocabulary, drafts, True, is_conditional, cost)
-
-
-def _assertion(
-    name: str,
-    read: KeywordReader,
-    types: frozenset[str],
-    drafts: frozenset[str] = _ALL,
-    *,
-    is_conditional: bool = False,
-    cost: int = 0,
-) -> Keyword:
-    return Keyword(name, read, types, "validation", drafts, False, is_conditional, cost)
-
-
 def _annotations(vocabulary: str, *names: str) -> Iterable[Keyword]:
     return (Keyword(name, vocabulary=vocabulary) for name in names)
 
 
+_reference = partial(Keyword, applies_schemas=True)
+_applicator = partial(Keyword, vocabulary="applicator", applies_schemas=True)
+_unevaluated = partial(_applicator, vocabulary="unevaluated", is_conditional=True, cost=2)
+_assertion = partial(Keyword, vocabulary="validation")
+
 KEYWORDS: tuple[Keyword, ...] = (
     # References.
-    _applicator("$ref", apply.ref, vocabulary="core"),
-    _applicator("$dynamicRef", apply.dynamic_ref, vocabulary="core", drafts=_SINCE_2020),
-    _applicator(
-        "$recursiveRef", apply.recursive_ref, vocabulary="core", drafts=frozenset({"2019-09"})
-    ),
+    _reference("$ref", apply.ref),
+    _reference("$dynamicRef", apply.dynamic_ref, drafts=_SINCE_2020),
+    _reference("$recursiveRef", apply.recursive_ref, drafts=frozenset({"2019-09"})),
     # Applicators to the value itself.
     _applicator("oneOf", apply.one_of, cost=5),
     _applicator("anyOf", apply.any_of, cost=5),
     _applicator("allOf", apply.all_of, cost=5),
     _applicator("not", apply.not_, is_conditional=True, cost=4),
     _applicator("if", apply.if_, drafts=_SINCE_7, is_conditional=True, cost=4),
-    Keyword("then", vocabulary="applicator", drafts=_SINCE_7),
-    Keyword("else", vocabulary="applicator", drafts=_SINCE_7),
-    _applicator(
-        "dependencies",
-        apply.dependencies,
-        _OBJECT,
-        drafts=_UNTIL_7,
-        is_conditional=True,
-        cost=3,
-    ),
+    _applicator("then", drafts=_SINCE_7),
+    _applicator("else", drafts=_SINCE_7),
+    _applicator("dependencies", apply.dependencies, _OBJECT, _UNTIL_7, is_conditional=True, cost=3),
     _applicator(
         "dependentSchemas",
         apply.dependent_schemas,
         _OBJECT,
-        drafts=_SINCE_2019,
+        _SINCE_2019,
         is_conditional=True,
         cost=3,
     ),
@@ -157,43 +129,25 @@ KEYWORDS: tuple[Keyword, ...] = (
     _applicator("properties", apply.properties, _OBJECT),
     _applicator("patternProperties", apply.pattern_properties, _OBJECT, cost=7),
     _applicator("additionalProperties", apply.additional_properties, _OBJECT, cost=1),
-    _applicator("propertyNames", apply.property_names, _OBJECT, drafts=_SINCE_6, cost=1),
-    _applicator(
-        "unevaluatedProperties",
-        unevaluated_properties,
-        _OBJECT,
-        vocabulary="unevaluated",
-        drafts=_SINCE_2019,
-        is_conditional=True,
-        cost=2,
-    ),
+    _applicator("propertyNames", apply.property_names, _OBJECT, _SINCE_6, cost=1),
+    _unevaluated("unevaluatedProperties", unevaluated_properties, _OBJECT, _SINCE_2019),
     # Applicators to the items of arrays.
-    _applicator("prefixItems", apply.prefix_items, _ARRAY, drafts=_SINCE_2020),
-    _applicator("items", apply.items, _ARRAY, drafts=_SINCE_2020),
-    _applicator("items", apply.items_or_tuple, _ARRAY, drafts=_UNTIL_2019),
-    Keyword("additionalItems", vocabulary="applicator", drafts=_UNTIL_2019),
-    _applicator("contains", apply.contains, _ARRAY, drafts=_SINCE_6, cost=6),
-    Keyword("minContains", vocabulary="validation", drafts=_SINCE_2019),
-    Keyword("maxContains", vocabulary="validation", drafts=_SINCE_2019),
-    _applicator(
-        "unevaluatedItems",
-        unevaluated_items,
-        _ARRAY,
-        vocabulary="unevaluated",
-        drafts=_SINCE_2019,
-        is_conditional=True,
-        cost=2,
-    ),
+    _applicator("prefixItems", apply.prefix_items, _ARRAY, _SINCE_2020),
+    _applicator("items", apply.items, _ARRAY, _SINCE_2020),
+    _applicator("items", apply.items_or_tuple, _ARRAY, _UNTIL_2019),
+    _applicator("additionalItems", drafts=_UNTIL_2019),
+    _applicator("contains", apply.contains, _ARRAY, _SINCE_6, cost=6),
+    _unevaluated("unevaluatedItems", unevaluated_items, _ARRAY, _SINCE_2019),
     # Assertions.
-    _assertion("type", assert_.type_, _ANY),
-    _assertion("enum", assert_.enum, _ANY, cost=1),
-    _assertion("const", assert_.const, _ANY, _SINCE_6),
+    _assertion("type", assert_.type_),
+    _assertion("enum", assert_.enum, cost=1),
+    _assertion("const", assert_.const, drafts=_SINCE_6),
     _assertion("minimum", assert_.minimum, _NUMBER),
     _assertion("maximum", assert_.maximum, _NUMBER),
     _assertion("exclusiveMinimum", assert_.exclusive_minimum, _NUMBER, _SINCE_6),
     _assertion("exclusiveMaximum", assert_.exclusive_maximum, _NUMBER, _SINCE_6),
-    Keyword("exclusiveMinimum", vocabulary="validation", drafts=frozenset({"4"})),
-    Keyword("exclusiveMaximum", vocabulary="validation", drafts=frozenset({"4"})),
+    _assertion("exclusiveMinimum", drafts=frozenset({"4"})),
+    _assertion("exclusiveMaximum", drafts=frozenset({"4"})),
     _assertion("multipleOf", assert_.multiple_of, _NUMBER),
     _assertion("minLength", assert_.min_length, _STRING),
     _assertion("maxLength", assert_.max_length, _STRING),
@@ -202,6 +156,8 @@ KEYWORDS: tuple[Keyword, ...] = (
     _assertion("minItems", assert_.min_items, _ARRAY),
     _assertion("maxItems", assert_.max_items, _ARRAY),
     _assertion("uniqueItems", assert_.unique_items, _ARRAY, cost=6),
+    _assertion("minContains", drafts=_SINCE_2019),
+    _assertion("maxContains", drafts=_SINCE_2019),
     _assertion("minProperties", assert_.min_properties, _OBJECT),
     _assertion("maxProperties", assert_.max_properties, _OBJECT),
     _assertion("required", assert_.required, _OBJECT),
