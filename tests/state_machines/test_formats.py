@@ -59,7 +59,7 @@ def is_a_label(text: str) -> bool:
 
 @pytest.mark.skipif(not OFFICIAL, reason=NO_SUITE)
 @pytest.mark.parametrize("name", sorted(FORMATS))
-def test_the_official_suite(name: str) -> None:
+def test_official_suite_passes(name: str) -> None:
     wrong = [
         (text, draft, valid)
         for format_name, text, draft, valid in OFFICIAL
@@ -161,21 +161,21 @@ INVALID = {
 }
 
 
-def test_the_tables_are_complete() -> None:
+def test_tables_cover_all_formats() -> None:
     assert set(VALID) == set(INVALID) == set(FORMATS)
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, texts in VALID.items() for t in texts])
-def test_valid(name: str, text: str) -> None:
+def test_valid_text_is_accepted(name: str, text: str) -> None:
     assert accepts(name, text)
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, ts in INVALID.items() for t in ts])
-def test_invalid(name: str, text: str) -> None:
+def test_invalid_text_is_rejected(name: str, text: str) -> None:
     assert not accepts(name, text)
 
 
-def test_a_host_name_was_less_in_draft_6() -> None:
+def test_hostname_of_draft_6_accepts_a_labels() -> None:
     assert accepts("hostname", "xn--a", "6")
     assert not accepts("hostname", "xn--a", "7")
 
@@ -186,12 +186,12 @@ _offsets = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minut
 
 
 @given(st.dates())
-def test_every_date_is_one(value: date) -> None:
+def test_dates_of_python_are_accepted(value: date) -> None:
     assert accepts("date", value.isoformat())
 
 
 @given(st.integers(1, 9999), st.integers(1, 12), st.integers(1, 31))
-def test_a_day_is_one_exactly_where_the_calendar_has_it(year: int, month: int, day: int) -> None:
+def test_date_is_accepted_exactly_if_the_calendar_has_it(year: int, month: int, day: int) -> None:
     text = f"{year:04}-{month:02}-{day:02}"
     try:
         date.fromisoformat(text)
@@ -202,13 +202,15 @@ def test_a_day_is_one_exactly_where_the_calendar_has_it(year: int, month: int, d
 
 
 @given(st.datetimes(timezones=_offsets))
-def test_every_moment_is_a_date_time(value: datetime) -> None:
+def test_datetimes_of_python_are_accepted(value: datetime) -> None:
     assert accepts("date-time", value.isoformat())
     assert accepts("time", value.timetz().isoformat())
 
 
 @given(st.integers(-1439, 1439), st.integers(0, 1439), st.sampled_from((6, 12)))
-def test_a_leap_second_is_one_at_its_utc_minute_alone(offset: int, minute: int, month: int) -> None:
+def test_leap_second_is_accepted_only_at_its_utc_minute(
+    offset: int, minute: int, month: int
+) -> None:
     last = datetime(2015, month, 30 if month == 6 else 31, 23, 59, tzinfo=UTC)
     local = last.astimezone(timezone(timedelta(minutes=offset)))
     text = local.isoformat()
@@ -220,25 +222,27 @@ def test_a_leap_second_is_one_at_its_utc_minute_alone(offset: int, minute: int, 
 
 
 @given(st.ip_addresses())
-def test_every_address_is_one(value: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_addresses_of_python_are_accepted(
+    value: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
     assert accepts(f"ipv{value.version}", str(value))
     assert accepts(f"ipv{value.version}", value.exploded)
     assert not accepts(f"ipv{10 - value.version}", str(value))
 
 
 @given(st.uuids())
-def test_every_uuid_is_one(value: uuid.UUID) -> None:
+def test_uuids_of_python_are_accepted(value: uuid.UUID) -> None:
     assert accepts("uuid", str(value))
 
 
 @given(st.lists(st.text(max_size=5), max_size=4))
-def test_every_path_makes_a_pointer(path: list[str]) -> None:
+def test_pointers_from_paths_are_accepted(path: list[str]) -> None:
     escaped = (part.replace("~", "~0").replace("/", "~1") for part in path)
     assert accepts("json-pointer", "".join(f"/{part}" for part in escaped))
 
 
 @given(st.from_regex(r"[a-z]{1,8}(\.[a-z]{1,8}){0,3}", fullmatch=True))
-def test_every_plain_name_is_a_host(name: str) -> None:
+def test_plain_host_names_are_accepted(name: str) -> None:
     assert all(accepts(kind, name) for kind in ("hostname", "idn-hostname"))
     assert accepts("email", f"{name}@{name}")
     assert accepts("uri", f"https://{name}/{name}?{name}#{name}")
@@ -321,7 +325,7 @@ READERS: dict[str, Any] = {
 @pytest.mark.parametrize("name", sorted(READERS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_what_is_generated_can_be_read(name: str, data: st.DataObject) -> None:
+def test_generated_texts_are_read_by_other_parsers(name: str, data: st.DataObject) -> None:
     text = data.draw(words(name))
     assert accepts(name, text)
     if name == "uri" and "//[" in text:
@@ -331,7 +335,7 @@ def test_what_is_generated_can_be_read(name: str, data: st.DataObject) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_generated_mail_addresses_are_valid(data: st.DataObject) -> None:
+def test_generated_email_addresses_are_valid(data: st.DataObject) -> None:
     validator = pytest.importorskip("email_validator")
     text = data.draw(words("email"))
     try:
@@ -360,7 +364,7 @@ def test_generated_host_names_are_encoded_by_idna(data: st.DataObject) -> None:
         assert "too long" in str(error) or "Unassigned" in str(error) or "unassigned" in str(error)
 
 
-def test_the_derived_classes_are_those_of_idna() -> None:
+def test_character_classes_equal_those_of_idna() -> None:
     data = pytest.importorskip("idna.idnadata")
     known = {
         point
@@ -374,21 +378,21 @@ def test_the_derived_classes_are_those_of_idna() -> None:
 # The keyword
 
 
-def test_format_is_asserted_unless_switched_off() -> None:
+def test_format_is_asserted_by_default() -> None:
     schema = {"format": "date"}
     assert not JsonSchemaStateMachine(schema).matches('"2023-02-29"')
     assert JsonSchemaStateMachine(schema, assert_formats=False).matches('"2023-02-29"')
 
 
-def test_format_applies_to_strings_alone() -> None:
+def test_format_does_not_constrain_other_types() -> None:
     assert JsonSchemaStateMachine({"format": "ipv4"}).matches("12")
 
 
-def test_an_unknown_format_is_an_annotation() -> None:
+def test_unknown_format_is_an_annotation() -> None:
     assert JsonSchemaStateMachine({"format": "int32"}).matches('"x"')
 
 
-def test_format_pattern_and_length_hold_together() -> None:
+def test_format_pattern_and_length_are_combined() -> None:
     machine = JsonSchemaStateMachine(
         {"type": "string", "format": "date", "pattern": "-29$", "not": {"pattern": "^2"}}
     )

@@ -106,7 +106,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
-def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+def test_schema_accepts_exactly_the_admitted_texts(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
     assert_texts(schema, admitted, refused)
 
 
@@ -135,7 +137,7 @@ def test_contradictions_are_unsatisfiable(schema: Any) -> None:
     assert caught.value.pointer == ""
 
 
-def test_no_dead_end_behind_a_common_beginning() -> None:
+def test_common_prefix_of_alternatives_leads_to_no_dead_end() -> None:
     """Both alternatives may be begun alike; what only one of them closes is told apart."""
     schema = {
         "anyOf": [
@@ -149,7 +151,7 @@ def test_no_dead_end_behind_a_common_beginning() -> None:
     assert start.compute_word_derivative(b'{"a": "xz", "b": ').first_bytes == 1 << ord("2")
 
 
-def test_a_conjunction_is_no_merge() -> None:
+def test_conjunction_does_not_merge_additional_properties() -> None:
     schema = {
         "properties": {"a": {"type": ["integer", "string"]}},
         "allOf": [
@@ -161,7 +163,7 @@ def test_a_conjunction_is_no_merge() -> None:
     assert_texts(schema, ['{"a": 3}'], ['{"a": "x"}', '{"a": null}', '{"a": 2}', "{}"])
 
 
-def test_what_is_forbidden_in_one_member_shows_in_time() -> None:
+def test_forbidden_member_is_rejected_before_it_is_complete() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"enum": [1, 2]}, "b": {"enum": [1, 2]}},
@@ -178,7 +180,7 @@ def test_what_is_forbidden_in_one_member_shows_in_time() -> None:
     assert start.compute_word_derivative(b'{"a": 1, "b": ').first_bytes == 1 << ord("2")
 
 
-def test_strict_refuses_what_it_does_not_know() -> None:
+def test_strict_refuses_unknown_keywords() -> None:
     schema = {"properties": {"a/b": {"items": {"minimun": 3}}}}
     assert_texts(schema, ['{"a/b": [1]}'], [])
     with pytest.raises(UnsupportedSchemaError, match="minimun") as caught:
@@ -187,7 +189,7 @@ def test_strict_refuses_what_it_does_not_know() -> None:
     assert caught.value.pointer == "/properties/a~1b/items/minimun"
 
 
-def test_strict_knows_annotations_and_the_draft() -> None:
+def test_strict_accepts_annotations_and_depends_on_the_draft() -> None:
     JsonSchemaStateMachine({"title": "x", "default": 1, "type": "null"}, strict=True)
     old = {"$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": [{}]}
     with pytest.raises(UnsupportedSchemaError, match="prefixItems"):

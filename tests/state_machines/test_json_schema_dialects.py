@@ -35,7 +35,7 @@ def using(*names: str, draft: str = DRAFT_2020, **more: bool) -> Registry[Any]:
     return registry(meta={"$schema": draft, "$vocabulary": declared})
 
 
-def test_keywords_of_vocabularies_that_are_not_in_use_are_none() -> None:
+def test_keywords_of_unused_vocabularies_are_ignored() -> None:
     schema = {
         "$schema": HERE,
         "properties": {"a": {"minimum": 3}, "b": False},
@@ -46,7 +46,7 @@ def test_keywords_of_vocabularies_that_are_not_in_use_are_none() -> None:
     assert_texts(schema, admitted, refused, registry=using("applicator"), judged=False)
 
 
-def test_neighbours_that_are_no_keywords_are_not_read() -> None:
+def test_adjacent_keywords_of_unused_vocabularies_are_not_read() -> None:
     """``additionalProperties`` looks at ``properties``, ``contains`` at ``minContains``."""
     schema = {"$schema": HERE, "contains": {"$ref": "#/$defs/no"}, "minContains": 0}
     schema["$defs"] = {"no": {"not": True}}
@@ -55,12 +55,12 @@ def test_neighbours_that_are_no_keywords_are_not_read() -> None:
     assert_texts(schema, ["{}"], ['{"a": 1}'], registry=using("unevaluated"), judged=False)
 
 
-def test_all_vocabularies_are_in_use_where_none_is_declared() -> None:
+def test_metaschema_without_vocabularies_uses_all() -> None:
     known = registry(meta={"$schema": DRAFT_2020})
     assert_texts({"$schema": HERE, "type": "null"}, ["null"], ["1"], registry=known, judged=False)
 
 
-def test_the_draft_is_that_of_the_metaschema_or_of_its_own() -> None:
+def test_draft_is_inherited_through_metaschemas() -> None:
     known = registry(meta={"$schema": "http://example.com/base"}, base={"$schema": DRAFT_4})
     schema = {"$schema": f"{HERE}#", "minimum": 3, "exclusiveMinimum": True}
     assert_texts(schema, ["4"], ["3"], registry=known, judged=False)
@@ -77,7 +77,9 @@ def test_the_draft_is_that_of_the_metaschema_or_of_its_own() -> None:
         (using(format=False, draft=DRAFT_2019), False),
     ],
 )
-def test_formats(known: Registry[Any], asserted: bool | None) -> None:
+def test_metaschema_decides_whether_formats_are_asserted(
+    known: Registry[Any], asserted: bool | None
+) -> None:
     """``None``: not even where the option says so; ``False``: as the option says."""
     schema = {"$schema": HERE, "format": "ipv4"}
     for option in (True, False):
@@ -87,7 +89,7 @@ def test_formats(known: Registry[Any], asserted: bool | None) -> None:
         assert machine.matches('"1.2.3.4"')
 
 
-def test_unknown_formats_are_errors_where_the_metaschema_asserts_them() -> None:
+def test_unknown_format_is_refused_if_the_metaschema_asserts_formats() -> None:
     schema = {"$schema": HERE, "items": {"format": "colour"}}
     with pytest.raises(UnsupportedSchemaError) as caught:
         JsonSchemaStateMachine(schema, registry=using("format-assertion", "applicator"))
@@ -102,7 +104,7 @@ def test_strict_refuses_keywords_of_other_vocabularies() -> None:
     assert (caught.value.keyword, caught.value.pointer) == ("minimum", "/properties/a/minimum")
 
 
-def test_vocabularies_that_are_not_known() -> None:
+def test_unknown_required_vocabulary_is_refused() -> None:
     def declaring(is_required: bool) -> Registry[Any]:
         declared = {f"{VOCABULARY_2020}validation": True, "http://example.com/v": is_required}
         return registry(meta={"$schema": DRAFT_2020, "$vocabulary": declared})
@@ -125,20 +127,20 @@ def test_vocabularies_that_are_not_known() -> None:
         {"$schema": DRAFT_2020, "$vocabulary": {f"{VOCABULARY_2020}core": "yes"}},
     ],
 )
-def test_metaschemas_that_are_none(metaschema: Any) -> None:
+def test_malformed_metaschema_is_refused(metaschema: Any) -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         JsonSchemaStateMachine({"$schema": HERE}, registry=registry(meta=metaschema))
     assert (caught.value.keyword, caught.value.pointer) == ("$schema", "/$schema")
 
 
-def test_a_part_of_another_dialect() -> None:
+def test_embedded_schema_may_have_another_dialect() -> None:
     """An embedded schema with an identifier of its own may name another metaschema."""
     part = {"$id": "http://example.com/part", "$schema": HERE, "type": "null", "not": False}
     schema = {"items": {"$ref": "http://example.com/part"}, "minItems": 1, "$defs": {"p": part}}
     assert_texts(schema, ["[1]", "1"], ["[]"], registry=using("applicator"), judged=False)
 
 
-def test_a_document_of_the_registry_in_another_dialect() -> None:
+def test_registry_document_may_have_another_dialect() -> None:
     known = using("applicator").with_resource(
         "http://example.com/part",
         Resource(contents={"$schema": HERE, "type": "null"}, specification=DRAFT202012),

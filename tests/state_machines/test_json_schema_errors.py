@@ -88,7 +88,9 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize(("schema", "keyword", "pointer"), INVALID, ids=lambda v: None)
-def test_malformed_keywords(schema: Any, keyword: str, pointer: str) -> None:
+def test_malformed_keyword_is_reported_with_its_pointer(
+    schema: Any, keyword: str, pointer: str
+) -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         JsonSchemaStateMachine(schema)
     assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
@@ -96,7 +98,7 @@ def test_malformed_keywords(schema: Any, keyword: str, pointer: str) -> None:
 
 
 @pytest.mark.parametrize(("schema", "pointer"), NO_SCHEMA, ids=str)
-def test_what_is_no_schema(schema: Any, pointer: str) -> None:
+def test_value_that_is_not_a_schema_is_reported_with_its_pointer(schema: Any, pointer: str) -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         JsonSchemaStateMachine(schema)
     assert caught.value.pointer == pointer
@@ -104,7 +106,9 @@ def test_what_is_no_schema(schema: Any, pointer: str) -> None:
 
 
 @pytest.mark.parametrize(("schema", "keyword", "pointer"), UNSUPPORTED, ids=lambda v: None)
-def test_what_would_not_be_enforced(schema: Any, keyword: str, pointer: str) -> None:
+def test_unenforceable_keyword_is_reported_with_its_pointer(
+    schema: Any, keyword: str, pointer: str
+) -> None:
     with pytest.raises(UnsupportedSchemaError) as caught:
         JsonSchemaStateMachine(schema)
     assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
@@ -143,7 +147,7 @@ PLACED = [
 
 
 @pytest.mark.parametrize(("schema", "what", "keyword", "pointer"), PLACED, ids=lambda v: None)
-def test_what_is_too_much_is_refused_where_it_stands(
+def test_exceeded_limit_is_reported_with_the_costliest_keyword(
     schema: Any, what: str, keyword: str, pointer: str
 ) -> None:
     with pytest.raises(UnsupportedSchemaError, match=what) as caught:
@@ -185,7 +189,9 @@ WRAPPERS: list[tuple[Any, str]] = [
         ({"pattern": "(a)\\1"}, UnsupportedSchemaError, "pattern"),
     ],
 )
-def test_deep_inside(wrap: Any, at: str, part: Any, error: type[SchemaError], keyword: str) -> None:
+def test_error_in_a_nested_schema_has_its_pointer(
+    wrap: Any, at: str, part: Any, error: type[SchemaError], keyword: str
+) -> None:
     schema = wrap(part)
     before = copy.deepcopy(schema)
     with pytest.raises(error) as caught:
@@ -217,7 +223,7 @@ def test_deep_inside(wrap: Any, at: str, part: Any, error: type[SchemaError], ke
     ],
     ids=["pattern", "maxProperties"],
 )
-def test_refusals_do_not_wait_for_the_text(wrap: Any, part: Any) -> None:
+def test_unsupported_optional_member_is_refused_at_compilation(wrap: Any, part: Any) -> None:
     """What an optional member's value may hold is looked at before anything is written."""
     try:
         machine = JsonSchemaStateMachine({"type": "object", "properties": {"p": wrap(part)}})
@@ -230,7 +236,7 @@ def test_refusals_do_not_wait_for_the_text(wrap: Any, part: Any) -> None:
         assert state is EMPTY or state.first_bytes
 
 
-def test_what_is_not_reachable_does_not_count() -> None:
+def test_unreachable_schemas_are_not_checked() -> None:
     """A definition that nothing refers to, like one beside a reference that overrides it."""
     JsonSchemaStateMachine({"type": "null", "$defs": {"x": {"pattern": "(a)\\1"}}})
     JsonSchemaStateMachine(
@@ -241,12 +247,12 @@ def test_what_is_not_reachable_does_not_count() -> None:
 @pytest.mark.parametrize(
     "schema", [{"const": {1, 2}}, {"minimum": float("nan")}, {"enum": [object()]}]
 )
-def test_what_is_no_json(schema: Any) -> None:
+def test_schema_that_is_not_json_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidSchemaError, match="not JSON"):
         JsonSchemaStateMachine(schema)
 
 
-def test_a_schema_nested_too_deeply() -> None:
+def test_schema_nested_too_deeply_is_refused() -> None:
     schema: Any = {"type": "null"}
     for _ in range(20_000):
         schema = {"items": schema}
@@ -254,7 +260,7 @@ def test_a_schema_nested_too_deeply() -> None:
         JsonSchemaStateMachine(schema)
 
 
-def test_a_value_nested_too_deeply() -> None:
+def test_constant_nested_too_deeply_is_refused() -> None:
     value: Any = 1
     for _ in range(20_000):
         value = [value]
@@ -263,7 +269,7 @@ def test_a_value_nested_too_deeply() -> None:
 
 
 @pytest.mark.parametrize("depth", [10, 60, 150])
-def test_nested_schemas(depth: int) -> None:
+def test_deeply_nested_schema_is_enforced(depth: int) -> None:
     schema: Any = {"type": "null"}
     for _ in range(depth):
         schema = {"type": "array", "items": schema, "minItems": 1}
@@ -272,6 +278,6 @@ def test_nested_schemas(depth: int) -> None:
     assert not machine.matches("[" * (depth - 1) + "null" + "]" * (depth - 1))
 
 
-def test_unsatisfiable_is_said_before_a_matcher_is_made() -> None:
+def test_unsatisfiable_schema_is_refused_at_compilation() -> None:
     with pytest.raises(UnsatisfiableSchemaError, match="no JSON value"):
         JsonSchemaStateMachine({"properties": {"a": False}, "required": ["a"], "type": "object"})

@@ -44,7 +44,9 @@ def texts(value: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
 @pytest.mark.parametrize("schema", ["any", "const"])
-def test_json_admits_both_ways_of_json_dumps(value: Any, schema: str) -> None:
+def test_json_layout_accepts_default_and_compact_output_of_json_dumps(
+    value: Any, schema: str
+) -> None:
     machine = JsonSchemaStateMachine({} if schema == "any" else {"const": value})
     written = texts(value)
     assert machine.matches(written["compact"])
@@ -54,7 +56,7 @@ def test_json_admits_both_ways_of_json_dumps(value: Any, schema: str) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
-def test_compact_admits_no_white_space(value: Any) -> None:
+def test_compact_layout_accepts_no_whitespace(value: Any) -> None:
     machine = JsonSchemaStateMachine({"const": value}, whitespace="compact")
     written = texts(value)
     assert machine.matches(written["compact"])
@@ -63,7 +65,7 @@ def test_compact_admits_no_white_space(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
-def test_indented_is_json_dumps_with_an_indent_of_two(value: Any) -> None:
+def test_indented_layout_is_json_dumps_with_indent_2(value: Any) -> None:
     written = texts(value)
     for schema in ({}, {"const": value}):
         machine = JsonSchemaStateMachine(schema, whitespace="indented")
@@ -91,11 +93,11 @@ def test_indented_is_json_dumps_with_an_indent_of_two(value: Any) -> None:
         "{\n}",
     ],
 )
-def test_other_white_space_is_never_written(text: str, whitespace: Any) -> None:
+def test_other_whitespace_is_rejected(text: str, whitespace: Any) -> None:
     assert not JsonSchemaStateMachine({}, whitespace=whitespace).matches(text)
 
 
-def test_spaces_may_be_mixed() -> None:
+def test_json_layout_accepts_mixed_spacing() -> None:
     machine = JsonSchemaStateMachine({})
     assert machine.matches('{"a":1, "b": [1,2, 3]}')
 
@@ -108,7 +110,7 @@ def test_unknown_options_are_refused(options: Any) -> None:
 
 @examples(100)
 @given(st.data())
-def test_indented_values_are_accepted_exactly_if_admitted(data: st.DataObject) -> None:
+def test_indented_layout_accepts_exactly_the_admitted_values(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     value = data.draw(values_near(schema))
     try:

@@ -124,12 +124,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
-def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+def test_schema_accepts_exactly_the_admitted_texts(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
     assert_texts(schema, admitted, refused)
 
 
 @pytest.mark.parametrize("draft", URIS)
-def test_what_stands_beside_a_reference(draft: str) -> None:
+def test_keywords_next_to_ref_apply_since_2019_09(draft: str) -> None:
     """Up to draft 7 nothing else in the schema counts."""
     schema = {
         "$schema": URIS[draft],
@@ -143,7 +145,7 @@ def test_what_stands_beside_a_reference(draft: str) -> None:
 
 
 @pytest.mark.parametrize("draft", ["4", "6", "7"])
-def test_identifiers_of_older_drafts(draft: str) -> None:
+def test_identifiers_of_older_drafts_are_resolved(draft: str) -> None:
     keyword = "id" if draft == "4" else "$id"
     schema = {
         "$schema": URIS[draft],
@@ -158,7 +160,7 @@ def test_identifiers_of_older_drafts(draft: str) -> None:
 
 
 @pytest.mark.parametrize("draft", URIS)
-def test_integers_with_a_fraction_of_zero(draft: str) -> None:
+def test_integer_with_zero_fraction_depends_on_the_draft(draft: str) -> None:
     schema = {"$schema": URIS[draft], "type": "integer"}
     admitted, refused = ["1", "-7"], ["1.5", "null"]
     (refused if draft == "4" else admitted).append("1.0")
@@ -166,7 +168,7 @@ def test_integers_with_a_fraction_of_zero(draft: str) -> None:
 
 
 @pytest.mark.parametrize("draft", URIS)
-def test_a_metaschema_admits_a_schema(draft: str) -> None:
+def test_metaschema_accepts_a_schema(draft: str) -> None:
     machine = JsonSchemaStateMachine({"$ref": URIS[draft]}, property_order="any")
     admitted = {"type": "object", "properties": {"a": {"minimum": 1}}, "required": ["a"]}
     assert machine.matches(json.dumps(admitted))
@@ -174,7 +176,7 @@ def test_a_metaschema_admits_a_schema(draft: str) -> None:
         assert not machine.matches(json.dumps(wrong))
 
 
-def test_documents_of_a_registry() -> None:
+def test_references_into_a_registry_are_resolved() -> None:
     address = {
         "type": "object",
         "properties": {"zip": {"$ref": "parts#/$defs/zip"}},
@@ -202,7 +204,7 @@ def test_documents_of_a_registry() -> None:
         JsonSchemaStateMachine(schema)
 
 
-def test_a_document_of_another_draft() -> None:
+def test_referenced_document_has_its_own_draft() -> None:
     """A document that is referred to is read by its own draft."""
     old = {"$schema": URIS["4"], "minimum": 3, "exclusiveMinimum": True}
     registry = Registry().with_resource("http://example.com/old", Resource.from_contents(old))
@@ -214,7 +216,7 @@ def test_a_document_of_another_draft() -> None:
     assert_texts(schema, ["[3, 4]"], ["[3, 3]"], registry=registry, judged=False)
 
 
-def test_dynamic_references() -> None:
+def test_dynamic_reference_resolves_in_the_dynamic_scope() -> None:
     schema = {
         "$id": "http://example.com/strict-tree",
         "$dynamicAnchor": "node",
@@ -252,7 +254,7 @@ def test_dynamic_references() -> None:
         },
     ],
 )
-def test_loops_that_consume_nothing(schema: Any) -> None:
+def test_reference_cycle_without_array_or_object_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         JsonSchemaStateMachine(schema)
     assert caught.value.keyword == "$ref"
@@ -276,12 +278,12 @@ def test_loops_that_consume_nothing(schema: Any) -> None:
         },
     ],
 )
-def test_recursion_without_end_is_unsatisfiable(schema: Any) -> None:
+def test_infinite_recursion_is_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine(schema)
 
 
-def test_a_part_that_recurs_without_end_is_left_out() -> None:
+def test_infinitely_recursive_alternative_is_left_out() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/bottomless"}, "b": {"type": "null"}},
@@ -296,7 +298,7 @@ def test_a_part_that_recurs_without_end_is_left_out() -> None:
     ).first_bytes == 1 << ord("b")
 
 
-def test_alternatives_that_ask_about_themselves() -> None:
+def test_recursive_alternatives_of_one_of_are_decided() -> None:
     """To tell alternatives apart their members are looked at, which may be of the same schema."""
     node = {"$ref": "#/$defs/node"}
     schema = {
@@ -328,7 +330,7 @@ def test_alternatives_that_ask_about_themselves() -> None:
     )
 
 
-def test_names_that_refer_to_their_own_schema() -> None:
+def test_property_names_may_refer_to_the_enclosing_schema() -> None:
     """A name is a string, and what objects must be like says nothing about it."""
     schema: Any = {"propertyNames": {"$ref": "#"}, "maxLength": 2}
     assert_texts(schema, ['{"ab": 1}', '"ab"', "{}"], ['{"abc": 1}', '"abc"'])
@@ -347,7 +349,7 @@ def test_names_that_refer_to_their_own_schema() -> None:
     assert_texts(schema, ['"a"'], ['"b"', "{}", '{"a": 1}', '{"b": 1}'])
 
 
-def test_names_whose_schema_is_a_loop_or_malformed() -> None:
+def test_cyclic_or_malformed_property_names_are_refused() -> None:
     loop = {"propertyNames": {"$ref": "#/$defs/a"}, "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}}
     with pytest.raises(InvalidSchemaError, match="refers to itself"):
         JsonSchemaStateMachine(loop)
@@ -356,7 +358,7 @@ def test_names_whose_schema_is_a_loop_or_malformed() -> None:
     assert caught.value.pointer == "/items/propertyNames/anyOf/0/minimum"
 
 
-def test_deep_nesting() -> None:
+def test_deeply_nested_references_are_resolved() -> None:
     machine = JsonSchemaStateMachine(TREE)
     text = '{"v": 1}'
     for _ in range(200):
@@ -379,7 +381,7 @@ def count_checkpoints(schema: Any) -> int:
 
 
 @pytest.mark.parametrize("name", ["$anchor", "$id"])
-def test_a_document_is_searched_for_names_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_is_indexed_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     searches = 0
     crawl = Registry.crawl
 
@@ -398,7 +400,7 @@ def test_a_document_is_searched_for_names_once(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("keyword", ["unevaluatedProperties", "unevaluatedItems"])
-def test_what_shared_definitions_evaluate_is_asked_once(keyword: str) -> None:
+def test_evaluated_members_of_shared_definitions_are_collected_once(keyword: str) -> None:
     def schema(levels: int) -> Any:
         names = {
             f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2, "prefixItems": [{}]}

@@ -50,7 +50,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("schema", "admitted", "refused"), CASES, ids=lambda v: None)
-def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
+def test_schema_accepts_exactly_the_admitted_texts(
+    schema: Any, admitted: list[str], refused: list[str]
+) -> None:
     def texts(values: list[str]) -> list[str]:
         return [text for value in values for text in spelled(value)]
 
@@ -60,27 +62,27 @@ def test_cases(schema: Any, admitted: list[str], refused: list[str]) -> None:
 
 
 @pytest.mark.parametrize("keyword", ["minLength", "maxLength", "pattern"])
-def test_other_types_are_not_constrained(keyword: str) -> None:
+def test_string_keywords_do_not_constrain_other_types(keyword: str) -> None:
     value = "^b$" if keyword == "pattern" else 1
     others = ["null", "true", "12.5", "[]", "{}", '["abc", ""]', '{"a": "abc"}']
     assert_texts({keyword: value}, others, [])
 
 
-def test_every_escape_counts_as_its_character() -> None:
+def test_escape_counts_as_one_character() -> None:
     letters = ['"\\u00e9"', '"\\u00E9"', '"\\ud83d\\ude00"', '"\\uD83D\\uDE00"', '"\\n"', '"\\\\"']
     assert_texts({"minLength": 1, "maxLength": 1}, letters, ['""', '"\\n\\n"', '"\\u00e9e"'])
     assert_texts({"enum": ["é", "😀", "\n", "\\"]}, letters, ['"\\u00ea"', '"\\ud83d\\ude01"'])
     assert_texts({"pattern": "^[^a]$"}, letters, ['"a"', '"\\u00e9a"'])
 
 
-def test_spellings_that_are_never_written() -> None:
+def test_redundant_escapes_are_rejected() -> None:
     """A character has few spellings; these are JSON, but no more than a second way to say it."""
     assert_texts(
         {"type": "string"}, ['"a"', '"/"'], ['"\\u0061"', '"\\/"', '"\\u000a"'], judged=False
     )
 
 
-def test_what_is_no_string_is_never_written() -> None:
+def test_malformed_strings_are_rejected() -> None:
     refused = [
         '"',
         '"a',
@@ -98,7 +100,7 @@ def test_what_is_no_string_is_never_written() -> None:
     assert_texts({}, ['""'], refused)
 
 
-def test_half_of_a_surrogate_pair_is_no_character() -> None:
+def test_lone_surrogate_escape_is_rejected() -> None:
     refused = ['"\\ud83d"', '"\\ude00"', '"\\ude00\\ud83d"', '"\\ud83da"', '"\\ud83d\\u0041"']
     assert_texts({"type": "string"}, ['"\\ud83d\\ude00"'], refused, judged=False)
 
@@ -115,7 +117,7 @@ def test_half_of_a_surrogate_pair_is_no_character() -> None:
         b'"\xf4\x90\x80\x80"',
     ],
 )
-def test_what_is_no_utf_8_is_never_written(text: bytes) -> None:
+def test_invalid_utf_8_is_rejected(text: bytes) -> None:
     for schema in ({}, {"type": "string"}, {"maxLength": 3}, {"pattern": "^[^a]*$"}):
         assert not JsonSchemaStateMachine(schema).matches(text)
 
@@ -135,7 +137,7 @@ def test_contradictions_are_unsatisfiable(schema: Any) -> None:
         JsonSchemaStateMachine(schema)
 
 
-def test_many_literals() -> None:
+def test_enum_of_many_strings_is_enforced() -> None:
     words = [f"word {number}" for number in range(5000)]
     machine = JsonSchemaStateMachine({"enum": words})
     assert all(machine.matches(json.dumps(word)) for word in words[::97])

@@ -39,7 +39,7 @@ def write(machine: JsonSchemaStateMachine) -> bool:
     return matcher.is_accepting
 
 
-def test_evaluation_that_waits_in_a_checkpoint_holds_up_no_other() -> None:
+def test_evaluation_paused_in_a_checkpoint_does_not_block_other_threads() -> None:
     schema = {"allOf": [{"properties": {f"p{i}": TEXTS, "q": TEXTS}} for i in range(400)]}
     compilation = Compilation(schema)
     evaluator, term = compilation.evaluator, compilation.term
@@ -61,7 +61,7 @@ def test_evaluation_that_waits_in_a_checkpoint_holds_up_no_other() -> None:
     assert evaluator.values(term) is evaluator.values(term)
 
 
-def test_threads_agree_on_one_machine() -> None:
+def test_threads_share_one_machine() -> None:
     machine = JsonSchemaStateMachine(SCHEMA, property_order="any")
     start = threading.Barrier(8)
     accepted: list[bool] = []

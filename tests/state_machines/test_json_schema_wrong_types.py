@@ -109,7 +109,7 @@ def walk(start: Node, random: Random, steps: int = 20) -> None:
 
 
 @pytest.mark.parametrize("draft", URIS)
-def test_a_schema_compiles_or_its_error_names_the_place(draft: str) -> None:
+def test_schema_compiles_or_its_error_has_a_pointer(draft: str) -> None:
     random = Random(5)
     for count, (keyword, schema, case_draft) in enumerate(cases()):
         if case_draft != draft:
@@ -150,13 +150,13 @@ NO_JSON: list[Any] = [
 
 @pytest.mark.parametrize("value", NO_JSON, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("keyword", ["const", "enum", "minimum", "properties", "x", "default"])
-def test_what_is_no_json_is_refused(keyword: str, value: Any) -> None:
+def test_schema_that_is_not_json_is_refused(keyword: str, value: Any) -> None:
     for schema in ({keyword: value}, {"properties": {"p": {keyword: [value]}}}):
         with pytest.raises(InvalidSchemaError, match="not JSON"):
             JsonSchemaStateMachine(schema)
 
 
-def test_a_structure_that_holds_itself_is_refused() -> None:
+def test_self_referential_structure_is_refused() -> None:
     schema: dict[str, Any] = {"properties": {}}
     schema["properties"]["p"] = schema
     with pytest.raises(SchemaError):
@@ -164,12 +164,12 @@ def test_a_structure_that_holds_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("schema", [{1, 2}, object(), b"{}", 5, "{}", float("nan"), [{}], None])
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
+def test_value_that_is_not_a_schema_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidSchemaError):
         JsonSchemaStateMachine(schema)
 
 
-def test_names_that_are_no_strings_are_those_that_json_makes_of_them() -> None:
+def test_keys_that_are_not_strings_are_converted_as_by_json() -> None:
     machine = JsonSchemaStateMachine(
         {"properties": {1: {}, None: {}}, "additionalProperties": False, "minProperties": 2}
     )
@@ -177,13 +177,13 @@ def test_names_that_are_no_strings_are_those_that_json_makes_of_them() -> None:
 
 
 @pytest.mark.parametrize("registry", [5, {}, [], "http://example.com"])
-def test_a_registry_of_another_type_is_refused(registry: Any) -> None:
+def test_registry_of_another_type_is_refused(registry: Any) -> None:
     with pytest.raises(InvalidSchemaError, match="registry"):
         JsonSchemaStateMachine(True, registry=registry)
 
 
 @pytest.mark.parametrize("contents", [5, None, [], "x", {"$id": 5}, {"properties": 5}])
-def test_a_document_of_a_registry_may_be_no_schema(contents: Any) -> None:
+def test_reference_to_a_document_that_is_not_a_schema_is_refused(contents: Any) -> None:
     resource = DRAFT202012.create_resource(contents)
     registry: Registry[Any] = Registry().with_resource("http://x/", resource)
     for reference in ("http://x/", "http://x/#a", "http://x/#/properties"):
@@ -212,7 +212,7 @@ def test_a_document_of_a_registry_may_be_no_schema(contents: Any) -> None:
         ({"dependentRequired": {"a": [1]}}, "/dependentRequired"),
     ],
 )
-def test_errors_name_the_keyword(schema: Any, pointer: str) -> None:
+def test_error_names_the_keyword(schema: Any, pointer: str) -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         JsonSchemaStateMachine(schema)
     assert caught.value.pointer == pointer
@@ -233,7 +233,7 @@ def test_errors_name_the_keyword(schema: Any, pointer: str) -> None:
         {"x-own": {"$id": 5, "properties": 5}},
     ],
 )
-def test_an_identifier_is_one_in_a_schema_only(schema: Any) -> None:
+def test_identifier_outside_of_a_schema_is_ignored(schema: Any) -> None:
     assert JsonSchemaStateMachine(schema).start is not EMPTY
 
 
@@ -246,7 +246,7 @@ ODD_REFERENCES: list[Any] = [
 
 
 @pytest.mark.parametrize("draft", URIS)
-def test_references_of_any_spelling_are_resolved_or_refused(draft: str) -> None:
+def test_reference_of_any_spelling_is_resolved_or_refused(draft: str) -> None:
     for reference in ODD_REFERENCES:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             schema = {

@@ -343,7 +343,7 @@ def ending(state: Node) -> bytes:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_what_is_written_loads(name: str) -> None:
+def test_generated_json_validates_as_the_model(name: str) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(TYPES[name])
     machine = JsonSchemaStateMachine(adapter.json_schema(mode="validation"))
     for seed in range(6):
@@ -355,7 +355,7 @@ def test_what_is_written_loads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, t in TYPES.items() if t is not None])
-def test_a_model_of_such_a_field_loads(name: str) -> None:
+def test_generated_model_with_the_field_validates(name: str) -> None:
     model: type[BaseModel] = pydantic.create_model("Model", field=(TYPES[name], ...))
     machine = JsonSchemaStateMachine(model.model_json_schema())
     for seed in range(2):
@@ -367,7 +367,7 @@ def test_a_model_of_such_a_field_loads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASKS_FOR_MORE)
-def test_some_types_ask_for_more_than_their_schema(name: str) -> None:
+def test_types_whose_validator_is_stricter_than_their_schema(name: str) -> None:
     kind, _, text = ASKS_FOR_MORE[name]
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     machine = JsonSchemaStateMachine(adapter.json_schema(mode="validation"))
@@ -379,7 +379,7 @@ def test_some_types_ask_for_more_than_their_schema(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [datetime.date, datetime.datetime, pydantic.AwareDatetime])
-def test_dates_and_times_without_leap_seconds_load(kind: Any) -> None:
+def test_dates_and_times_without_leap_seconds_validate(kind: Any) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     no_leap_second = {"not": {"type": "string", "pattern": ":60"}}
     machine = JsonSchemaStateMachine({"allOf": [adapter.json_schema(), no_leap_second]})
@@ -387,14 +387,14 @@ def test_dates_and_times_without_leap_seconds_load(kind: Any) -> None:
         adapter.validate_json(written(machine, Random(seed)))
 
 
-def test_an_email_loads() -> None:
+def test_generated_email_validates() -> None:
     pytest.importorskip("email_validator")
     machine = JsonSchemaStateMachine(TypeAdapter(pydantic.EmailStr).json_schema())
     assert machine.matches('"ada@example.org"')
     assert not machine.matches('"ada"')
 
 
-def test_the_values_of_complex_types_are_what_was_written() -> None:
+def test_values_of_complex_types_equal_the_generated_json() -> None:
     machine = JsonSchemaStateMachine(Owner.model_json_schema())
     assert machine.matches('{"pet": {"kind": "puppy", "barks": 1.5}, "other": null}')
     assert not machine.matches('{"pet": {"kind": "cat", "lives": 10}}')
