@@ -93,12 +93,12 @@ class Branch(Node):
 
 def branch(transitions: Iterable[tuple[Symbols, Node]], *, nullable: bool = False) -> Node:
     """Return the node with the given transitions; the symbol sets must be disjoint."""
-    kept = collect_transitions(transitions)
-    if not kept:
+    live = collect_transitions(transitions)
+    if not live:
         return EPSILON if nullable else EMPTY
     return intern_node(
-        ("Branch", nullable, *(part for members, target in kept for part in (members, id(target)))),
-        lambda: Branch(kept, nullable),
+        ("Branch", nullable, *(part for members, target in live for part in (members, id(target)))),
+        lambda: Branch(live, nullable),
     )
 
 

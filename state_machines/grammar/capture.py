@@ -11,8 +11,8 @@ and by the suffixes for which the default is not exact. This is correct because 
 * The default admits a bounded amount of text like ``after(word)`` for every word that is no
   exception. A recorded name or item matters only once another one is complete; a token that
   completes another one has a context-dependent suffix, and is checked with the word known.
-* Tokens that complete an exception are found by the exception's spelling, removed from what the
-  default admits, and checked with the word known as well.
+* Tokens that complete an exception are found by the exception's spelling. They are removed from
+  the tokens that the default admits, and checked with the word known as well.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Dispatch(ABC):
 
 
 class Captured(Node):
-    """``written`` has been matched; a non-empty word of ``lexeme`` is still to come."""
+    """A capture after the bytes ``written``; a non-empty word of ``lexeme`` follows."""
 
     __slots__ = ("dispatch", "lexeme", "written")
 
@@ -142,7 +142,7 @@ class Captured(Node):
         self.transient = dispatch.transient
 
     def exceptions(self) -> list[str] | None:
-        """Return what is still to be written of each exception.
+        """Return the rest of each exception after ``written``.
 
         ``None`` where that is unknown, because ``written`` ends within a character.
         """
@@ -151,7 +151,7 @@ class Captured(Node):
         return list(self.dispatch.exceptions(self.written)) if self._ends_a_character else None
 
     def required(self) -> bytes | None:
-        """Return the spelling of what is still to be written of a required exception."""
+        """Return the spelling of the rest of a required exception; ``None`` if there is none."""
         if not (self.dispatch.has_exceptions and self._ends_a_character):
             return None
         rest = self.dispatch.required(self.written)
@@ -209,9 +209,9 @@ def captured(lexeme: Node, dispatch: Dispatch, written: bytes = b"") -> Node:
     """Return the node that matches a lexeme and continues as a dispatch says.
 
     Args:
-        lexeme: The language of what is still to be captured.
+        lexeme: The language of the rest of the captured word.
         dispatch: Maps the whole captured word to its continuation.
-        written: What has been captured already.
+        written: The bytes that have been captured already.
     """
     if lexeme is EMPTY:
         return EMPTY

@@ -1,7 +1,8 @@
 """Concatenation and union, and the normal form of unions.
 
-States of ambiguous grammars are unions of the derivations of the text so far. So that derivations
-that have met again stay one state, :func:`union` normalises its members by laws of Kleene algebra:
+States of ambiguous grammars are unions over the derivations of the text so far. Derivations that
+have reached equal states must become one state, so :func:`union` normalises its members by laws of
+Kleene algebra:
 
 * ``A | A = A``, ``∅ | A = A``; a member that another one subsumes is dropped; members of one family
   are merged: symbol sets are united, as are counters of one body whose intervals touch.

@@ -131,7 +131,7 @@ def _find_word(start: Exclusion) -> bool:
 
 
 def _targets(node: Exclusion) -> list[Exclusion] | None:
-    """Return states, one of which has a word if the node has one; ``None`` if the node has."""
+    """Return states; the node has a word exactly if one of them has. ``None``: it has a word."""
     if node._empty is False:
         return None
     if node._empty:

@@ -1,4 +1,4 @@
-"""Nodes that expand on demand: large grammars cost only what is used of them; recursion."""
+"""Nodes that expand on demand, for recursion and for large grammars."""
 
 from __future__ import annotations
 

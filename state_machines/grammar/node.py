@@ -55,9 +55,8 @@ class Node:
         max_length: An upper bound on the length of words, in symbols; ``None`` for no bound.
         boolean: Whether an intersection or complement occurs inside. Then the language may be empty
             although the node is not :data:`EMPTY`.
-        transient: The cache of derivatives by byte strings, for a state that depends on what was
-            written. There is no end of such states, and each leads to others, so none of them
-            stores its derivatives itself.
+        transient: The cache of derivatives by byte strings, for a state that depends on the text
+            before it. Such states are unbounded in number, so none stores its derivatives itself.
         mask: The key of the mask that was computed last for the state.
     """
 
@@ -228,7 +227,7 @@ class Node:
     def release(self) -> Iterable[Node]:
         """Drop the stored derivatives and transitions, and return the nodes they led to.
 
-        The node stays valid, and computes again what it needs.
+        The node stays valid, and computes them again when they are needed.
         """
         derivatives, transitions = self._derivatives, self._transitions
         self._derivatives = self._transitions = None
@@ -275,8 +274,8 @@ def release(nodes: Iterable[Node]) -> None:
 
     A node holds the derivatives that it has computed, so the states of a recursive grammar hold one
     another in cycles. Releasing them frees the states at once; otherwise they wait for a full run
-    of the cyclic garbage collector, which stops all threads. Nodes stay valid: they compute again
-    what they need.
+    of the cyclic garbage collector, which stops all threads. Nodes stay valid, and compute their
+    derivatives again when they are needed.
     """
     seen = set(nodes)
     stack = list(seen)

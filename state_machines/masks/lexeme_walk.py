@@ -168,7 +168,7 @@ class LexemeWalk:
         raise NotImplementedError  # pragma: no cover - abstract
 
     def leaving_ids(self) -> Ids:
-        """Return the tokens that end with the lexeme, and those that leave it."""
+        """Return the tokens that end with the lexeme or leave it."""
         raise NotImplementedError  # pragma: no cover - abstract
 
     def ending(self, word: str) -> Ids:
@@ -248,7 +248,7 @@ class VertexWalk(LexemeWalk):
             self._children_of_exits[byte] = children[label == byte].astype(np.int32)
 
     def leaving_ids(self) -> Ids:
-        """Return the tokens that end with the lexeme, and those that leave it."""
+        """Return the tokens that end with the lexeme or leave it."""
         parts = [self._trie.tokens_from(vertex) for vertex in self._exits.tolist()]
         return np.unique(concatenated(parts)).astype(np.int32)
 

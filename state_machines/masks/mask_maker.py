@@ -11,7 +11,7 @@ allowed tokens of a configuration are
 
 A token is allowed in the state if it is allowed in one of its configurations, so the mask is the
 union of these sets. With captures the continuation is a default. It is exact except for two kinds
-of tokens: those with a context-dependent suffix, and those that complete an exception. Both are
+of tokens: tokens with a context-dependent suffix, and tokens that complete an exception. Both are
 removed from the sets above and checked separately by the derivative of the whole state.
 """
 
@@ -337,7 +337,7 @@ class MaskMaker:
                     if vertex is not None:
                         spelled.append((lead + plain, vertex))
             known = tuple(spelled), tuple(others)
-            # Long lists contain what was written so far, and do not repeat.
+            # Long lists contain the names written so far, and do not repeat.
             if len(words) <= MAX_ENDING_WORDS:
                 self._known_endings.put(key, known)
         return known

@@ -41,7 +41,7 @@ class TokenTrie:
         low: See ``high``.
         end: See ``high``.
         high: int32, shape (n,), like ``low`` and ``end``. The tokens that begin with the bytes of a
-            vertex have the ranks ``low:high``; those that end there come first, ``low:end``.
+            vertex have the ranks ``low:high``; the first of them, ``low:end``, end there.
         tables: The store of the arrays that are derived from the vocabulary.
     """
 
@@ -106,7 +106,7 @@ class TokenTrie:
 
     @cached_property
     def characters(self) -> Ids:
-        """The number of characters that begin on the way to a vertex: int32, shape (n,)."""
+        """The number of characters that begin on the path to a vertex: int32, shape (n,)."""
         counts: Ids = (self.byte & 0xC0 != 0x80).astype(np.int32)
         counts[0] = 0
         for first, last in zip(self.levels[1:], self.levels[2:], strict=False):

@@ -188,7 +188,7 @@ def test_unique_item_that_exhausts_the_next_items_is_refused() -> None:
 
 
 def clauses_on_a(count: int) -> dict[str, Any]:
-    """Return objects with clauses on ``a``, two of which cannot be enforced together."""
+    """Return objects with clauses on ``a``; two of them cannot be enforced together."""
     either = [{"anyOf": [{"required": [f"f{i}"]}, {"required": [f"g{i}"]}]} for i in range(5)]
     terms: list[dict[str, Any]] = [
         {"type": "array", "contains": {"const": 1}, "items": {"enum": [1, 2]}, "minContains": 2},
