@@ -57,7 +57,7 @@ class NumberSet:
     @classmethod
     def of(cls, intervals: Iterable[Interval], holes: frozenset[Fraction] = _NONE) -> NumberSet:
         """Return the union of intervals without the holes."""
-        kept: dict[Interval, None] = {}
+        united: dict[Interval, None] = {}
         single: dict[Fraction, bool] = {}
         for interval in dict.fromkeys(intervals):
             if interval.reaches_limit:
@@ -68,13 +68,13 @@ class NumberSet:
                 plain = interval.is_plain and single.get(interval.low, True)
                 single[interval.low] = plain
             else:
-                kept[interval] = None
-        if Interval() in kept:
-            kept = {Interval(): None}
-        spend(len(holes) * len(kept) // 8)
-        left = frozenset(hole for hole in holes if any(hole in interval for interval in kept))
+                united[interval] = None
+        if Interval() in united:
+            united = {Interval(): None}
+        spend(len(holes) * len(united) // 8)
+        left = frozenset(hole for hole in holes if any(hole in interval for interval in united))
         plain_points = frozenset(number for number, plain in single.items() if plain)
-        return cls(tuple(kept), frozenset(single), left, plain_points)
+        return cls(tuple(united), frozenset(single), left, plain_points)
 
     @classmethod
     def union(cls, sets: Iterable[NumberSet]) -> NumberSet:
@@ -181,10 +181,10 @@ PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 def points(numbers: Iterable[Fraction]) -> NumberSet:
     """Return the set of the given numbers that are finite as doubles."""
-    kept: list[Fraction] = []
+    finite: list[Fraction] = []
     for number in numbers:
-        if not len(kept) % POINTS_PER_STEP:
+        if not len(finite) % POINTS_PER_STEP:
             spend()
         if -LARGEST <= number <= LARGEST:
-            kept.append(number)
-    return NumberSet(points=frozenset(kept))
+            finite.append(number)
+    return NumberSet(points=frozenset(finite))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache
 from state_machines.grammar.boolean import complement, intersection
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import contains_word, count_words
@@ -21,9 +23,6 @@ __all__ = ["AssignmentCache", "MemberState"]
 
 PLENTY_OF_NAMES = 64
 """Number of names of a kind from which on taking one of them changes nothing."""
-
-_NOT_CACHED = Assignment({})
-"""Stands for a state that is not in the cache."""
 
 
 class MemberState(NamedTuple):
@@ -50,7 +49,7 @@ class AssignmentCache:
     """For each state of an object the members that complete it, found by the clause solver.
 
     The search for a state starts from the assignment of the state before, without the member that
-    was written: mostly that still satisfies all clauses.
+    was written. In general that still satisfies all clauses.
     """
 
     def __init__(
@@ -68,9 +67,9 @@ class AssignmentCache:
         self._tracker = tracker
         self._table = table
         self._is_empty_or_unenforceable = is_empty_or_unenforceable
-        self._assignments: dict[MemberState, Assignment | None] = {}
-        self._inhabited: int | None = None
-        self._relevant: dict[str, bool] = {}
+        # No LRU cache: an entry is cheaper than hashing its key several times.
+        self._assignments: dict[MemberState, Assignment | Literal[False]] = {}
+        self._relevant: LruCache[str, bool] = LruCache(LIMITS.member_facts)
         self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
         self.ample = shape.min_members + len(tracker.clauses) + 3
         """A number of names that cannot run out, since an object needs fewer to be completed."""
@@ -84,37 +83,29 @@ class AssignmentCache:
             written: The name of the last member.
         """
         state, before = self._essential(state), self._essential(before)
-        found = self._assignments.get(state, _NOT_CACHED)
-        if found is not _NOT_CACHED:
-            return found is not None
-        known, near = self._of(before), None
-        if known is not None:
-            allowed = self._listed.subset(state.allowed)
-            kept = {n: t for n, t in known.present.items() if n != written and n in allowed}
-            doubtful = self._tracker.mentioning(written)
-            for name in known.present:
-                if name not in kept:
-                    doubtful |= self._tracker.mentioning(name)
-            near = Assignment(kept), doubtful
-        found = self._find(state, near)
-        if not state.unlisted:
-            self._store(state, found)
-        return found is not None
+        if self._assignments.get(state) is not None:
+            return self._assignment(state) is not None
+        known = None if before.unlisted else self._assignment(before)
+        if known is None:
+            return self._assignment(state) is not None
+        allowed = self._listed.subset(state.allowed)
+        near = {n: term for n, term in known.present.items() if n != written and n in allowed}
+        doubtful = self._tracker.mentioning(written)
+        for name in known.present.keys() - near.keys():
+            doubtful |= self._tracker.mentioning(name)
+        return self._assignment(state, (Assignment(near), doubtful)) is not None
 
-    def _of(self, state: MemberState) -> Assignment | None:
-        found = self._assignments.get(state, _NOT_CACHED)
-        if found is not _NOT_CACHED:
-            return found
-        if state.unlisted:
-            return None
-        found = self._find(state)
-        self._store(state, found)
-        return found
-
-    def _store(self, state: MemberState, assignment: Assignment | None) -> None:
-        if len(self._assignments) >= LIMITS.member_facts:
-            self._assignments.clear()
-        self._assignments[state] = assignment
+    def _assignment(
+        self, state: MemberState, near: tuple[Assignment, int] | None = None
+    ) -> Assignment | None:
+        found = self._assignments.get(state)
+        if found is None:
+            found = self._find(state, near) or False
+            if not state.unlisted:
+                if len(self._assignments) >= LIMITS.member_facts:
+                    self._assignments.clear()
+                self._assignments[state] = found
+        return found or None
 
     def _find(
         self, state: MemberState, near: tuple[Assignment, int] | None = None
@@ -134,7 +125,7 @@ class AssignmentCache:
             cells,
             min_members,
             max_members,
-            (state.allowed & self._inhabited_names()).bit_count() if min_members else None,
+            (state.allowed & self._inhabited_names).bit_count() if min_members else None,
         )
         return find_assignment(
             self._tracker.clauses,
@@ -146,16 +137,12 @@ class AssignmentCache:
             by_absence=self._tracker.by_absence,
         )
 
+    @cached_property
     def _inhabited_names(self) -> int:
-        """Return the bit set of the listed names whose term has a value."""
-        if self._inhabited is None:
-            inhabited = 0
-            for index, term in enumerate(self._listed.terms):
-                spend()
-                if not self._is_empty_or_unenforceable(term):
-                    inhabited |= 1 << index
-            self._inhabited = inhabited
-        return self._inhabited
+        """The bit set of the listed names whose term has a value."""
+        spend(len(self._listed))
+        terms = enumerate(self._listed.terms)
+        return sum(1 << i for i, term in terms if not self._is_empty_or_unenforceable(term))
 
     def _essential(self, state: MemberState) -> MemberState:
         """Return the state without the written names that do not affect later members."""
@@ -165,11 +152,10 @@ class AssignmentCache:
 
     def _is_relevant(self, name: str) -> bool:
         """Return whether a clause names an unlisted name, or there are few names of its kind."""
-        known = self._relevant.get(name)
+        known = self._relevant.peek(name)
         if known is None:
-            if len(self._relevant) >= LIMITS.member_facts:
-                self._relevant.clear()
-            known = self._relevant[name] = name in self._tracker.names or self._is_scarce(name)
+            known = name in self._tracker.names or self._is_scarce(name)
+            self._relevant.put(name, known)
         return known
 
     def _is_scarce(self, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from state_machines.budgets import spend
+from state_machines.caches import LruCache
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
@@ -69,7 +70,9 @@ class MemberSteps:
         self._completions = AssignmentCache(
             shape, self.listed, self.cells, self._tracker, table, is_empty_or_unenforceable
         )
-        self._unlisted_effects: dict[tuple[object, ...], MemberEffect] = {}
+        self._unlisted_effects: LruCache[tuple[object, ...], MemberEffect] = LruCache(
+            LIMITS.member_facts
+        )
         inhabited = [name for name, term in zip(names, terms, strict=True) if not is_empty(term)]
         self.start = MemberState(
             allowed=self.listed.bit_set(inhabited), missing=self.listed.bit_set(shape.required)
@@ -105,12 +108,12 @@ class MemberSteps:
             allowed &= (first << 1) - 1
         if not self.is_bounded:
             return allowed
-        kept = 0
+        possible = 0
         for index in bit_indices(allowed):
             spend()
             if any(True for _ in self.after_listed(state, index)):
-                kept |= 1 << index
-        return kept
+                possible |= 1 << index
+        return possible
 
     def canonical_state(self, state: MemberState) -> MemberState:
         """Return a state after which the same follows each listed name that may come next.
@@ -223,11 +226,9 @@ class MemberSteps:
         named = name if name in self._tracker.names else None
         languages = self._tracker.languages
         kind = (cell, named, *(contains_word(language, name) for language in languages))
-        known = self._unlisted_effects.get(kind)
+        known = self._unlisted_effects.peek(kind)
         if known is None:
-            if len(self._unlisted_effects) >= LIMITS.member_facts:
-                self._unlisted_effects.clear()
-            known = self._unlisted_effects[kind] = self._tracker.effect_of(name, cell.term)
+            known = self._unlisted_effects.put(kind, self._tracker.effect_of(name, cell.term))
         return known
 
     def _after_member(
