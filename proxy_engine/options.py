@@ -22,14 +22,14 @@ from .errors import InvalidOptionError
 from .problems import problems_in, suggestion
 from .text_checks import has_surrogate, listed, short_repr
 
-__all__ = ["GenerationOptions", "PartOptions", "ReasoningOptions"]
+__all__ = ["GenerationOptions", "OptionModel", "PartOptions", "ReasoningOptions"]
 
 MAX_COUNT = 2**63 - 1
 """The largest count of tokens or characters: the largest signed 64-bit integer."""
 
 
-class _OptionModel(ParameterModel):
-    """Base of the models here: their constructors raise ``InvalidOptionError``."""
+class OptionModel(ParameterModel):
+    """Base of option models: their constructors raise ``InvalidOptionError``."""
 
     if not TYPE_CHECKING:
 
@@ -45,7 +45,7 @@ class _OptionModel(ParameterModel):
         return invalid_option(error, values)
 
 
-class ReasoningOptions(_OptionModel):
+class ReasoningOptions(OptionModel):
     """Reasoning before the answer."""
 
     is_required: bool = True
@@ -78,7 +78,7 @@ class ReasoningOptions(_OptionModel):
         return marker
 
 
-class PartOptions(_OptionModel, SamplingParameters):
+class PartOptions(OptionModel, SamplingParameters):
     """Options that differ while one part of the answer is written.
 
     Sampling parameters that are not given are those of the request.
@@ -102,7 +102,7 @@ def _stop_strings(given: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-class GenerationOptions(_OptionModel, SamplingParameters):
+class GenerationOptions(OptionModel, SamplingParameters):
     """The options of a request. Immutable.
 
     ``stop`` is stored as a tuple, ``logit_bias`` as pairs in order of the token ids.

@@ -99,17 +99,10 @@ def generate_step(
         )
     if not isinstance(tokenizer, TokenizerWrapper):
         tokenizer = TokenizerWrapper(tokenizer)
-    width = logits_width(model)
-    if vocabulary is None:
-        vocabulary = Vocabulary.from_tokenizer(tokenizer, size=width)
-    elif vocabulary.size != width:
-        raise InvalidOptionError(
-            f"the vocabulary has {vocabulary.size} tokens, and the model's logits {width}",
-            option="vocabulary",
-            hint=f"Create it with Vocabulary.from_tokenizer(tokenizer, size={width}).",
-        )
+    vocabulary = _checked_vocabulary(vocabulary, tokenizer, logits_width(model))
     guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
     recorded = _RecordedSampler(sampler, logits_processors)
+    tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
     sequence = SequenceState(
         prompt_ids,
         SequenceOptions(
@@ -121,25 +114,39 @@ def generate_step(
         next_sampler=lambda _: recorded,
         masks=DeviceMasks(),
         guard=guard,
-        fast_forward=FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
-        if fast_forward
-        else None,
+        fast_forward=tokenize if fast_forward else None,
+    )
+    quantize = partial(
+        maybe_quantize_kv_cache,
+        quantized_kv_start=quantized_kv_start,
+        kv_group_size=kv_group_size,
+        kv_bits=kv_bits,
     )
     prefill = Prefill(
         sequence,
         model,
         make_prompt_cache(model, max_kv_size) if prompt_cache is None else prompt_cache,
         prefill_step_size or default_prefill_step_size(),
-        quantize=None
-        if kv_bits is None
-        else partial(
-            maybe_quantize_kv_cache,
-            quantized_kv_start=quantized_kv_start,
-            kv_group_size=kv_group_size,
-            kv_bits=kv_bits,
-        ),
+        quantize=None if kv_bits is None else quantize,
     )
-    return _generate(prefill, recorded, width, prompt_progress_callback or (lambda *_: None))
+    return _generate(
+        prefill, recorded, vocabulary.size, prompt_progress_callback or (lambda *_: None)
+    )
+
+
+def _checked_vocabulary(
+    vocabulary: Vocabulary | None, tokenizer: TokenizerWrapper, width: int
+) -> Vocabulary:
+    """Create the vocabulary, or check that it is as wide as the logits."""
+    if vocabulary is None:
+        return Vocabulary.from_tokenizer(tokenizer, size=width)
+    if vocabulary.size != width:
+        raise InvalidOptionError(
+            f"the vocabulary has {vocabulary.size} tokens, and the model's logits {width}",
+            option="vocabulary",
+            hint=f"Create it with Vocabulary.from_tokenizer(tokenizer, size={width}).",
+        )
+    return vocabulary
 
 
 def _generate(

@@ -2,70 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Literal
 
-from ..errors import InvalidOptionError
+from pydantic import Field, ValidationInfo, field_validator
+
+from ..options import OptionModel
 
 __all__ = ["CacheOptions"]
 
-# Supported by mlx.core.quantize.
-_BITS = (2, 3, 4, 5, 6, 8)
-_GROUP_SIZES = (32, 64, 128)
-# A rotating cache keeps the first four tokens and needs room for one more.
-_MIN_KV_SIZE = 5
 
-
-@dataclass(frozen=True, slots=True)
-class CacheOptions:
-    """How keys and values are cached. The first four names are mlx-lm's.
-
-    Attributes:
-        max_kv_size: Most tokens that a layer remembers: the first four of a text and the latest.
-            ``None``: all tokens. Only for models without sliding windows and recurrent states, and
-            not together with ``kv_bits``.
-        kv_bits: Bits of quantized keys and values: 2, 3, 4, 5, 6 or 8. ``None``: no quantization.
-        kv_group_size: Values that share a scale: 32, 64 or 128.
-        quantized_kv_start: Length of a text, in tokens, from which on it is quantized.
-        max_bytes: Bound on the cached texts of earlier requests, in bytes. Running requests are not
-            counted. 0 disables prompt caching.
-        max_checkpoints: Copies per prompt, if the model's cache cannot be trimmed (a sliding
-            window, a recurrent state).
+class CacheOptions(OptionModel):
+    """How keys and values are cached. The first four names are mlx-lm's. Immutable.
 
     Raises:
-        InvalidOptionError: A value is out of range.
+        InvalidOptionError: An option is unknown or its value is invalid.
     """
 
-    max_kv_size: int | None = None
-    kv_bits: int | None = None
-    kv_group_size: int = 64
-    quantized_kv_start: int = 5000
-    max_bytes: int = 2 << 30
-    max_checkpoints: int = 4
+    # A rotating cache keeps the first four tokens and needs room for one more.
+    max_kv_size: int | None = Field(default=None, ge=5)
+    """Maximum number of tokens that a layer remembers: the first four of a text and the latest.
+    Default: all tokens. Only for models without sliding windows and recurrent states, and not
+    together with `kv_bits`."""
+    # Supported by mlx.core.quantize.
+    kv_bits: Literal[2, 3, 4, 5, 6, 8] | None = None
+    """Bits of quantized keys and values. Default: no quantization."""
+    kv_group_size: Literal[32, 64, 128] = 64
+    """Number of quantized values that share a scale."""
+    quantized_kv_start: int = Field(default=5000, ge=0)
+    """Length of a text, in tokens, from which on it is quantized."""
+    max_bytes: int = Field(default=2 << 30, ge=0)
+    """Maximum size of the cached texts of earlier requests, in bytes. Running requests are not
+    counted. 0 disables prompt caching."""
+    max_checkpoints: int = Field(default=4, ge=0)
+    """Maximum number of copies per prompt, if the model's cache cannot be trimmed (a sliding
+    window, a recurrent state)."""
 
-    def __post_init__(self) -> None:
-        if self.max_kv_size is not None:
-            _check_count("max_kv_size", self.max_kv_size, _MIN_KV_SIZE)
-        if self.kv_bits is not None:
-            _check_one_of("kv_bits", self.kv_bits, _BITS)
-        _check_one_of("kv_group_size", self.kv_group_size, _GROUP_SIZES)
-        for name in ("quantized_kv_start", "max_bytes", "max_checkpoints"):
-            _check_count(name, getattr(self, name), 0)
-        if self.max_kv_size is not None and self.kv_bits is not None:
-            raise InvalidOptionError(
-                "a cache of bounded size cannot be quantized",
-                option="kv_bits",
-                hint="Give max_kv_size or kv_bits, not both.",
-            )
-
-
-def _check_count(name: str, value: object, minimum: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise InvalidOptionError(
-            f"{name} must be an integer of at least {minimum}, not {value!r}", option=name
-        )
-
-
-def _check_one_of(name: str, value: object, known: tuple[int, ...]) -> None:
-    if isinstance(value, bool) or value not in known:
-        listed = ", ".join(map(str, known))
-        raise InvalidOptionError(f"{name} must be one of {listed}, not {value!r}", option=name)
+    @field_validator("kv_bits")
+    @classmethod
+    def _check_kv_bits(cls, kv_bits: int | None, info: ValidationInfo) -> int | None:
+        if kv_bits is not None and info.data.get("max_kv_size") is not None:
+            raise ValueError("should be None if max_kv_size is given")
+        return kv_bits

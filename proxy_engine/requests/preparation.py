@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import threading
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from samplers import SamplingParameters
@@ -111,20 +112,11 @@ class Preparation:
         choice = ToolChoice.of(tool_choice, known_tools)
         if overrides.get("stop"):
             _check_stop(response, choice)
-        tokenizer = self._loaded.tokenizer
-
-        def encode(prompt: Prompt) -> list[int]:
-            if isinstance(prompt, RawPrompt):
-                return prompt.token_ids(tokenizer, self._vocabulary.size)
-            return encode_prompt(
-                prompt,
-                tokenizer,
-                thinking=self._answers.thinks(response, choice, options),
-                tools=[tool.to_openai() for tool in known_tools],
-                tool_text=self._tool_text,
-                native_tools=self._has_native_tools,
-            )
-
+        encode = partial(
+            self._encode,
+            tools=[tool.to_openai() for tool in known_tools],
+            thinking=self._answers.thinks(response, choice, options),
+        )
         with self._tokenizer_lock:
             prompt_ids = encode(prompt)
             boundaries: tuple[int, ...] = ()
@@ -133,6 +125,7 @@ class Preparation:
             if has_messages and self._caches.needs_checkpoints(longest):
                 boundaries = message_boundaries(template_messages(prompt), prompt_ids, encode)
             markers = self._answers.delimiters(options)
+            tokenizer = self._loaded.tokenizer
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
             open_reasoning = next(opened, None)
         answer = self._answers.compile(
@@ -153,6 +146,19 @@ class Preparation:
             tools={tool.name: tool for tool in choice.tools},
             boundaries=boundaries,
             cancelled=cancelled,
+        )
+
+    def _encode(self, prompt: Prompt, *, tools: list[dict[str, Any]], thinking: bool) -> list[int]:
+        """Tokenize a prompt; the caller holds the tokenizer's lock."""
+        if isinstance(prompt, RawPrompt):
+            return prompt.token_ids(self._loaded.tokenizer, self._vocabulary.size)
+        return encode_prompt(
+            prompt,
+            self._loaded.tokenizer,
+            thinking=thinking,
+            tools=tools,
+            tool_text=self._tool_text,
+            native_tools=self._has_native_tools,
         )
 
     def _guard(self, answer: Answer, max_tokens: int, job: CompileJob) -> Guard | None:
