@@ -22,7 +22,7 @@ from proxy_engine import TokenGenerated
 from proxy_engine.bridge import process
 from proxy_engine.cli.main import main
 
-process._SECONDS_TO_END = {seconds}
+process._GRACE_SECONDS = {seconds}
 token = TokenGenerated(part="text", token_id=4, text="a")
 
 def make_engine(path):
