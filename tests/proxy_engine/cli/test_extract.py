@@ -67,7 +67,7 @@ def give_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
-def test_json_on_stdout_and_speed_on_stderr(
+def test_json_goes_to_stdout_and_speed_to_stderr(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str], stream: str
 ) -> None:
     assert extract(schema, text, stream, "--temperature", 1, "--seed", 4) == 0
@@ -81,7 +81,7 @@ def test_json_on_stdout_and_speed_on_stderr(
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 @pytest.mark.parametrize("flags", [["--no-stream"], ["--stream"], ["--jsonl"]], ids=str)
-def test_full_standard_output_is_one_line_of_error(
+def test_full_stdout_is_reported_in_one_line(
     schema: Path,
     text: Path,
     capsys: pytest.CaptureFixture[str],
@@ -100,7 +100,7 @@ def test_full_standard_output_is_one_line_of_error(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
-def test_full_standard_output_of_a_process() -> None:
+def test_process_with_full_stdout_fails() -> None:
     with open("/dev/full", "wb") as full:
         process = subprocess.run(
             [sys.executable, "-m", "proxy_engine", "bridge", "--schema"],
@@ -116,7 +116,7 @@ def test_full_standard_output_of_a_process() -> None:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_standard_input_is_the_default(
+def test_input_defaults_to_stdin(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs = []
@@ -130,7 +130,7 @@ def test_standard_input_is_the_default(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_lines_in_order_and_none_lost(
+def test_every_line_has_a_result_in_order(
     schema: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [
@@ -158,7 +158,7 @@ def test_lines_in_order_and_none_lost(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_failed_line_tells_why(
+def test_failed_line_has_its_error(
     schema: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give_input(monkeypatch, b'"x"\n')
@@ -169,7 +169,7 @@ def test_a_failed_line_tells_why(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_too_few_tokens_are_a_failure(
+def test_too_small_max_tokens_is_a_failure(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert extract(schema, text, "--no-stream", "--max-tokens", 3) == 1
@@ -179,7 +179,7 @@ def test_too_few_tokens_are_a_failure(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_result_in_a_file(
+def test_result_is_written_to_the_output_file(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     output = tmp_path / "out.json"
@@ -194,7 +194,7 @@ def test_a_result_in_a_file(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_lines_of_a_batch_are_those_that_are_made_one_by_one(
+def test_batch_gives_the_results_of_single_lines(
     schema: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     lines = [json.dumps("x" * (7 * number % 11)) for number in range(30)]
@@ -212,7 +212,7 @@ def test_lines_of_a_batch_are_those_that_are_made_one_by_one(
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("arguments", [["--stream"], ["--no-stream"], ["--no-stream", "--quiet"]])
-def test_progress_on_a_terminal_is_gone_at_the_end(
+def test_progress_on_a_terminal_is_erased(
     schema: Path,
     text: Path,
     capsys: pytest.CaptureFixture[str],
@@ -242,7 +242,7 @@ def readme_commands() -> list[list[str]]:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_commands_of_the_readme(
+def test_readme_commands_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
@@ -268,7 +268,7 @@ class TestWrongCommandLine:
 
         monkeypatch.setattr("proxy_engine.engine.InferenceEngine", forbidden)
 
-    def test_missing_files(
+    def test_missing_file_is_refused(
         self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert extract(schema.with_name("none.json"), text) == 2
@@ -287,7 +287,7 @@ class TestWrongCommandLine:
             ("3", "neither an object nor a boolean"),
         ],
     )
-    def test_schemas_that_are_none(
+    def test_invalid_schema_is_refused(
         self,
         schema: Path,
         text: Path,
@@ -299,7 +299,7 @@ class TestWrongCommandLine:
         assert extract(schema, text) == 2
         assert message in capsys.readouterr().err
 
-    def test_input_that_cannot_be_opened(
+    def test_unreadable_input_is_refused(
         self,
         schema: Path,
         capsys: pytest.CaptureFixture[str],
@@ -311,7 +311,7 @@ class TestWrongCommandLine:
         assert extract(schema) == 2
         assert "standard input is closed" in capsys.readouterr().err
 
-    def test_input_that_is_no_text(
+    def test_input_without_text_is_refused(
         self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         text.write_bytes(b"\xff\xfe")
@@ -321,7 +321,9 @@ class TestWrongCommandLine:
         assert extract(schema, text) == 2
         assert "is empty" in capsys.readouterr().err
 
-    def test_arguments(self, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_wrong_arguments_are_refused(
+        self, text: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         for arguments in ([], ["extract"], ["extract", str(text)], ["nothing"]):
             with pytest.raises(SystemExit) as caught:
                 main(arguments)
@@ -330,14 +332,16 @@ class TestWrongCommandLine:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_an_option_out_of_range_is_a_wrong_command_line(
+def test_option_out_of_range_is_refused(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert extract(schema, text, "--temperature", -1) == 2
     assert "temperature" in capsys.readouterr().err
 
 
-def test_missing_model(schema: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_model_is_a_failure(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert extract(schema, text, "--model", "./none") == 1
     assert "no directory './none'" in capsys.readouterr().err
 
@@ -352,7 +356,7 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_reader_that_goes_away(schema: Path, tiny_model_directory: Path) -> None:
+def test_closed_stdout_ends_the_command(schema: Path, tiny_model_directory: Path) -> None:
     process = start("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl")
     assert process.stdin
     assert process.stdout
@@ -365,7 +369,7 @@ def test_a_reader_that_goes_away(schema: Path, tiny_model_directory: Path) -> No
     assert b"Traceback" not in process.stderr.read()
 
 
-def test_an_interrupt(schema: Path, tiny_model_directory: Path) -> None:
+def test_interrupt_ends_the_command(schema: Path, tiny_model_directory: Path) -> None:
     process = start(
         *("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl"),
         # A shell's background jobs ignore the signal, and so would what they start.

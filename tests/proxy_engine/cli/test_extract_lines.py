@@ -83,7 +83,7 @@ def numbers(output: bytes) -> list[int | None]:
 
 @pytest.mark.usefixtures("directory")
 class TestOneRun:
-    def test_results_are_in_order_and_bad_lines_harm_no_others(
+    def test_results_are_in_order_and_invalid_lines_affect_no_others(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:
         Path("in").write_bytes(make_input(40))
@@ -130,7 +130,7 @@ class TestOneRun:
         extract("in")
         assert engines[0].batch_size == 8
 
-    def test_nothing_but_bad_lines(
+    def test_input_of_invalid_lines_only(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:
         Path("in").write_bytes(b"bad\n" * 2_500)
@@ -138,14 +138,14 @@ class TestOneRun:
         assert numbers(capsys.readouterr().out.encode()) == list(range(1, 2_501))
 
     @pytest.mark.usefixtures("engines")
-    def test_an_empty_input(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_empty_input_gives_no_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
         Path("in").write_bytes(b"\n \n")
         assert extract("in") == 0
         assert capsys.readouterr().out == ""
 
     @pytest.mark.usefixtures("engines")
     @pytest.mark.parametrize("text", ["crash", "close"])
-    def test_what_is_not_the_lines_fault_ends_the_run(
+    def test_error_of_the_engine_ends_the_run(
         self, text: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         Path("in").write_bytes(make_input(5) + json.dumps(text).encode() + b"\n" + make_input(3))
@@ -162,7 +162,7 @@ class TestOneRun:
         )
 
     @pytest.mark.usefixtures("engines")
-    def test_half_a_surrogate_pair_in_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_lone_surrogate_in_an_error_is_escaped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: Any) -> Any:
             return stand_in_engine.Item(0, error=ValueError("half: \ud800"))
 
@@ -183,7 +183,7 @@ class TestResuming:
         Path("in").write_bytes(content)
         return reference(content)
 
-    def test_from_everywhere(self, engines: list[StandInEngine]) -> None:
+    def test_run_resumes_from_any_size(self, engines: list[StandInEngine]) -> None:
         Path("in").write_bytes(make_input(5))
         whole = reference(make_input(5))
         for size in range(len(whole) + 1):
@@ -195,7 +195,7 @@ class TestResuming:
             assert extract("in", "--output", "out", "--resume") == 1
             assert len(engines) == made
 
-    def test_only_what_is_left_is_done_again(
+    def test_resumed_run_skips_finished_lines(
         self, whole: bytes, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:
         engines.clear()
@@ -209,7 +209,7 @@ class TestResuming:
         # Failures of the earlier run count.
         assert "6 of 30 lines failed" in err
 
-    def test_from_standard_input(
+    def test_run_resumes_from_stdin(
         self, content: bytes, whole: bytes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         Path("out").write_bytes(whole[: len(whole) // 2])
@@ -235,7 +235,7 @@ class TestResuming:
             (lambda lines: [b"Notes of mine, in one line"], "line 1 is cut off"),
         ],
     )
-    def test_what_is_no_output_of_this_input_is_refused_and_stays(
+    def test_foreign_output_is_refused_and_unchanged(
         self,
         whole: bytes,
         damage: Any,
@@ -256,11 +256,11 @@ class TestResuming:
         assert Path("out").read_bytes() == damaged
         assert engines == []
 
-    def test_without_an_output_yet(self, whole: bytes) -> None:
+    def test_resume_creates_a_missing_output(self, whole: bytes) -> None:
         assert extract("in", "--output", "out", "--resume") == 1
         assert Path("out").read_bytes() == whole
 
-    def test_an_output_that_is_there(
+    def test_existing_output_is_refused_without_resume(
         self, whole: bytes, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:
         engines.clear()
@@ -272,7 +272,7 @@ class TestResuming:
         assert extract("in", "--output", "out", "--overwrite") == 1
         assert Path("out").read_bytes() == whole
 
-    def test_the_input_is_no_output(
+    def test_output_must_not_be_the_input(
         self, content: bytes, whole: bytes, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for option in ("--resume", "--overwrite"):
@@ -295,7 +295,7 @@ class TestResuming:
         (["--jsonl", "--seed", "-1"], "seed"),
     ],
 )
-def test_options_that_do_not_go_together(
+def test_conflicting_options_are_refused(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["extract", "--schema", "schema.json", *arguments]) == 2
@@ -353,7 +353,7 @@ def fed(content: bytes, *arguments: object, **options: Any) -> subprocess.Popen[
 @pytest.mark.usefixtures("directory", "engines")
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("is_piped", [False, True])
-def test_killed_and_resumed_until_it_is_done(kill: signal.Signals, is_piped: bool) -> None:
+def test_killed_run_resumes_until_complete(kill: signal.Signals, is_piped: bool) -> None:
     content = make_input(60)
     whole = reference(content)
     path = Path("out")
@@ -388,7 +388,7 @@ def test_killed_and_resumed_until_it_is_done(kill: signal.Signals, is_piped: boo
 
 
 @pytest.mark.usefixtures("directory", "engines")
-def test_a_second_process_is_refused_while_one_writes() -> None:
+def test_second_writer_is_refused() -> None:
     content = make_input(30)
     whole = reference(content)
     process = start("--output", "out", stdin=subprocess.PIPE)
@@ -407,7 +407,7 @@ def test_a_second_process_is_refused_while_one_writes() -> None:
 
 
 @pytest.mark.usefixtures("directory")
-def test_a_pipe_whose_other_end_waits_for_each_result() -> None:
+def test_pipe_gets_each_result_before_the_next_line() -> None:
     process = start(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin
     assert process.stdout
@@ -439,7 +439,7 @@ class TestProgress:
         self.status = process.returncode
         return terminal.read()
 
-    def test_a_bar_on_a_terminal(self, terminal: Terminal) -> None:
+    def test_bar_is_shown_on_a_terminal(self, terminal: Terminal) -> None:
         Path("in").write_bytes(make_input(30))
         whole = reference(make_input(30))
         lines = whole.splitlines(keepends=True)
@@ -454,14 +454,14 @@ class TestProgress:
         assert "6 failed" in shown
         assert "proxy-engine: line 20: refused" in shown
 
-    def test_results_on_standard_output_stay_what_they_are(self, terminal: Terminal) -> None:
+    def test_bar_leaves_results_on_stdout_intact(self, terminal: Terminal) -> None:
         whole = reference(make_input(30))
         with open("reference.in", "rb") as source:
             shown = self.run(terminal, stdin=source, stdout=subprocess.PIPE)
         assert self.out == whole
         assert "30/30" in plain(shown)
 
-    def test_results_beside_the_bar(self, terminal: Terminal) -> None:
+    def test_results_are_shown_above_the_bar(self, terminal: Terminal) -> None:
         whole = reference(make_input(30))
         shown = plain(self.run(terminal, "reference.in", stdout=terminal.end))
         assert "30/30" in shown
@@ -469,7 +469,7 @@ class TestProgress:
         for line in whole.decode().splitlines():
             assert line in "\n".join(shown_lines)
 
-    def test_a_total_that_is_not_known(self, terminal: Terminal) -> None:
+    def test_unknown_total_shows_no_remaining_time(self, terminal: Terminal) -> None:
         content = make_input(30)
         reading, writing = os.pipe()
         with open(reading, "rb") as source, open(writing, "wb") as sink:
@@ -479,12 +479,12 @@ class TestProgress:
         assert "30/?" in shown
         assert "left" not in shown
 
-    def test_nothing_where_it_is_not_wanted(self, terminal: Terminal) -> None:
+    def test_quiet_shows_no_bar(self, terminal: Terminal) -> None:
         Path("in").write_bytes(b'"x"\n' * 20)
         assert self.run(terminal, "in", "--output", "out", "--quiet") == ""
         assert self.status == 0
 
-    def test_nothing_where_there_is_no_terminal(self) -> None:
+    def test_bar_needs_a_terminal(self) -> None:
         Path("in").write_bytes(b'"x"\n' * 20)
         # With these, Rich takes anything for a terminal.
         environment = {"FORCE_COLOR": "1", "TTY_INTERACTIVE": "1"}

@@ -20,7 +20,7 @@ def expected(content: bytes) -> list[InputLine]:
 
 
 @given(st.lists(st.sampled_from([b"", b" ", b"a", b"bcd", b"\r", b"e\rf\x0c"])), st.integers(1, 9))
-def test_lines_that_are_not_blank_with_their_numbers(parts: list[bytes], chunk: int) -> None:
+def test_lines_have_numbers_and_blank_ones_are_skipped(parts: list[bytes], chunk: int) -> None:
     content = b"\n".join(parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(input_lines, "_CHUNK", chunk)
@@ -37,7 +37,7 @@ def test_lines_that_are_not_blank_with_their_numbers(parts: list[bytes], chunk: 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"a\n\nb", b"a\n \nb\n"])
 @pytest.mark.parametrize("begin", [0, 2])
-def test_counting_a_file_reads_nothing_of_it(tmp_path: Path, content: bytes, begin: int) -> None:
+def test_count_leaves_the_position_in_the_file(tmp_path: Path, content: bytes, begin: int) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"x\n"[:begin] + content)
     with path.open("rb", buffering=0) as raw:
@@ -47,7 +47,7 @@ def test_counting_a_file_reads_nothing_of_it(tmp_path: Path, content: bytes, beg
         assert list(lines) == expected(content)
 
 
-def test_a_pipe_is_ready_when_a_whole_line_is_there() -> None:
+def test_pipe_is_ready_when_a_whole_line_has_arrived() -> None:
     reading, writing = os.pipe()
     with open(reading, "rb") as source, open(writing, "wb", buffering=0) as sink:
         lines = InputLines(source)

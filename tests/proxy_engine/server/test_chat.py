@@ -36,7 +36,7 @@ def chat(client: openai.OpenAI, **given: Any) -> Any:
     )
 
 
-def test_answers(client: openai.OpenAI) -> None:
+def test_chat_completion_has_openais_fields(client: openai.OpenAI) -> None:
     completion = chat(client, seed=1)
     assert completion.object == "chat.completion"
     assert completion.id.startswith("chatcmpl-")
@@ -48,12 +48,12 @@ def test_answers(client: openai.OpenAI) -> None:
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
-def test_the_same_seed_writes_the_same(client: openai.OpenAI) -> None:
+def test_same_seed_gives_the_same_text(client: openai.OpenAI) -> None:
     texts = [chat(client, seed=7).choices[0].message.content for _ in range(2)]
     assert texts[0] == texts[1]
 
 
-def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
+def test_stream_has_the_text_of_the_whole_response(client: openai.OpenAI) -> None:
     whole = chat(client, temperature=0)
     chunks = list(chat(client, temperature=0, stream=True, stream_options={"include_usage": True}))
     assert chunks[0].choices[0].delta.role == "assistant"
@@ -67,13 +67,13 @@ def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
     assert {c.id for c in chunks} == {chunks[0].id}
 
 
-def test_without_include_usage_there_is_none(client: openai.OpenAI) -> None:
+def test_stream_has_no_usage_by_default(client: openai.OpenAI) -> None:
     chunks = list(chat(client, stream=True))
     assert all(chunk.choices and chunk.usage is None for chunk in chunks)
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+def test_client_parses_into_a_pydantic_model(client: openai.OpenAI) -> None:
     completion = client.chat.completions.parse(
         model="SmolLM2-135M-Instruct", messages=HELLO, response_format=Review, max_tokens=60
     )
@@ -86,7 +86,7 @@ def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
     assert longer.usage.prompt_tokens > completion.usage.prompt_tokens  # type: ignore[union-attr]
 
 
-def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+def test_client_streams_into_a_pydantic_model(client: openai.OpenAI) -> None:
     with client.chat.completions.stream(
         model="SmolLM2-135M-Instruct", messages=HELLO, response_format=Review, max_tokens=60
     ) as stream:
@@ -126,18 +126,18 @@ def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
         ({"logit_bias": {"5": 100}, "presence_penalty": 1, "frequency_penalty": 1}, lambda t: True),
     ],
 )
-def test_options(client: openai.OpenAI, given: dict[str, Any], check: Any) -> None:
+def test_options_shape_the_answer(client: openai.OpenAI, given: dict[str, Any], check: Any) -> None:
     completion = chat(client, **{"max_tokens": 60, **given})
     assert check(completion.choices[0].message.content)
 
 
-def test_several_choices_differ(client: openai.OpenAI) -> None:
+def test_choices_have_different_seeds(client: openai.OpenAI) -> None:
     completion = chat(client, n=3, seed=3)
     assert [choice.index for choice in completion.choices] == [0, 1, 2]
     assert len({choice.message.content for choice in completion.choices}) > 1
 
 
-def test_streams_several_choices(client: openai.OpenAI) -> None:
+def test_stream_interleaves_choices(client: openai.OpenAI) -> None:
     whole = chat(client, n=2, seed=3)
     texts = ["", ""]
     for chunk in chat(client, n=2, seed=3, stream=True):
@@ -146,7 +146,7 @@ def test_streams_several_choices(client: openai.OpenAI) -> None:
     assert texts == [choice.message.content for choice in whole.choices]
 
 
-def test_calls_tools(client: openai.OpenAI) -> None:
+def test_required_tool_is_called(client: openai.OpenAI) -> None:
     completion = chat(client, tools=[TOOL], tool_choice="required", max_tokens=200)
     choice = completion.choices[0]
     assert choice.finish_reason == "tool_calls"
@@ -157,7 +157,7 @@ def test_calls_tools(client: openai.OpenAI) -> None:
         assert json.loads(call.function.arguments)["city"] in ("Lima", "Oslo")
 
 
-def test_streams_calls(client: openai.OpenAI) -> None:
+def test_tool_calls_are_streamed_in_pieces(client: openai.OpenAI) -> None:
     choice = {"type": "function", "function": {"name": "weather"}}
     calls: dict[int, dict[str, str]] = {}
     reason = None
@@ -175,7 +175,7 @@ def test_streams_calls(client: openai.OpenAI) -> None:
     assert json.loads(calls[0]["arguments"])["city"] in ("Lima", "Oslo")
 
 
-def test_goes_on_after_a_call(client: openai.OpenAI) -> None:
+def test_conversation_continues_after_a_tool_call(client: openai.OpenAI) -> None:
     completion = chat(client, tools=[TOOL], tool_choice="required", max_tokens=200)
     message = completion.choices[0].message
     conversation = [
@@ -190,7 +190,7 @@ def test_goes_on_after_a_call(client: openai.OpenAI) -> None:
     assert again.choices[0].finish_reason in ("stop", "length")
 
 
-def test_reasoning_is_a_field_of_its_own(client: openai.OpenAI) -> None:
+def test_reasoning_is_reasoning_content(client: openai.OpenAI) -> None:
     given: dict[str, Any] = {
         "extra_body": {"chat_template_kwargs": {"enable_thinking": True}, "choice": ["yes", "no"]},
         "max_tokens": 60,
@@ -205,7 +205,7 @@ def test_reasoning_is_a_field_of_its_own(client: openai.OpenAI) -> None:
     assert streamed == message.reasoning_content
 
 
-def test_takes_messages_of_every_kind(client: openai.OpenAI) -> None:
+def test_every_kind_of_message_is_accepted(client: openai.OpenAI) -> None:
     messages = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]},
@@ -280,7 +280,7 @@ def test_takes_messages_of_every_kind(client: openai.OpenAI) -> None:
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_refuses(
+def test_invalid_request_is_refused_by_field(
     client: openai.OpenAI, given: dict[str, Any], status: int, param: str, code: str, stream: bool
 ) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
@@ -292,7 +292,7 @@ def test_refuses(
     assert caught.value.body["message"]
 
 
-def test_a_refused_schema_says_where_and_why(client: openai.OpenAI) -> None:
+def test_refused_schema_is_located(client: openai.OpenAI) -> None:
     schema = {"type": "object", "properties": {"a/b": {"multipleOf": 0}}}
     wrapped = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     with pytest.raises(openai.BadRequestError) as caught:
@@ -308,7 +308,7 @@ def test_a_refused_schema_says_where_and_why(client: openai.OpenAI) -> None:
     assert caught.value.body["schema_keyword"] == "multipleOf"
 
 
-def test_tells_probabilities(client: openai.OpenAI) -> None:
+def test_logprobs_belong_to_the_content(client: openai.OpenAI) -> None:
     whole = chat(client, temperature=0, logprobs=True, top_logprobs=2, max_tokens=6)
     content = whole.choices[0].logprobs.content
     assert content
@@ -328,7 +328,7 @@ def test_tells_probabilities(client: openai.OpenAI) -> None:
     assert chat(client).choices[0].logprobs is None
 
 
-def test_tells_of_every_token(client: openai.OpenAI) -> None:
+def test_include_tokens_adds_every_token_and_timings(client: openai.OpenAI) -> None:
     asked = {"include_tokens": True, "choice": ["yes sir", "yes madam"]}
     tokens = []
     timings = None
@@ -356,7 +356,7 @@ def test_tells_of_every_token(client: openai.OpenAI) -> None:
     ],
     ids=lambda more: next(iter(more)),
 )
-def test_stop_is_refused_where_there_is_no_free_text(client: openai.OpenAI, more: Any) -> None:
+def test_stop_is_refused_without_free_text(client: openai.OpenAI, more: Any) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         chat(client, stop=["a"], **more)
     assert caught.value.param == "stop"
@@ -364,7 +364,7 @@ def test_stop_is_refused_where_there_is_no_free_text(client: openai.OpenAI, more
         chat(client, stop=stop, max_tokens=90, **more)
 
 
-def test_answers_are_taken_back_as_messages(client: openai.OpenAI) -> None:
+def test_responses_are_accepted_as_messages(client: openai.OpenAI) -> None:
     messages: Any = [{"role": "user", "content": "x"}]
     for more in ({}, {"tools": [TOOL], "tool_choice": "required"}):
         answer = chat(client, messages=messages, max_tokens=90, **more).choices[0].message

@@ -14,19 +14,19 @@ def complete(client: openai.OpenAI, prompt: Any, **given: Any) -> Any:
     )
 
 
-def test_goes_on_with_a_text(client: openai.OpenAI) -> None:
+def test_prompt_is_continued(client: openai.OpenAI) -> None:
     completion = complete(client, "abc", max_tokens=6)
     assert completion.object == "text_completion"
     assert completion.usage.completion_tokens <= 6
     assert completion.choices[0].finish_reason in ("stop", "length")
 
 
-def test_writes_sixteen_tokens_unless_told_otherwise(client: openai.OpenAI) -> None:
+def test_default_is_sixteen_tokens(client: openai.OpenAI) -> None:
     completion = complete(client, "abc", logit_bias={"264": -100})
     assert completion.usage.completion_tokens == 16
 
 
-def test_text_and_tokens_are_the_same_prompt(client: openai.OpenAI, roomy_engine: Any) -> None:
+def test_prompt_may_be_token_ids(client: openai.OpenAI, roomy_engine: Any) -> None:
     ids = list(roomy_engine.tokenizer.encode("abc 12"))
     texts = {
         complete(client, prompt).choices[0].text for prompt in ("abc 12", ["abc 12"], ids, [ids])
@@ -34,7 +34,7 @@ def test_text_and_tokens_are_the_same_prompt(client: openai.OpenAI, roomy_engine
     assert len(texts) == 1
 
 
-def test_several_prompts_and_several_choices(client: openai.OpenAI) -> None:
+def test_each_prompt_gets_its_choices(client: openai.OpenAI) -> None:
     completion = complete(client, ["abc", "12"], n=2, temperature=1, seed=5)
     assert [choice.index for choice in completion.choices] == [0, 1, 2, 3]
     alone = complete(client, "abc", temperature=1, seed=5)
@@ -42,7 +42,7 @@ def test_several_prompts_and_several_choices(client: openai.OpenAI) -> None:
     assert completion.usage.prompt_tokens < 2 * (3 + 2)
 
 
-def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
+def test_stream_has_the_text_of_the_whole_response(client: openai.OpenAI) -> None:
     given: dict[str, Any] = {"echo": True, "max_tokens": 8}
     whole = complete(client, ["abc", "12"], **given)
     texts = ["", ""]
@@ -63,17 +63,17 @@ def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
     assert usage.completion_tokens == whole.usage.completion_tokens
 
 
-def test_echoes_tokens_as_text(client: openai.OpenAI, roomy_engine: Any) -> None:
+def test_echo_decodes_token_ids(client: openai.OpenAI, roomy_engine: Any) -> None:
     ids = list(roomy_engine.tokenizer.encode("abé"))
     assert complete(client, ids, echo=True, max_tokens=1).choices[0].text.startswith("abé")
 
 
-def test_stops(client: openai.OpenAI) -> None:
+def test_stop_string_ends_the_text(client: openai.OpenAI) -> None:
     text = complete(client, "abc", temperature=1, max_tokens=50, stop=["a", "e", " "])
     assert not set("ae ") & set(text.choices[0].text)
 
 
-def test_has_the_form_that_is_asked_for(client: openai.OpenAI) -> None:
+def test_constraints_shape_the_text(client: openai.OpenAI) -> None:
     completion = complete(client, "abc", extra_body={"regex": "[0-9]{4}"})
     assert completion.choices[0].text.isdecimal()
     assert completion.choices[0].finish_reason == "stop"
@@ -95,7 +95,7 @@ def test_has_the_form_that_is_asked_for(client: openai.OpenAI) -> None:
         (["a"], {"n": 10**15}, 400, "n"),
     ],
 )
-def test_refuses(
+def test_invalid_request_is_refused_by_field(
     client: openai.OpenAI, prompt: Any, given: dict[str, Any], status: int, param: str | None
 ) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
@@ -105,7 +105,7 @@ def test_refuses(
     assert param is None or caught.value.body["param"] == param
 
 
-def test_tells_probabilities(client: openai.OpenAI) -> None:
+def test_logprobs_have_offsets(client: openai.OpenAI) -> None:
     # Of letters alone, so that no token ends within a character.
     given: Any = {"logprobs": 2, "max_tokens": 8, "extra_body": {"regex": "[a-z]{3,5}"}}
     whole = complete(client, "abc", **given)

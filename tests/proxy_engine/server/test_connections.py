@@ -49,7 +49,7 @@ def dribble(connection: socket.socket, data: bytes, over: threading.Event) -> No
             connection.sendall(data)
 
 
-def test_headers_that_never_end_are_given_up(impatient: Live) -> None:
+def test_endless_headers_time_out(impatient: Live) -> None:
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connected(impatient)) for _ in range(50)]
         over = threading.Event()
@@ -65,12 +65,12 @@ def test_headers_that_never_end_are_given_up(impatient: Live) -> None:
     assert httpx.get(f"{impatient.url}/health").status_code == 200
 
 
-def test_connections_that_send_nothing_are_closed_without_a_response(impatient: Live) -> None:
+def test_silent_connection_is_closed_without_a_response(impatient: Live) -> None:
     with connected(impatient) as connection:
         assert received(connection) == b""
 
 
-def test_headers_of_a_second_request_are_limited(impatient: Live) -> None:
+def test_headers_of_a_second_request_time_out(impatient: Live) -> None:
     with connected(impatient) as connection:
         connection.sendall(HEALTH)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
@@ -78,7 +78,7 @@ def test_headers_of_a_second_request_are_limited(impatient: Live) -> None:
         assert b"HTTP/1.1 408 " in received(connection)
 
 
-def test_endless_body_after_an_early_response_is_given_up(impatient: Live) -> None:
+def test_endless_body_after_an_early_response_times_out(impatient: Live) -> None:
     with connected(impatient) as connection:
         # Too large: the response comes before the body.
         connection.sendall(f"{HEAD}Content-Length: 999999999\r\n\r\n".encode())
@@ -90,7 +90,7 @@ def test_endless_body_after_an_early_response_is_given_up(impatient: Live) -> No
         sender.join()
 
 
-def test_time_for_headers_does_not_limit_bodies_and_answers(impatient: Live) -> None:
+def test_header_timeout_does_not_limit_bodies_and_answers(impatient: Live) -> None:
     body = json.dumps(
         {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "stream": True}
     ).encode()

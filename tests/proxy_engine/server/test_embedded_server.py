@@ -15,7 +15,7 @@ class Person(BaseModel):
 
 
 @pytest.mark.model
-def test_extracts(embedded_engine: InferenceEngine) -> None:
+def test_embedded_model_extracts_over_http(embedded_engine: InferenceEngine) -> None:
     with serving_engine(embedded_engine) as live:
         completion = live.client().chat.completions.parse(
             model="SmolLM2-135M-Instruct",

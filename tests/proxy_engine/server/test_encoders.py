@@ -111,7 +111,7 @@ def respond(client: openai.OpenAI, **more: Any) -> Any:
     return client.responses.create(model="SmolLM2-135M-Instruct", input="a", **more)
 
 
-def test_a_chat_of_everything(tiny_engine: InferenceEngine) -> None:
+def test_chat_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
     with scripted(tiny_engine, EVENTS) as live:
         client = live.client()
         whole = chat(client, logprobs=True, top_logprobs=2)
@@ -134,7 +134,7 @@ def test_a_chat_of_everything(tiny_engine: InferenceEngine) -> None:
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
-def test_a_response_of_everything(tiny_engine: InferenceEngine) -> None:
+def test_responses_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
     with scripted(tiny_engine, EVENTS) as live:
         client = live.client()
         whole = respond(client)
@@ -171,7 +171,7 @@ def test_a_response_of_everything(tiny_engine: InferenceEngine) -> None:
         (RuntimeError("secret"), "internal", 500),
     ],
 )
-def test_what_goes_wrong_later_ends_a_stream_with_an_error(
+def test_late_error_ends_a_stream_with_an_error_event(
     tiny_engine: InferenceEngine, error: Exception, code: str, status: int
 ) -> None:
     with scripted(tiny_engine, EVENTS[:7], error) as live:

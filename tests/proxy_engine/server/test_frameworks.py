@@ -17,7 +17,7 @@ class Review(BaseModel):
     title: str = Field(max_length=12)
 
 
-def test_pydantic_ai(live: Live) -> None:
+def test_pydantic_ai_gets_a_typed_result(live: Live) -> None:
     ai = pytest.importorskip("pydantic_ai")
     models = pytest.importorskip("pydantic_ai.models.openai")
     providers = pytest.importorskip("pydantic_ai.providers.openai")
@@ -32,7 +32,7 @@ def test_pydantic_ai(live: Live) -> None:
             assert isinstance(output, Review)
 
 
-def test_pydantic_ai_streams(live: Live) -> None:
+def test_pydantic_ai_streams_a_result(live: Live) -> None:
     ai = pytest.importorskip("pydantic_ai")
     models = pytest.importorskip("pydantic_ai.models.openai")
     providers = pytest.importorskip("pydantic_ai.providers.openai")
@@ -50,7 +50,7 @@ def test_pydantic_ai_streams(live: Live) -> None:
     assert isinstance(asyncio.run(main()), str)
 
 
-def test_langchain(live: Live) -> None:
+def test_langchain_calls_tools_and_parses(live: Live) -> None:
     langchain = pytest.importorskip("langchain_openai")
     for is_responses in (False, True):
         model = langchain.ChatOpenAI(

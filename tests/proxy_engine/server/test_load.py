@@ -50,7 +50,7 @@ def own(roomy_engine: InferenceEngine) -> Iterator[Live]:
         yield live
 
 
-def test_fifty_clients_stream_at_the_same_time(own: Live) -> None:
+def test_fifty_concurrent_streams_complete(own: Live) -> None:
     schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
     bodies: list[dict[str, Any]] = [
         {
@@ -95,7 +95,7 @@ def test_fifty_clients_stream_at_the_same_time(own: Live) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_clients_that_go_away_stop_their_answers(own: Live, stream: bool) -> None:
+def test_disconnected_client_frees_its_slot(own: Live, stream: bool) -> None:
     async def leave(number: int) -> None:
         async with httpx.AsyncClient(base_url=own.url, timeout=60) as http:
             body = {**LONG, "stream": stream, "n": 1 + number % 2}
@@ -123,7 +123,7 @@ def test_clients_that_go_away_stop_their_answers(own: Live, stream: bool) -> Non
         assert reply.json()["usage"]["completion_tokens"] == 3
 
 
-def test_a_full_queue_says_when_to_come_back(roomy_engine: InferenceEngine) -> None:
+def test_full_queue_refuses_with_retry_after(roomy_engine: InferenceEngine) -> None:
     with serving_engine(roomy_engine, max_running=1, max_queue=1) as live, live.http() as http:
         with http.stream("POST", CHAT, json={**LONG, "stream": True, "n": 2}) as reply:
             lines = reply.iter_lines()
@@ -139,7 +139,7 @@ def test_a_full_queue_says_when_to_come_back(roomy_engine: InferenceEngine) -> N
         assert live.services.metrics.value("queue_refused_total") == 1
 
 
-def test_streams_end_with_an_error_when_the_server_stops(own: Live) -> None:
+def test_shutdown_ends_streams_with_an_error(own: Live) -> None:
     with own.http() as http:
         with http.stream("POST", CHAT, json={**LONG, "stream": True}) as reply:
             lines = reply.iter_lines()
@@ -156,7 +156,7 @@ def test_streams_end_with_an_error_when_the_server_stops(own: Live) -> None:
     wait_for(lambda: is_idle(own))
 
 
-def test_a_client_that_takes_nothing_is_given_up() -> None:
+def test_client_that_stops_reading_is_disconnected() -> None:
     sent: list[Any] = []
     closed: list[bool] = []
 
@@ -187,7 +187,7 @@ def test_a_client_that_takes_nothing_is_given_up() -> None:
     assert closed == [True]
 
 
-def test_a_silent_stream_is_kept_alive(roomy_engine: InferenceEngine) -> None:
+def test_silent_stream_gets_keep_alive_comments(roomy_engine: InferenceEngine) -> None:
     body = {**LONG, "max_tokens": 60, "stream": True}
     with serving_engine(roomy_engine, keep_alive_seconds=0.001) as live, live.http() as http:
         text = http.post(CHAT, json=body).text
@@ -195,7 +195,7 @@ def test_a_silent_stream_is_kept_alive(roomy_engine: InferenceEngine) -> None:
     assert text.endswith("data: [DONE]\n\n")
 
 
-def test_places_are_given_all_or_none() -> None:
+def test_slots_are_granted_all_or_none() -> None:
     queue = Queue(2, 2, lambda: 3.0)
     with queue.slots(3):
         assert (queue.running, queue.waiting) == (2, 1)

@@ -62,7 +62,7 @@ def models(tmp_path: Path, tiny_model_directory: Path) -> Path:
     return tmp_path
 
 
-def test_finds_models(models: Path, tmp_path: Path) -> None:
+def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
     hub = tmp_path / "hub"
     snapshot = hub / "models--org--three" / "snapshots" / "abc"
     shutil.copytree(models / "one", snapshot)
@@ -86,13 +86,13 @@ def test_finds_models(models: Path, tmp_path: Path) -> None:
         assert registry.find(name) is None
 
 
-def test_the_memory_of_weights_is_noticed(tiny_model: Any) -> None:
+def test_size_of_weight_files_is_counted(tiny_model: Any) -> None:
     assert used_bytes() > 0
     assert available_bytes() > 1 << 20
     assert available_bytes(used_bytes() + 1000) <= 1000
 
 
-def test_whoever_asks_for_another_waits_for_those_before() -> None:
+def test_other_model_waits_for_running_requests() -> None:
     order: list[str] = []
     engines: list[FakeEngine] = []
 
@@ -122,7 +122,7 @@ def test_whoever_asks_for_another_waits_for_those_before() -> None:
     asyncio.run(main())
 
 
-def test_a_client_that_leaves_while_a_model_is_loaded_leaves_nothing_behind() -> None:
+def test_client_that_disconnects_during_loading_releases_its_lease() -> None:
     async def main() -> None:
         go_on = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_while_a_model_is_loaded_leaves_nothing_behind() ->
     asyncio.run(main())
 
 
-def test_who_leaves_before_their_turn_has_nothing_loaded() -> None:
+def test_client_that_disconnects_while_waiting_loads_nothing() -> None:
     async def main() -> None:
         host = host_of("a", "b")
 
@@ -176,7 +176,7 @@ def test_who_leaves_before_their_turn_has_nothing_loaded() -> None:
     asyncio.run(main())
 
 
-def test_an_engine_that_does_not_end_is_given_up() -> None:
+def test_engine_that_does_not_close_is_abandoned() -> None:
     async def main() -> None:
         ended = threading.Event()
         host = host_of("a")
@@ -190,9 +190,7 @@ def test_an_engine_that_does_not_end_is_given_up() -> None:
     asyncio.run(main())
 
 
-def test_what_nobody_may_look_into_is_no_model(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_directory_is_not_a_model(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_file = Path.is_file
 
     def refusing(path: Path) -> bool:
@@ -206,7 +204,7 @@ def test_what_nobody_may_look_into_is_no_model(
     assert "two" not in names
 
 
-def test_a_model_that_fails_to_load_keeps_nobody_from_others() -> None:
+def test_failed_load_does_not_block_other_models() -> None:
     def load(model: KnownModel) -> FakeEngine:
         if model.name == "bad":
             raise ModelFormatError("broken", model="bad")
@@ -230,7 +228,7 @@ def test_a_model_that_fails_to_load_keeps_nobody_from_others() -> None:
     asyncio.run(main())
 
 
-def test_previous_model_is_loaded_again_where_another_fails() -> None:
+def test_previous_model_is_restored_after_a_failed_load() -> None:
     loaded: list[str] = []
 
     def load(model: KnownModel) -> FakeEngine:
@@ -254,7 +252,7 @@ def test_previous_model_is_loaded_again_where_another_fails() -> None:
     asyncio.run(main())
 
 
-def test_model_that_cannot_be_loaded_does_not_wait_for_the_one_in_use() -> None:
+def test_unloadable_model_is_refused_without_waiting() -> None:
     async def main() -> None:
         host = host_of("good", "bad")
         bad = KnownModel("bad", "bad", problem="the weights are incomplete")
@@ -324,7 +322,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], bool]] = {
 }
 
 
-def test_model_that_cannot_be_loaded_leaves_the_old_one(
+def test_unloadable_model_leaves_the_current_one_in_memory(
     tmp_path: Path, tiny_model_directory: Path
 ) -> None:
     for name, (spoil, _) in BROKEN.items():
@@ -362,7 +360,7 @@ def test_model_that_cannot_be_loaded_leaves_the_old_one(
         assert chat("good", max_tokens=3).model == "good"
 
 
-def test_a_model_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_host, "available_bytes", lambda limit: 100)
 
     async def main() -> None:
@@ -383,7 +381,7 @@ def test_a_model_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(main())
 
 
-def test_requests_for_a_model_that_is_being_loaded_wait_for_it(
+def test_requests_wait_for_a_model_that_is_being_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     free = [1000]
@@ -414,7 +412,7 @@ def test_requests_for_a_model_that_is_being_loaded_wait_for_it(
     asyncio.run(main())
 
 
-def test_serves_several_models_one_at_a_time(models: Path) -> None:
+def test_models_are_served_one_at_a_time(models: Path) -> None:
     settings = make_settings(model=str(models / "one"), model_directories=str(models))
     app = create_app(settings)
     with serving(app) as live:
@@ -445,7 +443,7 @@ def test_serves_several_models_one_at_a_time(models: Path) -> None:
         http.close()
 
 
-def test_refuses_what_the_memory_has_no_room_for(models: Path) -> None:
+def test_memory_limit_applies_to_models(models: Path) -> None:
     limit = used_bytes() + weights_bytes(models / "one") // 2
     settings = make_settings(model=str(models / "one"), memory_limit_bytes=limit)
     with serving(create_app(settings)) as live, live.http() as http:

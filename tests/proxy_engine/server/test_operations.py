@@ -23,14 +23,14 @@ HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 CHAT = "/v1/chat/completions"
 
 
-def test_health(live: Live) -> None:
+def test_health_reports_the_model(live: Live) -> None:
     with live.http() as http:
         health = http.get("/health").json()
     assert health["status"] == "ok"
     assert health["model"]
 
 
-def test_models(live: Live, client: openai.OpenAI) -> None:
+def test_models_are_listed_with_their_state(live: Live, client: openai.OpenAI) -> None:
     models = client.models.list().data
     assert models[0].loaded  # type: ignore[attr-defined]
     assert models[0].context_length == 4096  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ def test_models(live: Live, client: openai.OpenAI) -> None:
         client.models.retrieve("no/such")
 
 
-def test_every_response_has_an_identifier(live: Live) -> None:
+def test_every_response_has_a_request_id(live: Live) -> None:
     with live.http() as http:
         for reply in (
             http.get("/health"),
@@ -73,7 +73,7 @@ def test_every_response_has_an_identifier(live: Live) -> None:
         ("POST", CHAT, b'{"messages": [{"role": "user", "content": "a"}], "response_format": {"const": 1e999}}', 400, None),
     ],
 )  # fmt: skip
-def test_errors_are_in_the_envelope(
+def test_errors_have_openais_envelope(
     live: Live, method: str, path: str, content: bytes, status: int, code: str | None
 ) -> None:
     with live.http() as http:
@@ -100,7 +100,7 @@ def test_errors_are_in_the_envelope(
         ("responses", [], None, "the body should"),
     ],
 )  # fmt: skip
-def test_fields_are_named_as_clients_know_them(
+def test_invalid_field_is_named_by_its_path(
     live: Live, path: str, body: Any, param: str | None, words: str
 ) -> None:
     with live.http() as http:
@@ -110,7 +110,7 @@ def test_fields_are_named_as_clients_know_them(
     assert words in reply.json()["error"]["message"]
 
 
-def test_what_goes_wrong_inside_is_500_without_details(
+def test_internal_error_hides_details(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> Any:
@@ -126,7 +126,7 @@ def test_what_goes_wrong_inside_is_500_without_details(
     assert reply.headers["x-request-id"] in str([r.__dict__ for r in caplog.records])
 
 
-def test_counts(live: Live) -> None:
+def test_requests_and_answers_are_counted(live: Live) -> None:
     def numbers() -> dict[str, float]:
         text = http.get("/metrics").text
         lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -154,7 +154,7 @@ def test_counts(live: Live) -> None:
     assert after["proxy_engine_answers_running"] == 0
 
 
-def test_metrics_are_prometheus_text(live: Live) -> None:
+def test_metrics_are_in_prometheus_text_format(live: Live) -> None:
     with live.http() as http:
         reply = http.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -163,7 +163,7 @@ def test_metrics_are_prometheus_text(live: Live) -> None:
         assert re.fullmatch(rf"# (HELP|TYPE) proxy_engine_[a-z_]+ .+|{sample}", line), line
 
 
-def test_a_key_is_needed_where_there_is_one(roomy_engine: InferenceEngine) -> None:
+def test_api_key_is_required(roomy_engine: InferenceEngine) -> None:
     with serving_engine(roomy_engine, api_key="sésame") as live, live.http() as http:
         for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "Basic sesame"}):
             for path in ("/v1/models", "/metrics"):
@@ -181,12 +181,12 @@ def test_a_key_is_needed_where_there_is_one(roomy_engine: InferenceEngine) -> No
             assert http.get("/v1/models", headers={b"Authorization": key}).status_code == 200
 
 
-def test_keys_are_compared_whole() -> None:
+def test_api_keys_are_compared_whole() -> None:
     assert is_key("abc", "abc")
     assert not any(is_key(given, "abc") for given in ("", "ab", "abcd", "abd", "ABC"))
 
 
-def test_bodies_and_prompts_have_bounds(roomy_engine: InferenceEngine) -> None:
+def test_bodies_and_prompts_are_limited(roomy_engine: InferenceEngine) -> None:
     bounds = {"max_body_bytes": 2000, "max_prompt_characters": 200, "body_seconds": 0.3}
     with serving_engine(roomy_engine, **bounds) as live, live.http() as http:
         reply = http.post(CHAT, content=b" " * 3000)
@@ -205,7 +205,7 @@ def test_bodies_and_prompts_have_bounds(roomy_engine: InferenceEngine) -> None:
         assert http.post(CHAT, json=HELLO).status_code == 200
 
 
-def test_body_has_a_bounded_number_of_values(roomy_engine: InferenceEngine) -> None:
+def test_number_of_json_values_is_limited(roomy_engine: InferenceEngine) -> None:
     text = json.dumps('a,"[{\\' * 100_000)
     cases = {
         '{"messages": [' + "[]," * 300_000 + "[]]}": 413,
@@ -219,7 +219,7 @@ def test_body_has_a_bounded_number_of_values(roomy_engine: InferenceEngine) -> N
             assert (reply.json()["error"]["code"] == "body_too_large") == (status == 413)
 
 
-def test_a_body_that_never_ends_is_given_up(roomy_engine: InferenceEngine) -> None:
+def test_endless_body_times_out(roomy_engine: InferenceEngine) -> None:
     with serving_engine(roomy_engine, body_seconds=0.2) as live:
         host, port = httpx.URL(live.url).host, httpx.URL(live.url).port or 0
         with socket.create_connection((host, port), timeout=10) as connection:
@@ -235,7 +235,7 @@ def test_a_body_that_never_ends_is_given_up(roomy_engine: InferenceEngine) -> No
             assert http.get("/health").json()["running"] == 0
 
 
-def test_pages_of_other_origins_are_shut_out_unless_configured(
+def test_other_origins_are_refused_unless_configured(
     live: Live, roomy_engine: InferenceEngine
 ) -> None:
     preflight = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
@@ -254,7 +254,7 @@ def test_pages_of_other_origins_are_shut_out_unless_configured(
         assert "access-control-allow-origin" not in reply.headers
 
 
-def test_the_log_has_facts_and_no_prompts(
+def test_log_has_prompts_only_if_configured(
     roomy_engine: InferenceEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     def logged() -> dict[str, Any]:
@@ -283,7 +283,7 @@ def test_the_log_has_facts_and_no_prompts(
         assert ("Open sesame" in json.dumps(facts, default=str)) == shown
 
 
-def test_documentation_is_served(live: Live) -> None:
+def test_documentation_and_page_are_served(live: Live) -> None:
     with live.http() as http:
         assert "swagger" in http.get("/docs").text.lower()
         paths = http.get("/openapi.json").json()["paths"]
@@ -291,7 +291,7 @@ def test_documentation_is_served(live: Live) -> None:
     assert {CHAT, "/v1/completions", "/v1/responses", "/v1/models", "/health"} <= set(paths)
 
 
-def test_answers_to_its_own_names_only(live: Live, roomy_engine: InferenceEngine) -> None:
+def test_unknown_host_names_are_refused(live: Live, roomy_engine: InferenceEngine) -> None:
     with live.http() as http:
         for name in ("localhost:1", "LOCALHOST", "127.0.0.1", "[::1]:8000"):
             assert http.get("/health", headers={"Host": name}).status_code == 200
@@ -305,7 +305,7 @@ def test_answers_to_its_own_names_only(live: Live, roomy_engine: InferenceEngine
             assert http.get("/health", headers={"Host": "b.example"}).status_code == other
 
 
-def test_a_key_is_needed_wherever_the_application_is_mounted(roomy_engine: InferenceEngine) -> None:
+def test_api_key_is_required_in_a_mounted_application(roomy_engine: InferenceEngine) -> None:
     outer = FastAPI()
     outer.mount("/inner", create_app(make_settings(api_key="k"), engine=roomy_engine))
     with serving(outer) as live, live.http() as http:
@@ -315,7 +315,7 @@ def test_a_key_is_needed_wherever_the_application_is_mounted(roomy_engine: Infer
         assert http.get("/inner/v1/models", headers=key).status_code == 200
 
 
-def test_compiling_is_limited_in_time(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_compile_time_is_limited(tiny_model: Any, tiny_tokenizer: Any) -> None:
     schema = {"type": "object", "properties": {f"p{n}": {"pattern": f"a{n}"} for n in range(400)}}
     body = {**HELLO, "guided_json": schema}
     with (

@@ -40,7 +40,7 @@ def done(browser: Browser) -> str:
     return status
 
 
-def test_the_page_is_one_file() -> None:
+def test_page_is_one_file_without_markup_injection() -> None:
     text = files("proxy_engine.server").joinpath("page.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://", text)
     # What comes from a model is text, never markup.
@@ -48,7 +48,7 @@ def test_the_page_is_one_file() -> None:
 
 
 @needs_browser
-def test_runs_by_keyboard(browser: Browser, live: Live) -> None:
+def test_page_runs_by_keyboard(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     browser.wait_for("return document.getElementById('model').options.length")
     browser.keys(TAB)
@@ -68,7 +68,7 @@ def test_runs_by_keyboard(browser: Browser, live: Live) -> None:
 
 
 @needs_browser
-def test_every_control_can_be_reached_and_has_a_name(browser: Browser, live: Live) -> None:
+def test_every_control_is_focusable_and_labelled(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     reached = []
     for _ in range(14):
@@ -95,7 +95,7 @@ def test_every_control_can_be_reached_and_has_a_name(browser: Browser, live: Liv
         ("text", None, "text"),
     ],
 )
-def test_shows_each_kind(
+def test_page_shows_each_answer_format(
     browser: Browser, live: Live, kind: str, rule: str | None, part: str
 ) -> None:
     browser.open(f"{live.url}/")
@@ -111,7 +111,7 @@ def test_shows_each_kind(
 
 
 @needs_browser
-def test_says_what_is_wrong(browser: Browser, live: Live) -> None:
+def test_page_shows_errors(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     browser.run(_RULE, "{")
     browser.keys(CONTROL, ENTER)
@@ -123,7 +123,7 @@ def test_says_what_is_wrong(browser: Browser, live: Live) -> None:
 
 
 @needs_browser
-def test_stops(browser: Browser, live: Live) -> None:
+def test_escape_stops_the_answer(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     browser.run(_KIND, "regex")
     browser.run(_RULE, "[a-z]{2500}")
@@ -136,7 +136,7 @@ def test_stops(browser: Browser, live: Live) -> None:
 
 
 @needs_browser
-def test_asks_for_the_key(browser: Browser, roomy_engine: InferenceEngine) -> None:
+def test_page_asks_for_the_api_key(browser: Browser, roomy_engine: InferenceEngine) -> None:
     with serving_engine(roomy_engine, api_key="k") as live:
         browser.open(f"{live.url}/")
         browser.wait_for(f"{_STATUS}.includes('needs an API key')")

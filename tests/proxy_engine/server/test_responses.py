@@ -33,7 +33,7 @@ def respond(client: openai.OpenAI, given: Any = "Hello", **more: Any) -> Any:
     return client.responses.create(**{**asked, **more})
 
 
-def test_answers(client: openai.OpenAI) -> None:
+def test_response_has_openais_fields(client: openai.OpenAI) -> None:
     response = respond(client)
     assert response.object == "response"
     assert response.status in ("completed", "incomplete")
@@ -44,7 +44,7 @@ def test_answers(client: openai.OpenAI) -> None:
         assert response.incomplete_details.reason == "max_output_tokens"
 
 
-def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
+def test_stream_has_the_text_of_the_whole_response(client: openai.OpenAI) -> None:
     whole = respond(client, temperature=0)
     events = list(respond(client, temperature=0, stream=True))
     assert [event.sequence_number for event in events] == list(range(len(events)))
@@ -66,7 +66,7 @@ def test_streams_what_it_answers_at_once(client: openai.OpenAI) -> None:
     assert events[-1].response.usage == whole.usage or events[-1].response.usage is not None
 
 
-def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+def test_client_parses_into_a_pydantic_model(client: openai.OpenAI) -> None:
     response = client.responses.parse(
         model="SmolLM2-135M-Instruct", input="Hello", text_format=Review, max_output_tokens=40
     )
@@ -74,7 +74,7 @@ def test_parses_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
     assert response.status == "completed"
 
 
-def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
+def test_client_streams_into_a_pydantic_model(client: openai.OpenAI) -> None:
     with client.responses.stream(
         model="SmolLM2-135M-Instruct", input="Hello", text_format=Review, max_output_tokens=40
     ) as stream:
@@ -83,7 +83,7 @@ def test_streams_into_a_model_of_pydantic(client: openai.OpenAI) -> None:
         assert isinstance(stream.get_final_response().output_parsed, Review)
 
 
-def test_formats(client: openai.OpenAI) -> None:
+def test_formats_shape_the_text(client: openai.OpenAI) -> None:
     text = {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": True}}
     response = respond(client, text=text, max_output_tokens=200)
     assert json.loads(response.output_text)["a"] == 1
@@ -93,7 +93,7 @@ def test_formats(client: openai.OpenAI) -> None:
     assert response.output_text in ("yes", "no")
 
 
-def test_calls_tools_and_goes_on(client: openai.OpenAI) -> None:
+def test_conversation_continues_after_a_tool_call(client: openai.OpenAI) -> None:
     given: list[Any] = [{"role": "user", "content": "Oslo?"}]
     tools: Any = {"tools": [TOOL], "parallel_tool_calls": False}
     response = respond(client, given, tool_choice="required", max_output_tokens=200, **tools)
@@ -106,7 +106,7 @@ def test_calls_tools_and_goes_on(client: openai.OpenAI) -> None:
     assert again.output[-1].type == "message"
 
 
-def test_streams_calls(client: openai.OpenAI) -> None:
+def test_tool_calls_are_streamed_in_pieces(client: openai.OpenAI) -> None:
     events = list(
         respond(
             client,
@@ -123,7 +123,7 @@ def test_streams_calls(client: openai.OpenAI) -> None:
     assert events[-1].type == "response.completed"
 
 
-def test_goes_on_from_a_response(client: openai.OpenAI) -> None:
+def test_previous_response_is_continued(client: openai.OpenAI) -> None:
     first = respond(client, instructions="Be brief.")
     second = respond(client, "More", previous_response_id=first.id)
     assert second.previous_response_id == first.id
@@ -138,13 +138,13 @@ def test_goes_on_from_a_response(client: openai.OpenAI) -> None:
     assert caught.value.body["code"] == "previous_response_not_found"
 
 
-def test_keeps_nothing_if_told_so(client: openai.OpenAI) -> None:
+def test_store_false_stores_nothing(client: openai.OpenAI) -> None:
     response = respond(client, store=False)
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(response.id)
 
 
-def test_reasoning_is_an_item_of_its_own(client: openai.OpenAI) -> None:
+def test_reasoning_is_an_item(client: openai.OpenAI) -> None:
     response = respond(
         client,
         [
@@ -192,7 +192,9 @@ def test_reasoning_is_an_item_of_its_own(client: openai.OpenAI) -> None:
         ({"truncation": "auto"}, 422, "truncation"),
     ],
 )
-def test_refuses(client: openai.OpenAI, given: dict[str, Any], status: int, param: str) -> None:
+def test_invalid_request_is_refused_by_field(
+    client: openai.OpenAI, given: dict[str, Any], status: int, param: str
+) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
         respond(client, **given) if "input" not in given else client.responses.create(
             model="SmolLM2-135M-Instruct", **given
@@ -202,7 +204,7 @@ def test_refuses(client: openai.OpenAI, given: dict[str, Any], status: int, para
     assert caught.value.body["param"] == param
 
 
-def test_tells_probabilities_and_tokens(client: openai.OpenAI) -> None:
+def test_logprobs_and_tokens_cover_the_text(client: openai.OpenAI) -> None:
     include: Any = ["message.output_text.logprobs"]
     letters = {"regex": "[a-z]{3,5}"}
     response = respond(client, include=include, top_logprobs=1, temperature=0, extra_body=letters)

@@ -63,7 +63,7 @@ def process(tmp_path: Path, tiny_model_directory: Path) -> Iterator[tuple[str, A
         running.communicate()
 
 
-def test_serves_until_a_signal_comes_and_ends_its_streams(process: tuple[str, Any]) -> None:
+def test_signal_ends_streams_and_the_process(process: tuple[str, Any]) -> None:
     url, running = process
     headers = {"Authorization": "Bearer key"}
     assert httpx.get(f"{url}/v1/models").status_code == 401
@@ -105,7 +105,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
-def test_a_model_that_never_loads_does_not_keep_it(
+def test_hanging_load_does_not_keep_the_process_alive(
     tmp_path: Path, tiny_model_directory: Path, number: int
 ) -> None:
     shutil.copytree(tiny_model_directory, tmp_path / "models" / "other")
@@ -142,14 +142,14 @@ def test_a_model_that_never_loads_does_not_keep_it(
         (["--api-key", "a "], "spaces around it"),
     ],
 )
-def test_says_what_is_wrong(
+def test_invalid_flag_is_named(
     flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", *flags]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_says_what_is_missing(
+def test_missing_packages_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -157,7 +157,7 @@ def test_says_what_is_missing(
     assert "pip install 'proxy-engine[server]'" in capsys.readouterr().err
 
 
-def test_a_server_without_a_model_says_so_and_warns_of_open_doors(tmp_path: Path) -> None:
+def test_missing_model_and_open_network_are_reported(tmp_path: Path) -> None:
     running = start(tmp_path, "--host", "0.0.0.0", "--model", "/no/such/model")
     _, log = running.communicate(timeout=60)
     assert running.returncode == 1
@@ -177,7 +177,9 @@ def test_every_setting_is_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -
         assert field.description in shown
 
 
-def test_settings_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_come_from_arguments_environment_and_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("PROXY_ENGINE_HOST=::1\nPROXY_ENGINE_MAX_QUEUE=3\n")
     monkeypatch.setenv("PROXY_ENGINE_MAX_QUEUE", "4")
@@ -198,7 +200,7 @@ def test_settings_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ServerSettings(port=70_000)
 
 
-def test_the_command_line_needs_no_server_to_be_installed() -> None:
+def test_command_line_imports_no_server() -> None:
     program = (
         "import sys, proxy_engine.__main__\n"
         "print({'fastapi', 'uvicorn', 'pydantic_settings', 'pydantic'} & set(sys.modules))"

@@ -22,7 +22,7 @@ def opened(path: Path, **options: bool) -> Any:
     )
 
 
-def test_lines_are_there_as_soon_as_they_are_written(tmp_path: Path) -> None:
+def test_lines_are_written_without_delay(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with opened(path) as output:
         assert path.read_bytes() == b""
@@ -33,7 +33,7 @@ def test_lines_are_there_as_soon_as_they_are_written(tmp_path: Path) -> None:
         assert path.read_text(encoding="utf-8") == "eins\nzwölf\n"
 
 
-def test_what_is_there_is_refused_and_stays(tmp_path: Path) -> None:
+def test_existing_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"mine\n")
     with pytest.raises(CommandLineError, match="--resume"), opened(path):
@@ -42,7 +42,7 @@ def test_what_is_there_is_refused_and_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("option", "keep"), [("is_replaced", 0), ("is_resumed", 5)])
-def test_what_is_there_is_changed_by_begin_alone(tmp_path: Path, option: str, keep: int) -> None:
+def test_only_begin_changes_an_existing_file(tmp_path: Path, option: str, keep: int) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"mine\nand mo")
     with opened(path, **{option: True}) as output:
@@ -54,7 +54,7 @@ def test_what_is_there_is_changed_by_begin_alone(tmp_path: Path, option: str, ke
     assert path.read_bytes() == b"mine\n"[:keep] + b"new\n"
 
 
-def test_a_file_has_one_writer(tmp_path: Path) -> None:
+def test_file_has_one_writer(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with opened(path) as output:
         output.begin(0)
@@ -69,7 +69,7 @@ def test_a_file_has_one_writer(tmp_path: Path) -> None:
         assert list(output.lines()) == [b"first\n"]
 
 
-def test_the_input_is_no_output(tmp_path: Path) -> None:
+def test_output_must_not_be_the_input(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_bytes(b'"text"\n')
     link = tmp_path / "link"
@@ -83,13 +83,13 @@ def test_the_input_is_no_output(tmp_path: Path) -> None:
     assert path.read_bytes() == b'"text"\n'
 
 
-def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none" / "out"):
         with pytest.raises(CommandLineError, match="cannot write"), opened(path):
             pass
 
 
-def test_a_device_is_written_but_not_gone_on_with() -> None:
+def test_device_is_written_but_not_resumed() -> None:
     with opened(Path(os.devnull)) as output:
         output.begin(0)
         output.write("gone")
@@ -107,7 +107,7 @@ def test_a_device_is_written_but_not_gone_on_with() -> None:
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
 )
-def test_a_line_is_written_whole_or_not_at_all(
+def test_line_is_written_whole_or_not_at_all(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     failure: BaseException,
