@@ -169,8 +169,12 @@ class GenerationOptions(OptionModel, SamplingParameters):
         Raises:
             InvalidOptionError: An option is unknown or its value is invalid.
         """
+        if not overrides:
+            return self
+        # Names that are not strings cannot be keyword arguments.
+        check_names(overrides, GenerationOptions.model_fields)
         values: dict[str, Any] = {**dict(self), **overrides}
-        return GenerationOptions(**values) if overrides else self
+        return GenerationOptions(**values)
 
     def sampling(self, part: str = "") -> SamplingParameters:
         """Return the sampling parameters for a part of the answer, by its identifier."""
