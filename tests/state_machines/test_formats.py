@@ -1,4 +1,4 @@
-"""Formats against the official suite, hand-made tables, and other people's parsers."""
+"""Formats are compared with the official suite, tables of examples, and other parsers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OFFICIAL = list(_official())
 
 
 def is_a_label(text: str) -> bool:
-    """Whether a label begins with ``xn--``: none is admitted, which the formats' docs say."""
+    """Return whether a label starts with ``xn--``; such labels are never accepted."""
     return any(label.lower().startswith("xn--") for label in text.split("."))
 
 
@@ -180,7 +180,7 @@ def test_hostname_of_draft_6_accepts_a_labels() -> None:
     assert not accepts("hostname", "xn--a", "7")
 
 
-# Laws: what others write is accepted
+# Texts that other libraries write are accepted
 
 _offsets = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
@@ -248,11 +248,11 @@ def test_plain_host_names_are_accepted(name: str) -> None:
     assert accepts("uri", f"https://{name}/{name}?{name}#{name}")
 
 
-# Laws: what is generated, others read
+# Generated texts are read by other libraries
 
 
 def words(name: str) -> st.SearchStrategy[str]:
-    """Draw words of a format: a walk through its states that heads for the end after a while."""
+    """Draw words of a format: a random walk that takes the shortest path to the end after a while."""
 
     @st.composite
     def walk(draw: st.DrawFn) -> str:
@@ -261,12 +261,12 @@ def words(name: str) -> st.SearchStrategy[str]:
         steps = draw(st.integers(0, 24))
         word = []
         while not (node.nullable and (steps <= 0 or not node.transitions)):
-            row = (
+            transitions = (
                 node.transitions
                 if steps > 0
                 else [min(node.transitions, key=lambda pair: _to_end(pair[1]))]
             )
-            members, node = draw(st.sampled_from(list(row)))
+            members, node = draw(st.sampled_from(list(transitions)))
             ranges = members.ranges
             first, last = draw(st.sampled_from(ranges[:200]))
             word.append(chr(draw(st.integers(first, last))))
@@ -277,7 +277,7 @@ def words(name: str) -> st.SearchStrategy[str]:
 
 
 def _to_end(node: Node) -> int:
-    """Return how many symbols the shortest way to the end takes, looking ten steps ahead."""
+    """Return the length of the shortest word, with a lookahead of ten symbols."""
     layer = [node]
     for distance in range(10):
         if any(state.nullable for state in layer):
@@ -300,7 +300,7 @@ def _read_regex(text: str) -> None:
     except UnsupportedPatternError:
         pass
     except InvalidPatternError as error:
-        # Whether a back-reference has its group is said not to be enforced.
+        # The existence of a back-reference's group is not enforced.
         if "reference" not in error.what:
             raise
 
@@ -348,7 +348,7 @@ def test_generated_email_addresses_are_valid(data: st.DataObject) -> None:
             globally_deliverable=False,
         )
     except validator.EmailSyntaxError as error:
-        # It asks for A-labels that decode and for a quoted text, which RFC 5321 does not.
+        # It requires decodable A-labels and a non-empty quoted string; RFC 5321 does not.
         assert "--" in text or text.startswith('""@'), error
 
 
@@ -360,7 +360,7 @@ def test_generated_host_names_are_encoded_by_idna(data: st.DataObject) -> None:
     try:
         idna.encode(text.lower() if text.isascii() else text, uts46=False)
     except idna.IDNAError as error:
-        # What no regular language can tell (length), and what the package's Unicode does not know.
+        # The length is not a regular property, and the package has an older Unicode version.
         assert "too long" in str(error) or "Unassigned" in str(error) or "unassigned" in str(error)
 
 

@@ -12,10 +12,10 @@ from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError, Uns
 ALL = ["null", "true", "false", "0", "-1.5", '""', '"a"', "[]", "[1]", "{}", '{"a": 1}']
 
 
-def of_type(*kinds: type | None) -> tuple[list[str], list[str]]:
-    """Split :data:`ALL` by type: those of the kinds, and the rest."""
+def of_type(*types: type | None) -> tuple[list[str], list[str]]:
+    """Split :data:`ALL` into the texts of some types and the others."""
     first = {"n": None, "t": bool, "f": bool, "0": int, "-": float, '"': str, "[": list, "{": dict}
-    inside = [text for text in ALL if first[text[0]] in kinds]
+    inside = [text for text in ALL if first[text[0]] in types]
     return inside, [text for text in ALL if text not in inside]
 
 
@@ -138,7 +138,6 @@ def test_contradictions_are_unsatisfiable(schema: Any) -> None:
 
 
 def test_common_prefix_of_alternatives_leads_to_no_dead_end() -> None:
-    """Both alternatives may be begun alike; what only one of them closes is told apart."""
     schema = {
         "anyOf": [
             {"properties": {"a": {"const": "xy"}, "b": {"const": 1}}, "required": ["a", "b"]},

@@ -1,4 +1,4 @@
-"""Metaschemas of the caller's own: their draft, and the vocabularies that they use."""
+"""Custom metaschemas: their draft and their vocabularies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VOCABULARY_2020 = "https://json-schema.org/draft/2020-12/vocab/"
 
 
 def registry(**metaschemas: Any) -> Registry[Any]:
-    """Return a registry of documents below ``http://example.com/``."""
+    """Return a registry of documents under ``http://example.com/``."""
     return Registry().with_resources(
         (f"http://example.com/{name}", DRAFT202012.create_resource(document))
         for name, document in metaschemas.items()
@@ -28,7 +28,7 @@ def registry(**metaschemas: Any) -> Registry[Any]:
 
 
 def using(*names: str, draft: str = DRAFT_2020, **more: bool) -> Registry[Any]:
-    """Return a registry with a metaschema of vocabularies."""
+    """Return a registry with a metaschema that declares vocabularies."""
     prefix = VOCABULARY_2019 if draft == DRAFT_2019 else VOCABULARY_2020
     declared = {f"{prefix}{name}": True for name in ("core", *names)}
     declared |= {f"{prefix}{name.replace('_', '-')}": value for name, value in more.items()}
@@ -47,7 +47,7 @@ def test_keywords_of_unused_vocabularies_are_ignored() -> None:
 
 
 def test_adjacent_keywords_of_unused_vocabularies_are_not_read() -> None:
-    """``additionalProperties`` looks at ``properties``, ``contains`` at ``minContains``."""
+    """``contains`` reads ``minContains``, and ``unevaluatedProperties`` reads ``properties``."""
     schema = {"$schema": HERE, "contains": {"$ref": "#/$defs/no"}, "minContains": 0}
     schema["$defs"] = {"no": {"not": True}}
     assert_texts(schema, ["1"], ["[]", "[1]"], registry=using("applicator"), judged=False)
@@ -80,7 +80,7 @@ def test_draft_is_inherited_through_metaschemas() -> None:
 def test_metaschema_decides_whether_formats_are_asserted(
     known: Registry[Any], asserted: bool | None
 ) -> None:
-    """``None``: not even where the option says so; ``False``: as the option says."""
+    """``asserted`` is ``None`` for never, ``False`` for as the option says, ``True`` for always."""
     schema = {"$schema": HERE, "format": "ipv4"}
     for option in (True, False):
         machine = JsonSchemaStateMachine(schema, registry=known, assert_formats=option)
@@ -134,7 +134,6 @@ def test_malformed_metaschema_is_refused(metaschema: Any) -> None:
 
 
 def test_embedded_schema_may_have_another_dialect() -> None:
-    """An embedded schema with an identifier of its own may name another metaschema."""
     part = {"$id": "http://example.com/part", "$schema": HERE, "type": "null", "not": False}
     schema = {"items": {"$ref": "http://example.com/part"}, "minItems": 1, "$defs": {"p": part}}
     assert_texts(schema, ["[1]", "1"], ["[]"], registry=using("applicator"), judged=False)

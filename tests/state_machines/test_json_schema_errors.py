@@ -1,4 +1,4 @@
-"""What is wrong with a schema is said at once, with the keyword and where it stands."""
+"""Errors of schemas are raised at compilation, with the keyword and its JSON Pointer."""
 
 from __future__ import annotations
 
@@ -224,20 +224,19 @@ def test_error_in_a_nested_schema_has_its_pointer(
     ids=["pattern", "maxProperties"],
 )
 def test_unsupported_optional_member_is_refused_at_compilation(wrap: Any, part: Any) -> None:
-    """What an optional member's value may hold is looked at before anything is written."""
     try:
         machine = JsonSchemaStateMachine({"type": "object", "properties": {"p": wrap(part)}})
     except UnsupportedSchemaError as error:
         assert error.pointer.startswith("/properties/p")
         return
-    # Where the negation of the part suffices it may be supported.
+    # The schema is supported if only the negation of the part is needed.
     for text in ("[", '[{"', "[1, ", '{"', '{"q": {"', '{"a": {"', '{"a": ', '{"ab": [{"'):
         state = machine.start.compute_word_derivative(b'{"p": ' + text.encode())
         assert state is EMPTY or state.first_bytes
 
 
 def test_unreachable_schemas_are_not_checked() -> None:
-    """A definition that nothing refers to, like one beside a reference that overrides it."""
+    """Definitions without a reference, and keywords that an adjacent ``$ref`` overrides."""
     JsonSchemaStateMachine({"type": "null", "$defs": {"x": {"pattern": "(a)\\1"}}})
     JsonSchemaStateMachine(
         {"$ref": "#/definitions/a", "pattern": "(a)\\1", "definitions": {"a": {}}, **DRAFT_7}

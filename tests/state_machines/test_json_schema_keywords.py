@@ -1,4 +1,4 @@
-"""Every keyword record describes its keyword's reader correctly."""
+"""Each keyword is enforced as its record says."""
 
 from __future__ import annotations
 

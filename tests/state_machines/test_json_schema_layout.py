@@ -1,4 +1,4 @@
-"""White space between the tokens of JSON, by option, and never without bound."""
+"""The whitespace that each layout accepts between the tokens of JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPACED = (", ", ": ")
 
 
 def texts(value: Any) -> dict[str, str]:
-    """Return how json.dumps writes a value in each layout."""
+    """Return the output of ``json.dumps`` for a value in each layout."""
     return {
         "compact": json.dumps(value, separators=COMPACT),
         "spaced": json.dumps(value, separators=SPACED),

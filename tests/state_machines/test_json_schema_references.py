@@ -1,4 +1,4 @@
-"""References: to pointers, anchors and identifiers, recursive ones, other documents, drafts."""
+"""References to JSON Pointers, anchors, identifiers and documents; recursion; drafts."""
 
 from __future__ import annotations
 
@@ -132,7 +132,6 @@ def test_schema_accepts_exactly_the_admitted_texts(
 
 @pytest.mark.parametrize("draft", URIS)
 def test_keywords_next_to_ref_apply_since_2019_09(draft: str) -> None:
-    """Up to draft 7 nothing else in the schema counts."""
     schema = {
         "$schema": URIS[draft],
         "properties": {"a": {"$ref": "#/definitions/i", "minimum": 3}},
@@ -205,7 +204,6 @@ def test_references_into_a_registry_are_resolved() -> None:
 
 
 def test_referenced_document_has_its_own_draft() -> None:
-    """A document that is referred to is read by its own draft."""
     old = {"$schema": URIS["4"], "minimum": 3, "exclusiveMinimum": True}
     registry = Registry().with_resource("http://example.com/old", Resource.from_contents(old))
     schema = {
@@ -299,7 +297,7 @@ def test_infinitely_recursive_alternative_is_left_out() -> None:
 
 
 def test_recursive_alternatives_of_one_of_are_decided() -> None:
-    """To tell alternatives apart their members are looked at, which may be of the same schema."""
+    """Deciding whether the alternatives overlap requires the members, which have the same schema."""
     node = {"$ref": "#/$defs/node"}
     schema = {
         "$ref": "#/$defs/node",
@@ -331,12 +329,12 @@ def test_recursive_alternatives_of_one_of_are_decided() -> None:
 
 
 def test_property_names_may_refer_to_the_enclosing_schema() -> None:
-    """A name is a string, and what objects must be like says nothing about it."""
+    """Names are strings, so keywords for objects do not apply to them."""
     schema: Any = {"propertyNames": {"$ref": "#"}, "maxLength": 2}
     assert_texts(schema, ['{"ab": 1}', '"ab"', "{}"], ['{"abc": 1}', '"abc"'])
     schema = {"anyOf": [{"type": "object", "propertyNames": {"$ref": "#"}}, {"const": "a"}]}
     assert_texts(schema, ['"a"', "{}", '{"a": 1}'], ['"b"', '{"b": 1}'])
-    # No string is admitted here, so any name at all is one that is not.
+    # The schema admits no string, so every name violates propertyNames.
     schema = {"not": {"propertyNames": {"$ref": "#"}}, "type": ["object", "string"]}
     assert_texts(schema, ['{"a": 1}', '{"b": 1}'], ["{}", '"a"'])
     schema = {
@@ -368,7 +366,7 @@ def test_deeply_nested_references_are_resolved() -> None:
 
 
 def count_checkpoints(schema: Any) -> int:
-    """Compile a schema; return how often its work was interrupted."""
+    """Compile a schema and return the number of checkpoints."""
     checks = 0
 
     def count() -> None:

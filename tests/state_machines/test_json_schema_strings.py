@@ -1,4 +1,4 @@
-"""Strings: lengths in characters, patterns over the decoded text, escapes."""
+"""Strings: lengths in characters, patterns on the decoded text, escapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 
 
 def spelled(text: str) -> list[str]:
-    """Return the two ways in which json.dumps writes a string."""
+    """Return the two spellings of a string by ``json.dumps``."""
     return [json.dumps(text), json.dumps(text, ensure_ascii=False)]
 
 
@@ -56,7 +56,7 @@ def test_schema_accepts_exactly_the_admitted_texts(
     def texts(values: list[str]) -> list[str]:
         return [text for value in values for text in spelled(value)]
 
-    # The judge's regular expressions know no \p, and take \d for any digit.
+    # The regular expressions of the reference validator lack \p, and \d matches any digit.
     judged = not any(escape in schema.get("pattern", "") for escape in ("\\p", "\\d"))
     assert_texts(schema, texts(admitted), texts(refused), judged=judged)
 
@@ -76,7 +76,7 @@ def test_escape_counts_as_one_character() -> None:
 
 
 def test_redundant_escapes_are_rejected() -> None:
-    """A character has few spellings; these are JSON, but no more than a second way to say it."""
+    """These escapes are valid JSON, but the character has a spelling that is generated."""
     assert_texts(
         {"type": "string"}, ['"a"', '"/"'], ['"\\u0061"', '"\\/"', '"\\u000a"'], judged=False
     )

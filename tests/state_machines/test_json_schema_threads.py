@@ -1,4 +1,4 @@
-"""One machine used by several threads, some of which wait in the middle of their work."""
+"""Several threads use one machine; some of them pause during an evaluation."""
 
 from __future__ import annotations
 

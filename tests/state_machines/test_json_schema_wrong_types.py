@@ -1,4 +1,4 @@
-"""Whatever stands under a keyword, a schema compiles or an error of the project says where."""
+"""For a value of any type of any keyword, a schema compiles or raises an error with a pointer."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ BESIDE = {
 
 
 def cases() -> Iterator[tuple[str, Any, str]]:
-    """Yield schemas with a keyword's value of every kind, each with the keyword's name."""
+    """Yield keyword, schema and draft for each keyword with values of all types."""
     for keyword, value, draft in product(KEYWORD_NAMES, JSON_VALUES, URIS):
         number = zlib.crc32(repr((keyword, value, draft)).encode())
         beside = BESIDE.get(keyword, {}) if number % 3 else {}
@@ -97,7 +97,7 @@ def cases() -> Iterator[tuple[str, Any, str]]:
 
 
 def walk(start: Node, random: Random, steps: int = 20) -> None:
-    """Follow random bytes; every state that does not accept must have one."""
+    """Follow random bytes; every state must accept or have a transition."""
     node = start
     for _ in range(steps):
         assert node is not EMPTY
