@@ -2,30 +2,31 @@
 
 ::
 
-    ProxyError                          (state_machines.errors)
+    ProxyError                              (state_machines.errors)
     └── EngineError
-        ├── ModelError                  ``model``: what was asked for
-        │   ├── ModelNotFoundError      no such directory, hub id or embedded model
-        │   ├── ModelFormatError        files are there but cannot be read as a model
-        │   └── ModelFetchError         the embedded model could not be downloaded
-        ├── PromptError                 nothing to answer, or not a prompt at all
-        │   └── PromptTooLongError      ``prompt_tokens``, ``context_length``
-        ├── InvalidOptionError          ``option``: an unknown name or a value out of range
-        ├── InvalidResponseFormatError  a response format that is not one
-        ├── InvalidToolError            ``tool``, ``index``: what is no tool, or not with the others
-        │   └── ToolSchemaError         its schema is refused: an error of schemas, too
-        ├── CompileLimitError           compiling took too long; ``seconds``
-        ├── RequestCancelledError       the request was cancelled while it was compiled
-        ├── ToolArgumentsError          arguments that a tool does not take; ``tool``, ``arguments``
-        ├── OutputValidationError       complete output that its own type refuses; ``text``
-        ├── BatchError                  some of many requests failed; ``items``
-        ├── PromptCacheFileError        a file that holds no prompt cache; ``path``
-        │   └── PromptCacheMismatchError    it is another model's, or other options'; ``differs``
-        └── EngineClosedError           a request after ``close()``
-            └── EngineForkedError       the process was forked after an engine had been created
+        ├── ModelError                      the model cannot be used
+        │   ├── ModelNotFoundError          no such directory, repo id or embedded model
+        │   ├── ModelFormatError            the files are no model
+        │   └── ModelFetchError             the embedded model cannot be downloaded
+        ├── PromptError (V)                 the prompt is invalid
+        │   └── PromptTooLongError          the context has no room for an answer
+        ├── InvalidOptionError (V)          an option or argument is unknown or invalid
+        ├── InvalidResponseFormatError (V)  the response format is none of the accepted kinds
+        ├── InvalidToolError (V)            a tool is invalid
+        │   └── ToolSchemaError             its schema is refused; also a SchemaError
+        ├── CompileLimitError               compiling takes too long
+        ├── RequestCancelledError           the request was cancelled while it was compiled
+        ├── ToolArgumentsError (V)          arguments do not match a tool's parameters
+        ├── OutputValidationError           complete output that a validator rejects
+        ├── BatchError                      requests of a batch failed
+        ├── PromptCacheFileError            a file is no prompt cache, or none can be written
+        │   └── PromptCacheMismatchError    the file belongs to another model
+        └── EngineClosedError               the engine is closed
+            └── EngineForkedError           the process was forked after an engine was created
 
-All of them but ``ToolArgumentsError``, ``OutputValidationError``, ``BatchError``,
-``EngineClosedError`` and ``EngineForkedError`` are raised before any model time is spent.
+Errors marked (V) are also ``ValueError``s. ``ToolArgumentsError``, ``OutputValidationError``,
+``BatchError``, ``EngineClosedError`` and ``EngineForkedError`` can be raised while the model runs,
+all others before.
 """
 
 from __future__ import annotations
@@ -60,11 +61,15 @@ __all__ = [
 
 
 class EngineError(ProxyError):
-    """Root of what ``proxy_engine`` raises on purpose."""
+    """Base of the errors of ``proxy_engine``."""
 
 
 class ModelError(EngineError):
-    """A model cannot be used. ``model`` is the path or hub id that was asked for."""
+    """A model cannot be used.
+
+    Attributes:
+        model: The requested path or Hugging Face repo id.
+    """
 
     def __init__(self, what: str, *, model: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -72,23 +77,28 @@ class ModelError(EngineError):
 
 
 class ModelNotFoundError(ModelError):
-    """There is no model at that path or under that hub id."""
+    """There is no model at that path or with that Hugging Face repo id."""
 
 
 class ModelFormatError(ModelError):
-    """The files are there, but no model can be made of them."""
+    """The files cannot be read as a model."""
 
 
 class ModelFetchError(ModelError):
-    """The embedded model could not be downloaded, or what came is not what was pinned."""
+    """The embedded model cannot be downloaded, or the file has another checksum."""
 
 
 class PromptError(EngineError, ValueError):
-    """A prompt that is empty or of no known form."""
+    """The prompt is empty, malformed, or of an unknown type."""
 
 
 class PromptTooLongError(PromptError):
-    """The prompt leaves no room for even one token of answer."""
+    """The prompt leaves no room for an answer.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt.
+        context_length: Tokens of the model's context.
+    """
 
     def __init__(
         self, what: str, *, prompt_tokens: int, context_length: int, hint: str = ""
@@ -120,10 +130,11 @@ class InvalidResponseFormatError(EngineError, ValueError):
 
 
 class InvalidToolError(EngineError, ValueError):
-    """Something is not a tool, or cannot be one of the tools it was given with.
+    """A tool is invalid, or conflicts with another tool.
 
-    ``tool`` is its name (``None`` where it has none), ``index`` its place in the list of tools
-    (``None`` where it was not in one).
+    Attributes:
+        tool: The tool's name, if it has one.
+        index: Its index in the list of tools, if it is in one.
     """
 
     def __init__(
@@ -134,7 +145,7 @@ class InvalidToolError(EngineError, ValueError):
         self.index = index
 
     def at(self, index: int) -> Self:
-        """Return the same error with a place in the list of tools."""
+        """Return the same error with an index in the list of tools."""
         return type(self)(self.what, tool=self.tool, index=index, hint=self.hint)
 
     def _where(self) -> str:
@@ -146,7 +157,7 @@ class InvalidToolError(EngineError, ValueError):
 class ToolSchemaError(InvalidToolError, SchemaError):
     """The schema of a tool's parameters is refused.
 
-    ``pointer`` and ``keyword`` are those of the ``SchemaError`` that is the ``__cause__``, where
+    ``pointer`` and ``keyword`` are those of the ``SchemaError`` that is the ``__cause__``, if
     there is one.
     """
 
@@ -165,11 +176,11 @@ class ToolSchemaError(InvalidToolError, SchemaError):
         self.index = index
 
     def at(self, index: int) -> Self:
-        """Return the same error with a place in the list of tools."""
+        """Return the same error with an index in the list of tools."""
         return self._copy(index=index)
 
     def located(self, pointer: str, keyword: str | None) -> Self:
-        """Return the same error at a place in the schema."""
+        """Return the same error with a location in the schema."""
         return self._copy(pointer=pointer, keyword=self.keyword or keyword)
 
     def _copy(self, **changes: Any) -> Self:
@@ -187,9 +198,12 @@ class ToolSchemaError(InvalidToolError, SchemaError):
 
 
 class CompileLimitError(EngineError):
-    """Compiling a response format or tools takes more processor time than ``seconds``.
+    """Compiling the response format and tools takes more processor time than the limit.
 
-    The limit covers the first mask and the first completion plan, too.
+    The limit includes the first mask and the first completion plan.
+
+    Attributes:
+        seconds: The limit.
     """
 
     def __init__(self, what: str, *, seconds: float, hint: str = "") -> None:
@@ -198,13 +212,15 @@ class CompileLimitError(EngineError):
 
 
 class RequestCancelledError(EngineError):
-    """The request was cancelled before the engine began with it."""
+    """The request was cancelled before it was queued."""
 
 
 class ToolArgumentsError(EngineError, ValueError):
-    """A tool does not take these arguments.
+    """Arguments do not match a tool's parameters; the reason is ``__cause__``.
 
-    ``tool`` is its name, ``arguments`` what it was given; the refusal itself is ``__cause__``.
+    Attributes:
+        tool: The tool's name.
+        arguments: The arguments.
     """
 
     def __init__(self, what: str, *, tool: str, arguments: Any, hint: str = "") -> None:
@@ -214,10 +230,13 @@ class ToolArgumentsError(EngineError, ValueError):
 
 
 class OutputValidationError(EngineError):
-    """The output matches its grammar, but the final check refuses it.
+    """The output matches its grammar, but a validator rejects it; the reason is ``__cause__``.
 
-    Happens where a type asks for more than its JSON Schema says, such as a pydantic validator
-    written in Python. ``text`` is the output; the refusal itself is ``__cause__``.
+    This happens if a type has constraints that its JSON Schema lacks, such as a validator in
+    Python.
+
+    Attributes:
+        text: The output.
     """
 
     def __init__(self, what: str, *, text: str, hint: str = "") -> None:
@@ -226,9 +245,10 @@ class OutputValidationError(EngineError):
 
 
 class BatchError(EngineError):
-    """Some requests of a batch failed; the first failure is ``__cause__``.
+    """Requests of a batch failed; the first error is ``__cause__``.
 
-    ``items`` are what came of all of them, in order: ``BatchItem``, with a result or an error.
+    Attributes:
+        items: The ``BatchItem`` of each request, in order.
     """
 
     def __init__(self, what: str, *, items: Sequence[Any], hint: str = "") -> None:
@@ -237,7 +257,11 @@ class BatchError(EngineError):
 
 
 class PromptCacheFileError(EngineError):
-    """A prompt's cache cannot be saved to a file, or the file holds none. ``path`` names it."""
+    """A prompt cache cannot be saved, or a file holds none.
+
+    Attributes:
+        path: The file.
+    """
 
     def __init__(self, what: str, *, path: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -245,9 +269,10 @@ class PromptCacheFileError(EngineError):
 
 
 class PromptCacheMismatchError(PromptCacheFileError):
-    """A saved cache is that of another model, adapter or quantization, or of other options.
+    """A saved prompt cache belongs to another model, adapter, quantization or other cache options.
 
-    ``differs``: what is not the same, by name, as it was saved and as it is here.
+    Attributes:
+        differs: The differing properties by name: their values in the file and here.
     """
 
     def __init__(
@@ -258,12 +283,12 @@ class PromptCacheMismatchError(PromptCacheFileError):
 
 
 class EngineClosedError(EngineError):
-    """The engine was closed; it takes no more requests."""
+    """The engine is closed and accepts no requests."""
 
 
 class EngineForkedError(EngineClosedError):
-    """The process was forked after an engine had been created.
+    """The process was forked after an engine was created.
 
-    The engine's thread exists in the parent process only. MLX itself, once it was used, does not
-    work in a forked child either, so a new engine cannot be created there.
+    The engine's thread exists in the parent process only, and MLX does not work in a forked child
+    once it was used, so no new engine can be created there either.
     """

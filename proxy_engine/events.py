@@ -1,7 +1,7 @@
-"""What a stream tells while a request runs: one pydantic model an event, told apart by ``type``.
+"""Events of a stream: one pydantic model each, discriminated by ``type``.
 
-Nothing that was told is taken back: the texts of one kind, joined, are the result's, and control
-markers are in none of them. ``EVENT_ADAPTER`` reads and writes events as JSON, for a server::
+Events are final: the concatenated texts of one kind are the text of the result, without markers.
+``EVENT_ADAPTER`` converts events to JSON and back::
 
     event.model_dump_json()
     EVENT_ADAPTER.validate_json(line)
@@ -34,7 +34,11 @@ R = TypeVar("R")
 
 
 class Event(pydantic.BaseModel):
-    """What all events share: ``part`` names the sub-state that wrote it, or is empty."""
+    """Base of all events.
+
+    Attributes:
+        part: Name of the part of the answer; empty for events of no part.
+    """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
@@ -42,7 +46,7 @@ class Event(pydantic.BaseModel):
 
 
 class PromptProgress(Event):
-    """So many of the prompt's tokens have been read."""
+    """The number of prompt tokens that have been processed."""
 
     type: Literal["prompt_progress"] = "prompt_progress"
     processed: int
@@ -50,12 +54,14 @@ class PromptProgress(Event):
 
 
 class TokenGenerated(Event):
-    """A token more; what it adds to the answer is told by the events after it.
+    """A generated token. Events with the text that it completes follow.
 
-    ``part`` is the sub-state that it most likely belongs to. ``text`` is what it spells, for
-    display: special tokens by their names, parts of characters as replacement characters.
-    ``is_forced``: it was the only way to go on, and was not sampled. ``logprobs`` where they were
-    asked for.
+    Attributes:
+        part: Name of the part that the token most likely belongs to.
+        token_id: The token.
+        text: Its text for display: special tokens by name, incomplete characters as ``�``.
+        is_forced: Whether the grammar forced the token, so that it was not sampled.
+        logprobs: Its log-probabilities, if requested.
     """
 
     type: Literal["token"] = "token"
@@ -66,21 +72,21 @@ class TokenGenerated(Event):
 
 
 class TextDelta(Event):
-    """More of the answer's text: of free text, and of structured output as it is written."""
+    """More free text or structured output."""
 
     type: Literal["text_delta"] = "text_delta"
     text: str
 
 
 class ReasoningDelta(Event):
-    """More of what the model thinks before it answers."""
+    """More reasoning."""
 
     type: Literal["reasoning_delta"] = "reasoning_delta"
     text: str
 
 
 class ToolCallStarted(Event):
-    """A tool call whose name is known. ``index`` counts the calls of one answer from 0."""
+    """The name of a tool call. ``index`` counts the calls of an answer from 0."""
 
     type: Literal["tool_call_started"] = "tool_call_started"
     index: int
@@ -89,9 +95,9 @@ class ToolCallStarted(Event):
 
 
 class ToolCallDelta(Event):
-    """More of a call's arguments, as JSON text, whatever notation the model writes.
+    """More of the JSON text of a call's arguments, whatever the model's notation.
 
-    The deltas of one call, joined, are JSON of the ``arguments`` that ``ToolCallFinished`` has.
+    The concatenated deltas of a call are the JSON of its ``arguments``.
     """
 
     type: Literal["tool_call_delta"] = "tool_call_delta"
@@ -101,7 +107,7 @@ class ToolCallDelta(Event):
 
 
 class ToolCallFinished(Event):
-    """A tool call that is whole; ``arguments`` match the tool's schema."""
+    """A complete tool call; ``arguments`` match the tool's schema."""
 
     type: Literal["tool_call_finished"] = "tool_call_finished"
     index: int
@@ -111,14 +117,14 @@ class ToolCallFinished(Event):
 
 
 class PartialValue(Event):
-    """The structured value as far as it is written (see ``partial_json``), for live display."""
+    """The structured value so far, for display; see ``PartialJson``."""
 
     type: Literal["partial_value"] = "partial_value"
     value: Any
 
 
 class Finished(Event, Generic[R]):
-    """The last event of every stream that ends well."""
+    """The last event of a stream, unless the request fails."""
 
     type: Literal["finished"] = "finished"
     result: R
@@ -135,8 +141,8 @@ StreamEvent: TypeAlias = (
     | PartialValue
     | Finished[R]
 )
-"""Any event. Generic in the type of the result, to type checkers alone."""
+"""Any event. Only type checkers use the type parameter, the result."""
 
 _BY_TYPE: Any = Annotated[StreamEvent, pydantic.Field(discriminator="type")]
 EVENT_ADAPTER: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_BY_TYPE)
-"""Reads an event of any kind, by its ``type``."""
+"""Validates events of any type."""

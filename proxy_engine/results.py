@@ -1,4 +1,4 @@
-"""What a request gives back at its end."""
+"""Results of requests."""
 
 from __future__ import annotations
 
@@ -23,23 +23,29 @@ T = TypeVar("T")
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
 """Why the output ended.
 
-``"stop"``: the model or the grammar ended it. ``"tool_calls"``: so they did, and it holds calls.
+``"stop"``: the model or the grammar ended it. ``"tool_calls"``: the same, and it has tool calls.
 ``"length"``: ``max_tokens`` cut off free text or reasoning. ``"cancelled"``: the caller stopped it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts, and seconds of wall-clock time spent on the model.
+    """Token counts, and seconds of wall-clock time.
 
-    ``cached_tokens`` are those of the prompt that an earlier request had read already.
-    ``completion_tokens`` counts end tokens too, and ``fast_forwarded_tokens`` those among them
-    that were forced by the grammar and not sampled. ``prompt_seconds`` is the time until the first
-    sampled token, ``completion_seconds`` the time after it: of that, ``mask_seconds`` for masks and
-    matchers, while the device works, ``sample_seconds`` for describing how tokens are chosen, and
-    ``forward_seconds`` for describing forward passes and waiting for the device. A request that
-    is run together with others shares the latter with them. ``queue_seconds`` is how long it had
-    waited before.
+    Attributes:
+        prompt_tokens: Tokens of the prompt.
+        completion_tokens: Tokens of the output, end tokens included.
+        prompt_seconds: Time until the first sampled token.
+        completion_seconds: Time after that.
+        cached_tokens: Tokens of the prompt whose KV cache was reused.
+        fast_forwarded_tokens: Tokens of the output that the grammar forced and that were not
+        sampled.
+        mask_seconds: Part of ``completion_seconds`` for masks and matchers, while the device
+        works.
+        sample_seconds: Part of ``completion_seconds`` for building the sampling graph.
+        forward_seconds: Part of ``completion_seconds`` for building forward passes and waiting for
+            the device. Requests of a batch share it.
+        queue_seconds: Time in the queue before.
     """
 
     prompt_tokens: int
@@ -55,27 +61,30 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Prompt and completion together."""
+        """Tokens of the prompt and the output."""
         return self.prompt_tokens + self.completion_tokens
 
     @property
     def prompt_tokens_per_second(self) -> float:
-        """Speed of reading the prompt; 0 where no time was measured."""
+        """Speed of prompt processing; 0 if no time was measured."""
         read = self.prompt_tokens - self.cached_tokens
         return read / self.prompt_seconds if self.prompt_seconds else 0.0
 
     @property
     def completion_tokens_per_second(self) -> float:
-        """Speed of writing, from the first token to the last; 0 for a single token."""
+        """Speed of generation after the first token; 0 for a single token."""
         after_first = self.completion_tokens - 1
         return after_first / self.completion_seconds if self.completion_seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """A stretch of the output, and the sub-state that wrote it.
+    """Consecutive output of one part of the answer.
 
-    ``is_marker``: text that delimits, and no content. Special tokens stand by their names.
+    Attributes:
+        name: The part's name.
+        text: The output; special tokens by their names.
+        is_marker: Whether the text is a delimiter, such as ``</think>``, rather than content.
     """
 
     name: str
@@ -85,10 +94,12 @@ class AnswerPart:
 
 @dataclass(frozen=True, slots=True)
 class Logprob:
-    """A token, and the natural logarithms of its probability.
+    """A token with its log-probabilities (natural logarithm).
 
-    ``before_mask``: as the model has it, at temperature 1, without biases and penalties.
-    ``after_mask``: the same among the tokens that were allowed; ``-inf`` for others.
+    Attributes:
+        token_id: The token.
+        before_mask: The model's own: at temperature 1, without biases and penalties.
+        after_mask: The same among the allowed tokens; ``-inf`` for other tokens.
     """
 
     token_id: int
@@ -98,10 +109,12 @@ class Logprob:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """A token that was chosen, and those that were likeliest in its place, the likeliest first.
+    """The chosen token and the most likely ones at its position, in descending order.
 
-    ``top_before_mask`` are the model's own, ``top_after_mask`` the allowed ones; there are fewer of
-    these, where fewer were allowed.
+    Attributes:
+        chosen: The chosen token.
+        top_before_mask: The most likely tokens of the model.
+        top_after_mask: The most likely allowed tokens.
     """
 
     chosen: Logprob
@@ -111,12 +124,16 @@ class TokenLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time of the loop; seconds since the request was begun.
+    """A time span of the generation loop, in seconds since the request began.
 
-    ``name``: ``"prompt"`` (a pass over some of the prompt), ``"mask"`` (a mask is computed),
-    ``"sample"`` (a choice is described), ``"dispatch"`` (a forward pass is described and handed to
-    the device), ``"wait"`` (for the device), ``"advance"`` (matchers take a token, and look for
-    forced text). ``step`` counts forward passes after the prompt.
+    Attributes:
+        name: ``"prompt"`` (a forward pass over prompt tokens), ``"mask"`` (computing a mask),
+            ``"sample"`` (building the sampling graph), ``"dispatch"`` (building a forward pass and
+            submitting it to the device), ``"wait"`` (waiting for the device), ``"advance"``
+            (advancing matchers and finding forced text).
+        step: Number of forward passes after the prompt.
+        started: Begin of the span.
+        ended: End of the span.
     """
 
     name: str
@@ -127,16 +144,23 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
-    """A finished output.
+    """The result of a request.
 
-    ``text`` is what was answered: free text and structured output, without reasoning, tool calls,
-    markers and end tokens. ``parsed`` is the validated value: an instance of the type that was
-    asked for, or the JSON value for a JSON Schema, or the text itself for other state machines;
-    ``None`` for free text, and where tools were called instead. ``tool_calls`` are the calls with
-    parsed, valid arguments; ``raw`` of each is what the model wrote. ``parts`` are the whole
-    output, in order: who wrote what. ``token_ids`` are the tokens as generated, end tokens
-    included; ``logprobs`` one entry for each, where they were asked for, and ``trace`` what the
-    loop did when, where that was.
+    Attributes:
+        text: Free text and structured output, without reasoning, tool calls, markers and end
+        tokens.
+        parsed: The validated value: an instance of the requested type, the JSON value of a JSON
+            Schema, the text of another state machine. ``None`` for free text, tool calls and
+            cancelled output.
+        finish_reason: Why the output ended.
+        usage: Token counts and times.
+        token_ids: The generated tokens, end tokens included.
+        model: The model's name.
+        reasoning: The reasoning before the answer.
+        tool_calls: The tool calls, with valid arguments.
+        parts: The whole output by part, in order.
+        logprobs: Log-probabilities of each token, if requested.
+        trace: Time spans of the generation loop, if requested.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""How likely a chosen token was, and which were the likeliest in its place."""
+"""Log-probabilities of the chosen token and of the most likely ones."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from samplers.parameters import InvalidSamplingParameterError
 
 __all__ = ["TopLogprobs", "top_logprobs"]
 
-ROW = 512
-"""Tokens of which only the largest logit is looked at, unless it is among the largest."""
+BLOCK = 512
+"""Logits per block. Only the blocks with the largest maxima are sorted."""
 
 
 class TopLogprobs(NamedTuple):
     """Natural logarithms of probabilities, as arrays that are not evaluated.
 
-    ``chosen``: of the token that was chosen; float32, shape (1,). ``ids``: the likeliest tokens,
-    the likeliest first, of equals the lower id first; uint32, shape (top,). ``logprobs``: theirs;
-    float32, shape (top,).
+    Attributes:
+        chosen: Of the chosen token; float32, shape (1,).
+        ids: The most likely tokens, in descending order of probability, ties by ascending id;
+            uint32, shape (top,).
+        logprobs: Of ``ids``; float32, shape (top,).
     """
 
     chosen: mx.array
@@ -28,26 +30,27 @@ class TopLogprobs(NamedTuple):
 
 
 def top_logprobs(logits: mx.array, chosen: mx.array, top: int) -> TopLogprobs:
-    """Return the log-probabilities of a token and of the ``top`` likeliest ones.
+    """Return the log-probabilities of a token and of the ``top`` most likely tokens.
 
-    ``logits`` have the shape (1, vocabulary) or (vocabulary,) and any float type; the computation
-    is in float32. ``chosen`` is an array of one id, any integer type, as a sampler returns it.
-    Where the vocabulary has fewer tokens than ``top``, all of them are returned. Masked tokens, at
-    ``-inf``, have a log-probability of ``-inf`` and come last, so among the likeliest only if
-    nothing else is left. At least one logit should be finite, and none NaN.
+    Tokens are ordered by their logits, which resolve finer differences than log-probabilities: the
+    first token is the one that greedy sampling selects. Masked tokens, at ``-inf``, have a
+    log-probability of ``-inf`` and come last. At least one logit should be finite, and none NaN.
 
-    Tokens are ordered by their logits, which differ more finely than what is left of them in
-    log-probabilities: the first is the one that greedy sampling takes.
+    Args:
+        logits: Shape (1, vocabulary) or (vocabulary,), any float type. Computed in float32.
+        chosen: An array of one id, any integer type, as a sampler returns it.
+        top: Number of tokens; all of a smaller vocabulary.
 
-    Raises :class:`InvalidSamplingParameterError` if ``top`` is negative.
+    Raises:
+        InvalidSamplingParameterError: ``top`` is negative.
     """
     if top < 0:
         raise InvalidSamplingParameterError("top", top, "an integer of 0 or more")
     wide = logits.reshape(-1).astype(mx.float32)
-    rows = _in_rows(wide)
-    # One sum of 150,000 terms in float32 would leave errors of 1e-4.
-    total = mx.logsumexp(mx.logsumexp(rows, axis=-1))
-    ids = _likeliest(wide, rows, min(top, wide.size))
+    blocks = _blocks(wide)
+    # A single float32 sum of 150,000 terms would have errors of 1e-4.
+    total = mx.logsumexp(mx.logsumexp(blocks, axis=-1))
+    ids = _largest(wide, blocks, min(top, wide.size))
     return TopLogprobs(
         chosen=mx.take(wide, chosen.reshape(1)) - total,
         ids=ids,
@@ -55,34 +58,34 @@ def top_logprobs(logits: mx.array, chosen: mx.array, top: int) -> TopLogprobs:
     )
 
 
-def _in_rows(logits: mx.array) -> mx.array:
-    """Logits by ``ROW``; what fills up the last row comes after all: at -inf, with ids above."""
-    return mx.pad(logits, (0, -logits.size % ROW), constant_values=-mx.inf).reshape(-1, ROW)
+def _blocks(logits: mx.array) -> mx.array:
+    """Split logits into blocks. The padding at ``-inf`` has the highest ids, so it comes last."""
+    return mx.pad(logits, (0, -logits.size % BLOCK), constant_values=-mx.inf).reshape(-1, BLOCK)
 
 
-def _likeliest(logits: mx.array, rows: mx.array, count: int) -> mx.array:
-    """The ids of the ``count`` largest logits: largest first, then lowest id.
+def _largest(logits: mx.array, blocks: mx.array, count: int) -> mx.array:
+    """Return the ids of the ``count`` largest logits: largest first, then lowest id.
 
-    Each of them lies in one of the ``count`` rows whose largest logits are largest: for a token
-    in another row, each of these rows has one that comes before it. So few logits are sorted.
+    Each of them is in one of the ``count`` blocks with the largest maxima: for a token in another
+    block, each of these blocks has a token that precedes it. So few logits are sorted.
     """
-    if count * ROW >= logits.size:
+    if count * BLOCK >= logits.size:
         return _first(logits, count)
-    # In order of their ids again, since of equal logits the first is taken.
-    best = mx.sort(_first(mx.max(rows, axis=-1), count))
-    ids = best[:, None] * ROW + mx.arange(ROW, dtype=mx.uint32)
-    return mx.take(ids.reshape(-1), _first(mx.take(rows, best, axis=0).reshape(-1), count))
+    # Sorted by id again: ties are resolved by the lowest index.
+    best = mx.sort(_first(mx.max(blocks, axis=-1), count))
+    ids = best[:, None] * BLOCK + mx.arange(BLOCK, dtype=mx.uint32)
+    return mx.take(ids.reshape(-1), _first(mx.take(blocks, best, axis=0).reshape(-1), count))
 
 
 def _first(values: mx.array, count: int) -> mx.array:
-    """The indices of the ``count`` largest of some float32 numbers: largest first, then lowest.
+    """Return the indices of the ``count`` largest float32 values: largest first, then lowest.
 
-    mlx's own sorts and partitions do not say what becomes of equals. So that there are none, a
-    number and its index are one integer: read as integers, floats of one sign are in order.
+    mlx's sort and partition do not specify the order of equal values. A value and its index are
+    therefore packed into one integer: the bit patterns of floats of one sign are ordered.
     """
     if count == 0:
         return mx.zeros((0,), mx.uint32)
-    # -0.0 equals 0.0, but not as an integer.
+    # -0.0 equals 0.0, but their bit patterns differ.
     bits = mx.where(values == 0, mx.zeros_like(values), values).view(mx.int32)
     ascending = mx.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(mx.int64)
     keys = (-ascending << 32) + mx.arange(values.size, dtype=mx.int64)

@@ -1,4 +1,4 @@
-"""The composition of all transforms, drawing from a random key of its own."""
+"""The composition of all transforms, with its own random key."""
 
 from __future__ import annotations
 
@@ -22,32 +22,19 @@ __all__ = ["Sampler", "make_sampler"]
 
 
 class Sampler:
-    """Chooses the tokens of *one* request.
-
-    ``sampler(logits, tokens)`` takes logits of shape ``(vocabulary,)`` or ``(1, vocabulary)`` and
-    any float type, and the tokens so far as integers (what penalties look back at). The first
-    ``prompt_tokens`` of them are the prompt, which presence and frequency penalties do not count.
-    It returns a token id as a ``uint32`` array of shape ``()`` or ``(1,)``
-    that is *not evaluated*, so that the caller may run ahead. Arguments are not changed.
+    """Selects the tokens of one request. Not safe to share between threads.
 
     The order is that of mlx-lm: (mask) → logit bias → penalties → top-p → min-p → top-k →
-    temperature. The caller applies the mask, by :func:`~samplers.apply_mask`, before the call, so
-    probabilities are over allowed tokens, and a token at ``-inf`` is never chosen as long as one
-    finite logit is left. Filters look at the probabilities the model gave, untempered.
+    temperature. The caller applies the mask before the call, with :func:`~samplers.apply_mask`, so
+    probabilities are over allowed tokens, and a token at ``-inf`` is never selected while another
+    logit is finite. Filters use the model's own probabilities, before temperature.
 
-    Every call but a greedy one takes the next of the request's random keys, so equal seeds and
-    equal logits give equal tokens whatever other requests do. mlx's global random state is
-    neither read nor written. Not to be shared by threads.
+    Every call but a greedy one takes the next of the request's random keys: equal seeds and equal
+    logits give equal tokens, independent of other requests. mlx's global random state is neither
+    read nor changed.
 
-    ``sampler(logits, tokens, among)`` chooses among few tokens as if all others were masked, at the
-    cost of the few. ``among`` are their ids: an ascending array of integers of the shape (n,), each
-    below the vocabulary, with n of 1 or more. It is read (evaluated, if it is not) where there are
-    biases or penalties. Equal seeds give equal tokens if the same calls are made with ``among``;
-    masks instead give the same distribution, but other tokens. A single token is returned as it is,
-    without a random key, and does not wait for the logits.
-
-    Raises :class:`InvalidSamplingParameterError` for a ``logit_bias`` outside the vocabulary, and
-    for an ``among`` of another shape or type.
+    Args:
+        parameters: The sampling parameters.
     """
 
     def __init__(self, parameters: SamplingParameters) -> None:
@@ -69,6 +56,27 @@ class Sampler:
         *,
         prompt_tokens: int = 0,
     ) -> mx.array:
+        """Select a token.
+
+        With ``among``, only these tokens can be selected, at a cost that depends on their number
+        only. A single one is returned without using a random key or waiting for the logits. A
+        mask instead gives the same distribution, but other tokens for the same seed.
+
+        Args:
+            logits: Shape (vocabulary,) or (1, vocabulary), any float type.
+            tokens: The token ids so far, for penalties.
+            among: Ids of candidates: ascending integers, shape (n,), n > 0. Evaluated if there are
+                biases or penalties.
+            prompt_tokens: Number of leading ``tokens`` that are the prompt, which presence and
+                frequency penalties ignore.
+
+        Returns:
+            A token id, uint32, shape () or (1,), not evaluated.
+
+        Raises:
+            InvalidSamplingParameterError: ``logit_bias`` has an id outside the vocabulary, or
+                ``among`` another shape or type.
+        """
         if among is None:
             return self._choose(logits, tokens, prompt_tokens, self._bias)
         if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
@@ -82,7 +90,7 @@ class Sampler:
             )
         if among.size == 1:
             return among.astype(mx.uint32).reshape(logits.shape[:-1])
-        # Places among the few take the role of ids; they are in the same order.
+        # Positions among the candidates replace ids; both are in the same order.
         few = mx.take(logits, among, axis=-1)
         recent: list[int] = []
         bias: list[tuple[int, float]] = []
@@ -91,7 +99,7 @@ class Sampler:
             recent = list(tokens[start:])
             prompt_tokens = max(0, prompt_tokens - start)
             places = _places(among, {*recent, *(token_id for token_id, _ in self._bias)})
-            # Tokens that are not among the few keep their place in the window, as no token at all.
+            # Other tokens keep their position in the window, with an id outside the vocabulary.
             recent = [places.get(token_id, -1) for token_id in recent]
             bias = [(places[token_id], x) for token_id, x in self._bias if token_id in places]
         return mx.take(among, self._choose(few, recent, prompt_tokens, bias)).astype(mx.uint32)
@@ -104,7 +112,7 @@ class Sampler:
         bias: Iterable[tuple[int, float]],
     ) -> mx.array:
         parameters = self.parameters
-        # In half precision, sums of penalties and of small probabilities would be lost.
+        # Half precision would lose sums of penalties and of small probabilities.
         logits = logits.astype(mx.float32)
         logits = apply_logit_bias(logits, bias)
         logits = apply_penalties(
@@ -128,8 +136,8 @@ class Sampler:
 
 
 def _places(among: mx.array, ids: set[int]) -> dict[int, int]:
-    """Where ids stand in an ascending array; those that do not are left out."""
-    held = memoryview(among)  # type: ignore[arg-type]  # mlx's stubs do not tell of the buffer
+    """Return the positions of ids in an ascending array; ids that are not in it are left out."""
+    held = memoryview(among)  # type: ignore[arg-type]  # mlx's stubs lack the buffer protocol
     places = {token_id: bisect_left(held, token_id) for token_id in ids}
     return {
         token_id: place
@@ -139,5 +147,5 @@ def _places(among: mx.array, ids: set[int]) -> dict[int, int]:
 
 
 def make_sampler(parameters: SamplingParameters | None = None) -> Sampler:
-    """Make the sampler of one request; greedy without parameters."""
+    """Return the sampler of a request; greedy without parameters."""
     return Sampler(parameters or SamplingParameters())

@@ -1,12 +1,12 @@
-"""Functions from logits to logits, each with one meaning.
+"""Functions from logits to logits, one for each sampling parameter.
 
-``logits`` have the shape ``(vocabulary,)`` or ``(1, vocabulary)`` and any float type, which the
-result shares. ``-inf`` stands for a token that cannot be chosen, and every function here leaves it
-so. Each result is a new array; nothing is evaluated and no argument is changed.
+``logits`` have shape (vocabulary,) or (1, vocabulary) and any float type; results have the same
+shape and type. ``-inf`` marks a token that cannot be selected; every function keeps it. Results
+are new arrays that are not evaluated; arguments are not changed.
 
-Those that filter by probability take *log-probabilities*: logits minus their logsumexp. They give
-what mlx-lm's ``sample_utils`` gives but are not compiled: ``mx.compile`` builds each of them anew
-for every value of its parameter, and where mlx runs on the CPU calls a C++ compiler for it.
+Filters by probability take log-probabilities: logits minus their logsumexp. They give the results
+of mlx-lm's ``sample_utils`` but are not compiled: ``mx.compile`` compiles a function again for
+every value of its parameter, with a C++ compiler if mlx runs on the CPU.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ __all__ = [
 
 
 def apply_mask(logits: mx.array, mask: mx.array) -> mx.array:
-    """Forbid tokens: ``-inf`` where ``mask`` is false, whatever was there (NaN too).
+    """Set logits to ``-inf`` where ``mask`` is false, even if they are NaN.
 
-    ``mask`` is boolean, of the shape ``(vocabulary,)`` or that of ``logits``. Raises
-    :class:`InvalidSamplingParameterError` otherwise. At least one entry should be true: from
-    ``-inf`` alone no token can be drawn in earnest.
+    Args:
+        logits: The logits.
+        mask: bool, of shape (vocabulary,) or that of ``logits``; at least one entry should be true.
+
+    Raises:
+        InvalidSamplingParameterError: ``mask`` has another shape or type.
     """
     fits = mask.ndim == 1 and mask.shape == logits.shape[-1:]
     if mask.dtype != mx.bool_ or not (fits or mask.shape == logits.shape):
@@ -47,10 +50,14 @@ def apply_mask(logits: mx.array, mask: mx.array) -> mx.array:
 
 
 def apply_logit_bias(logits: mx.array, bias: Iterable[tuple[int, float]]) -> mx.array:
-    """Add a finite number to the logits of some tokens, given as (token id, number) pairs.
+    """Add finite numbers to the logits of some tokens.
 
-    A token at ``-inf`` stays there. Raises :class:`InvalidSamplingParameterError` for a token id
-    outside the vocabulary or given twice.
+    Args:
+        logits: The logits.
+        bias: (token id, number) pairs.
+
+    Raises:
+        InvalidSamplingParameterError: An id is outside the vocabulary or occurs twice.
     """
     pairs = list(bias)
     if not pairs:
@@ -67,16 +74,18 @@ def apply_logit_bias(logits: mx.array, bias: Iterable[tuple[int, float]]) -> mx.
 
 
 def apply_token_boost(logits: mx.array, ids: mx.array, strength: float) -> mx.array:
-    """Lean towards some tokens: add ``strength``, the same for all of them, to their logits.
+    """Add ``strength`` to the logits of some tokens, which may differ at every step.
 
-    ``ids`` are an array of integers of any shape, each below the vocabulary; one that is given
-    twice counts once. ``strength`` is a number in ``[-10000, 10000]``; below 0 it leans away. A
-    token at ``-inf`` stays there. Unlike with biases, the tokens may be others at every step: they
-    are an array, which is not evaluated. In half precision a small strength is lost on a large
-    logit; whoever means one casts before.
+    Unlike the ids of biases, ``ids`` are an array, which is not evaluated. In half precision, a
+    small strength is lost on a large logit; cast the logits before if that matters.
 
-    Raises :class:`InvalidSamplingParameterError` for ids of another type, and for a ``strength``
-    out of range.
+    Args:
+        logits: The logits.
+        ids: Integers below the vocabulary, any shape; an id that occurs twice counts once.
+        strength: A number in [-10000, 10000]; a negative one makes the tokens less likely.
+
+    Raises:
+        InvalidSamplingParameterError: ``ids`` has another type, or ``strength`` is out of range.
     """
     if not -10_000 <= strength <= 10_000:
         raise InvalidSamplingParameterError("strength", strength, "a number in [-10000, 10000]")
@@ -98,13 +107,22 @@ def apply_penalties(
     frequency_penalty: float = 0.0,
     window: int = 64,
 ) -> mx.array:
-    """Make the tokens of the last ``window`` ones less likely (more, where a penalty is reversed).
+    """Make the tokens of the last ``window`` tokens less likely.
 
     The repetition penalty (Keskar et al. 2019, "CTRL") divides positive logits and multiplies
-    negative ones, once however often a token occurs. Presence and frequency penalties are then
-    subtracted, once and once per occurrence. As in the OpenAI API they count the tokens of the
-    answer alone: those after the first ``prompt_tokens``. Ids outside the vocabulary cannot be
-    chosen and are passed over.
+    negative ones, once per distinct token. Presence and frequency penalties are then subtracted,
+    once per distinct token and once per occurrence; as in the OpenAI API, they ignore the prompt.
+    Values on the other side of neutral make tokens more likely. Ids outside the vocabulary are
+    ignored.
+
+    Args:
+        logits: The logits.
+        tokens: The token ids so far.
+        prompt_tokens: Number of leading ``tokens`` that are the prompt.
+        repetition_penalty: 1 is neutral.
+        presence_penalty: 0 is neutral.
+        frequency_penalty: 0 is neutral.
+        window: Number of latest tokens that count.
     """
     if repetition_penalty == 1 and presence_penalty == 0 and frequency_penalty == 0:
         return logits
@@ -131,9 +149,9 @@ def apply_penalties(
 
 
 def apply_top_k(logprobs: mx.array, top_k: int) -> mx.array:
-    """Keep the ``top_k`` likeliest tokens; all, where ``top_k`` is 0 or not below the vocabulary.
+    """Keep the ``top_k`` most likely tokens; all if it is 0 or not below the vocabulary size.
 
-    Among equals at the border, any may be kept.
+    Ties at the border are resolved arbitrarily.
     """
     if not 0 < top_k < logprobs.shape[-1]:
         return logprobs
@@ -142,10 +160,10 @@ def apply_top_k(logprobs: mx.array, top_k: int) -> mx.array:
 
 
 def apply_top_p(logprobs: mx.array, top_p: float) -> mx.array:
-    """Keep the fewest likeliest tokens whose probability reaches ``top_p``; all, where it is 1.
+    """Keep the fewest most likely tokens whose probability reaches ``top_p``; all if it is 1.
 
     Nucleus sampling (Holtzman et al. 2020, "The curious case of neural text degeneration").
-    Probabilities are normalised here; tokens as likely as the last one kept are kept too.
+    Probabilities are normalised here. Tokens as likely as the last one kept are kept, too.
     """
     if top_p >= 1:
         return logprobs
@@ -160,10 +178,11 @@ def apply_top_p(logprobs: mx.array, top_p: float) -> mx.array:
 
 
 def apply_min_p(logprobs: mx.array, min_p: float, min_tokens_to_keep: int = 1) -> mx.array:
-    """Keep tokens with at least ``min_p`` of the likeliest one's probability; all, where it is 0.
+    """Keep tokens with at least ``min_p`` of the highest probability; all if it is 0.
 
-    The ``min_tokens_to_keep`` likeliest are kept in any case (Nguyen et al. 2024, "Turning up
-    the heat: min-p sampling"). Tokens at ``-inf`` stay there, also if that leaves fewer.
+    The ``min_tokens_to_keep`` most likely tokens are always kept (Nguyen et al. 2024, "Turning up
+    the
+    heat: min-p sampling"). Tokens at ``-inf`` stay there, even if that leaves fewer.
     """
     if min_p <= 0:
         return logprobs

@@ -1,6 +1,6 @@
-"""Call tools, give the model what they return, and go on until it answers.
+"""The tool loop: generate, run the called tools, and repeat until the model answers.
 
-How an answer is generated is the caller's affair; here is only what happens between answers.
+The answers come from a function, so the loop is independent of the engine.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ class GeneratedAnswer(Protocol):
 
 
 Generate: TypeAlias = Callable[[Sequence[Interaction], Any], A]
-"""The conversation so far, and the ``tool_choice`` of this round, to an answer."""
+"""Returns the answer to a conversation, given the tool choice of this round."""
 
 AsyncGenerate: TypeAlias = Callable[[Sequence[Interaction], Any], Awaitable[A]]
-"""``Generate`` that is awaited."""
+"""``Generate`` for event loops."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun(Generic[A]):
-    """How a loop ended.
+    """The outcome of a tool loop.
 
-    ``result``: the last answer. ``conversation``: the prompt, and every turn since, that answer
-    included. ``rounds``: how many answers called tools. ``pending``: calls of the last answer that
-    have no result, because their tools have no function or the answer was cancelled; whoever adds
-    results for them to the conversation can go on from there.
+    Attributes:
+        result: The last answer.
+        conversation: The prompt and every message since, the last answer included.
+        rounds: Number of answers with tool calls.
+        pending: Calls of the last answer without a result, because their tools have no function or
+            the answer was cancelled. Append their results to the conversation to continue.
     """
 
     result: A
@@ -70,18 +72,26 @@ def run_tools(
     max_rounds: int = 8,
     on_turn: Callable[[Interaction], None] | None = None,
 ) -> ToolRun[A]:
-    """Generate, run the tools that were called in their order, and so on until none is.
+    """Generate, run the called tools in order, and repeat until the model answers.
 
-    ``tools`` are what ``resolve_tools`` takes. ``tool_choice`` holds for the first answer; later
-    ones may call tools or not. After ``max_rounds`` answers with calls the model is asked once
-    more, with ``"none"``: so there always is an answer. ``on_turn`` is told of every new turn.
+    A tool's string result is passed to the model as it is, another result as JSON. An exception of
+    a tool, and arguments that it does not accept, are passed as ``{"error": …}``, and the
+    message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
-    What a tool returns is given to the model as it is if it is a string, else as JSON. What it
-    raises is given to the model as ``{"error": …}``, and so are arguments that it does not take;
-    the turn's ``metadata`` then has ``"is_error": True``. Async tools are run to their end.
+    Args:
+        generate: Returns an answer.
+        prompt: The prompt.
+        tools: The tools, in any form that ``resolve_tools`` accepts.
+        tool_choice: The tool choice of the first answer; later answers may call tools or not.
+        max_rounds: Maximum number of answers with tool calls. The next answer has tool choice
+            ``"none"``, so the loop always ends with an answer.
+        on_turn: Called with each new message.
 
-    Raises ``InvalidToolError``, ``InvalidOptionError``, ``PromptError`` before anything is
-    generated, and whatever ``generate`` raises; ``on_turn`` has been told of all turns before.
+    Raises:
+        InvalidToolError: A tool is invalid. Raised before the first answer, like the next two.
+        InvalidOptionError: Another argument is invalid.
+        PromptError: The prompt is invalid.
+        Exception: ``generate`` raised it.
     """
     run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn)
     while True:
@@ -101,7 +111,7 @@ async def arun_tools(
     max_rounds: int = 8,
     on_turn: Callable[[Interaction], None] | None = None,
 ) -> ToolRun[A]:
-    """``run_tools`` for an event loop: tools that are not async are called on a thread."""
+    """:func:`run_tools` for event loops; tools that are not async run on a thread."""
     run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn)
     while True:
         run.take(await generate(tuple(run.conversation), run.choice))
@@ -113,7 +123,7 @@ async def arun_tools(
 
 @dataclass(slots=True)
 class _Run(Generic[A]):
-    """Where a loop stands."""
+    """The state of a tool loop."""
 
     prompt: Prompt
     given: Iterable[Any]
@@ -136,23 +146,23 @@ class _Run(Generic[A]):
             )
         if self.on_turn is not None and not callable(self.on_turn):
             raise InvalidOptionError(
-                f"on_turn is called with turns, and {short_repr(self.on_turn)} cannot be",
+                f"on_turn should be callable, not {short_repr(self.on_turn)}",
                 option="on_turn",
             )
         resolved = resolve_tools(self.given)
-        # Before a tool has been run, since there may be no way back from that.
+        # Checked before a tool runs, since its effects may be irreversible.
         self.choice = ToolChoice.of(self.choice, resolved)
         self.tools = {tool.name: tool for tool in resolved}
         self.conversation = to_interactions(self.prompt)
 
     def take(self, result: A) -> None:
-        """An answer has been generated."""
+        """Add an answer to the conversation."""
         self.result = result
         calls = list(result.tool_calls)
         self._add(result.to_interaction())
         self.is_over = not calls
         if result.finish_reason == "cancelled":
-            # Who cancels does not want tools to be run.
+            # A cancelled answer runs no tools.
             self.pending, self.is_over = calls, True
         elif calls:
             self.rounds += 1
@@ -160,7 +170,7 @@ class _Run(Generic[A]):
             self.choice = ToolChoice.of("none" if is_last else "auto", tuple(self.tools.values()))
 
     def calls(self) -> list[tuple[ToolCall, Tool | None]]:
-        """What is to be run now; calls of tools without a function are left to the caller."""
+        """Return the calls to run now. Calls of tools without a function become pending."""
         if self.is_over:
             return []
         found = []
@@ -174,7 +184,7 @@ class _Run(Generic[A]):
         return found
 
     def finish(self, call: ToolCall, content: Content, is_error: bool) -> None:
-        """A call has its result."""
+        """Add the result of a call to the conversation."""
         self._add(
             Interaction(
                 Role.TOOL,
@@ -186,7 +196,7 @@ class _Run(Generic[A]):
         )
 
     def ended(self) -> ToolRun[A]:
-        """What there is to say at the end."""
+        """Return the outcome."""
         if self.result is None:
             raise AssertionError("a loop ends after an answer")
         return ToolRun(self.result, tuple(self.conversation), self.rounds, tuple(self.pending))
@@ -198,7 +208,7 @@ class _Run(Generic[A]):
 
 
 def _outcome(tool: Tool | None, call: ToolCall) -> tuple[Content, bool]:
-    """The result of a call, and whether it tells of an error."""
+    """Return the result of a call, and whether it is an error."""
     if tool is None:
         return _unknown(call)
     try:
@@ -234,5 +244,5 @@ def _content(value: Any) -> Content:
         return value
     if isinstance(value, str):
         return TextContent(value)
-    # What JSON has no form for, such as NaN, is shown as Python's `str` has it.
+    # Values that JSON cannot represent, such as NaN, become strings.
     return JsonContent(from_json(to_json(value, fallback=str, inf_nan_mode="strings")))
