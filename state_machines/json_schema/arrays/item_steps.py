@@ -112,6 +112,7 @@ class ItemSteps:
                     stack.append(target)
             if len(seen) > LIMITS.array_states:
                 raise UnsupportedSchemaError(
-                    "counting items within such bounds takes too many states", keyword="contains"
+                    "counting the items that match a schema takes too many states",
+                    keyword="contains",
                 )
         return False

@@ -188,7 +188,7 @@ def check_distinct(shape: ArrayShape, evaluator: TermEvaluator) -> None:
         return
     if shape.counted:
         raise UnsupportedSchemaError(
-            "uniqueItems together with items that must (or must not) match a schema",
+            "uniqueItems cannot be enforced beside contains or a negation of items",
             keyword="uniqueItems",
         )
     if shape.min_items < 2 or not evaluator.shape_is_inhabited(shape):
@@ -200,7 +200,7 @@ def check_distinct(shape: ArrayShape, evaluator: TermEvaluator) -> None:
         terms.append((shape.rest, min_items))
     if any(cardinality.count(term, needed) < needed for term, needed in terms):
         raise UnsupportedSchemaError(
-            f"there may not be {min_items} different items",
+            f"there may be fewer than {min_items} different items",
             keyword="uniqueItems",
-            hint="Lower minItems, or allow more values",
+            hint="Lower minItems, or admit more values",
         )

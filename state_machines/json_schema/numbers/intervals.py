@@ -56,8 +56,8 @@ class Interval:
         """Return whether no number of the interval but ``holes`` can be written."""
         if self.low is not None and self.high is not None and self.low >= self.high:
             return self.low > LARGEST or self.low not in self or self.low in holes
-        if self.reaches_limit and not self._is_finite:
-            return self.finite().is_within(holes)
+        if self.reaches_limit and (finite := self.finite()) != self:
+            return finite.is_within(holes)
         if self.step is None:
             return False
         return all(number in holes for number in self._ascending())
@@ -67,15 +67,6 @@ class Interval:
         """Whether a bound is so far from zero that :data:`LARGEST` has to be taken into account."""
         return any(
             bound is not None and abs(bound) >= ROUND_LIMIT for bound in (self.low, self.high)
-        )
-
-    @property
-    def _is_finite(self) -> bool:
-        return (
-            self.low is not None
-            and self.high is not None
-            and self.low >= -LARGEST
-            and self.high <= LARGEST
         )
 
     def finite(self) -> Interval:

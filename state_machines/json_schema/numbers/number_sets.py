@@ -137,9 +137,6 @@ class NumberSet:
                 if around:
                     yield number, number in self.plain or all(around)
 
-    def __or__(self, other: NumberSet) -> NumberSet:
-        return NumberSet.union((self, other))
-
     def __invert__(self) -> NumberSet:
         result = ALL_NUMBERS
         spans = [i for i in self.intervals if i.step is None and not i.excluded_steps]

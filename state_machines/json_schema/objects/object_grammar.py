@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 from weakref import ref
 
@@ -346,18 +347,15 @@ def _names_below(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candida
     while vertex.only is None:
         open_children = [child for child in vertex.children.values() if child.indices & candidates]
         if len(open_children) != 1:
-            names = _name_choice(plan, state, vertex, candidates & vertex.indices)
-            return concatenation(literal(vertex.prefix[written:]), names)
+            prefix, candidates = vertex.prefix, candidates & vertex.indices
+            names = intern_node(
+                (NameChoice, id(plan), state, id(vertex), candidates),
+                partial(NameChoice, plan, state, vertex, candidates),
+            )
+            return concatenation(literal(prefix[written:]), names)
         vertex = open_children[0]
     text, index = vertex.only
     return concatenation(literal(text[written:]), _after_name(plan, state, index))
-
-
-def _name_choice(plan: ObjectPlan, state: MemberState, vertex: NameTrie, candidates: int) -> Node:
-    return intern_node(
-        (NameChoice, id(plan), state, id(vertex), candidates),
-        lambda: NameChoice(plan, state, vertex, candidates),
-    )
 
 
 _Name: TypeAlias = int | tuple[NameCell, str]

@@ -6,7 +6,7 @@ Shapes are closed under conjunction; the complement of a shape is a union of sha
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -26,10 +26,6 @@ from state_machines.json_schema.objects.clauses import (
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 __all__ = ["NameRule", "ObjectShape", "shape_of_clauses", "union_as_clauses"]
-
-
-MANY_REQUIRED = 16
-"""Number of required names from which on a set is built to look names up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +137,7 @@ class ObjectShape:
         listed = part.properties
         changed = {n for n in touched if n in listed and self.properties[n] is not listed[n]}
         if joined.required:
-            changed.update(name for name in joined.required if name not in part.required_names)
+            changed |= set(joined.required).difference(part.required)
         if not changed:
             return part.clauses, ()
         spend(len(part.clauses) // 8)
@@ -150,11 +146,6 @@ class ObjectShape:
         for clause in part.clauses:
             (affected if mentions(clause, changed) else residual).append(clause)
         return residual, affected
-
-    @property
-    def required_names(self) -> Container[str]:
-        """The required names, for membership tests."""
-        return self.required if len(self.required) < MANY_REQUIRED else frozenset(self.required)
 
     def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
         # Fast path: most keywords constrain no single property.
