@@ -221,7 +221,7 @@ class _Solver:
         word = self._words.of_bytes(node) if node.min_length > LONG else None
         if word is not None:
             return word if word.weight <= limit else None
-        return (yield from self._least_of(self._words.ways(node, _COMPOSED), limit))
+        return (yield from self._least_of(self._words.branches(node, _COMPOSED), limit))
 
     def _least_of(self, ways: Iterable[tuple[bytes, Node]], limit: int) -> _Steps:
         """Return the least of several ways: a text, and then a node."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import count
 
+from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.completion.cutter import UNWRITABLE
 from state_machines.completion.plan import Plan
@@ -93,36 +92,39 @@ class Search:
     ) -> bool:
         """Add shorter and shorter ways to what was found; whether the last is the shortest."""
         fewest = known if known is not None else UNWRITABLE
-        order = count()
-        taken: dict[Node, int] = {start: 0}
-        came_from: dict[Node, tuple[Node, int]] = {}
-        queue = [(self._hope(start), next(order), start)]
         is_exact = True
-        while queue and fewest > at_most:
-            _, _, state = heappop(queue)
-            at = taken[state]
-            if at + _least(state, self._longest) >= fewest:
-                continue
-            if steps <= 0:
-                return False
-            targets, spent, is_whole = self._targets(state, steps)
+
+        def may_improve(state: Node, tokens: int) -> bool:
+            return tokens + _least(state, self._longest) < fewest
+
+        def edges(visit: Visit[Node, int]) -> Iterator[Edge[Node, int]]:
+            nonlocal fewest, is_exact, steps
+            if not may_improve(visit.state, visit.cost):
+                return
+            targets, spent, is_whole = self._targets(visit.state, steps)
             steps -= spent
             is_exact = is_exact and is_whole
             for target, token_id in targets.items():
                 spend()
-                if taken.get(target, fewest) <= at + 1:
+                if not may_improve(target, visit.cost + 1):
                     continue
-                taken[target] = at + 1
-                came_from[target] = (state, token_id)
                 if target.nullable:
-                    if at + 1 < fewest:
-                        found.append(_path(target, came_from))
-                        fewest = len(found[-1])
-                    continue
-                if at + 1 + _least(target, self._longest) < fewest:
-                    # A word is looked at from end to end.
-                    steps -= HOPE_STEPS + target.min_length
-                    heappush(queue, (at + 1 + self._hope(target), next(order), target))
+                    found.append((*visit.path, token_id))
+                    fewest = visit.cost + 1
+                else:
+                    yield target, token_id, 1
+
+        def bound(state: Node) -> int:
+            nonlocal steps
+            # A word is read from end to end.
+            steps -= HOPE_STEPS + state.min_length
+            return self._hope(state)
+
+        for visit in best_first(start, edges, bound, deepest_first=False):
+            if fewest <= at_most:
+                return False
+            if steps <= 0 and may_improve(visit.state, visit.cost):
+                return False
         return is_exact and fewest > at_most
 
     def _hope(self, state: Node) -> int:
@@ -170,12 +172,3 @@ class Search:
 def _least(state: Node, longest: int) -> int:
     """Return a number of tokens that every word of a state takes at least."""
     return 0 if state.nullable else max(1, -(-state.min_length // longest))
-
-
-def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> tuple[int, ...]:
-    tokens: list[int] = []
-    while state in came_from:
-        spend()
-        state, token_id = came_from[state]
-        tokens.append(token_id)
-    return tuple(reversed(tokens))

@@ -7,10 +7,12 @@ vocabulary writes alone, and of which it has long runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from heapq import heappop, heappush
-from itertools import count
+from itertools import islice
+from operator import attrgetter
 
+from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import spend
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.completion.cutter import Cutter
@@ -234,32 +236,21 @@ class Words:
             return None if part is None else "".join(parts) + part
         return self._search(node, most)
 
-    def _search(self, start: Node, most: int) -> str | None:
-        came_from: dict[Node, tuple[Node, int]] = {}
-        written = {start: 0}
-        order = count()
-        queue = [(start.min_length, 0, next(order), start)]
-        while queue:
-            _, _, _, state = heappop(queue)
-            if state.nullable:
-                text: list[str] = []
-                while state in came_from:
-                    state, character = came_from[state]
-                    text.append(chr(character))
-                return "".join(reversed(text))
-            most -= 1
-            if most < 0:
-                return None
-            spend(1 + len(state.transitions))
-            for symbols, target in state.transitions:
+    def _search(self, start: Node, max_states: int) -> str | None:
+        def edges(visit: Visit[Node, str]) -> Iterator[Edge[Node, str]]:
+            transitions = visit.state.transitions
+            spend(1 + len(transitions))
+            for symbols, target in transitions:
                 character = self._character(symbols)
-                # What is not plain takes several bytes.
-                length = written[state] + (1 if character < 0x80 else 6)
-                if length < written.get(target, length + 1):
-                    written[target] = length
-                    came_from[target] = (state, character)
-                    hope = length + target.min_length
-                    heappush(queue, (hope, -length, next(order), target))
+                # An escape or a form of several bytes is longer than a plain character.
+                yield target, chr(character), 1 if character < 0x80 else 6
+
+        for visit in best_first(start, edges, _min_length):
+            if visit.state.nullable:
+                return "".join(visit.path)
+            max_states -= 1
+            if max_states < 0:
+                return None
         return None
 
     def _character(self, symbols: CodePointSet) -> int:
@@ -280,75 +271,71 @@ class Words:
                 return byte
         return bytes_in(symbols)[0]
 
-    def ways(self, start: Node, kinds: tuple[type[Node], ...]) -> list[tuple[bytes, Node]]:
-        """Return short ways from a state: (text, what comes then).
+    def branches(self, start: Node, kinds: tuple[type[Node], ...]) -> list[tuple[bytes, Node]]:
+        """Return short paths from a state: (the text, the state that it leads to).
 
-        They end where a state accepts, with the empty word to come, or is of one of some kinds.
+        A path ends at a state that accepts, given as :data:`EPSILON`, or that is of one of some
+        kinds.
         """
+
+        def is_end(state: Node) -> bool:
+            return state.nullable or isinstance(state, kinds)
+
+        def edges(visit: Visit[Node, int]) -> list[Edge[Node, int]]:
+            if is_end(visit.state):
+                return []
+            transitions = visit.state.transitions
+            spend(1 + len(transitions))
+            return [(target, self.byte(symbols), 1) for symbols, target in transitions]
+
         found: list[tuple[bytes, Node]] = []
-        came_from: dict[Node, tuple[Node, int]] = {}
-        written = {start: 0}
-        order = count()
-        queue = [(start.min_length, 0, next(order), start)]
         nearest: int | None = None
-        left = LIMITS.word_detour_states
-        while queue and left and len(found) < LIMITS.word_branches:
-            hope, _, _, state = heappop(queue)
+        later = 0
+        for number, visit in enumerate(best_first(start, edges, _min_length)):
+            state, length = visit.state, visit.cost + visit.state.min_length
             if nearest is not None:
-                left -= 1
-                if hope > nearest + LIMITS.word_detour_bytes:
+                later += 1
+                if length > nearest + LIMITS.word_detour_bytes:
                     break
-            if state.nullable or isinstance(state, kinds):
-                found.append((_path(state, came_from), EPSILON if state.nullable else state))
-                nearest = hope if nearest is None else nearest
-                continue
-            if len(written) > LIMITS.word_states:
+            if is_end(state):
+                found.append((bytes(visit.path), EPSILON if state.nullable else state))
+                nearest = length if nearest is None else nearest
+            is_over = later >= LIMITS.word_detour_states or number > LIMITS.word_states
+            if is_over or len(found) >= LIMITS.word_branches:
                 break
-            spend(1 + len(state.transitions))
-            for symbols, target in state.transitions:
-                length = written[state] + 1
-                if target is not EMPTY and length < written.get(target, length + 1):
-                    written[target] = length
-                    came_from[target] = (state, self.byte(symbols))
-                    hope = length + target.min_length
-                    heappush(queue, (hope, -length, next(order), target))
         return found
 
-    def several(self, start: Node, most: int) -> Iterator[bytes]:
-        """Yield different words, short ones first; gives up after ``most`` steps."""
-        order = count()
-        queue = [(start.min_length, 0, next(order), b"", start)]
-        visits: dict[Node, int] = {}
-        while queue and most:
-            most -= 1
-            _, _, _, text, state = heappop(queue)
-            if state.nullable:
-                yield text
-            seen = visits[state] = visits.get(state, 0) + 1
-            if seen > LIMITS.visits_per_state:
-                continue
+    def several(self, start: Node, max_steps: int) -> Iterator[bytes]:
+        """Yield different words, short ones first; stop after ``max_steps`` prefixes."""
+        visits: Counter[Node] = Counter()
+
+        def edges(visit: Visit[tuple[bytes, Node], None]) -> list[Edge[tuple[bytes, Node], None]]:
+            text, state = visit.state
+            visits[state] += 1
+            if visits[state] > LIMITS.visits_per_state:
+                return []
             following = leading_bytes(state)
             spend(1 + len(following))
-            for byte in following:
-                target = state.derivative(byte)
-                if target is not EMPTY:
-                    hope = len(text) + 1 + target.min_length
-                    # Plain letters before those of which there is more to write.
-                    late = byte >= 0x7F or byte == 0x5C
-                    entry = text + bytes((byte,))
-                    heappush(queue, (hope + 4 * late, -len(entry), next(order), entry, target))
+            longer = ((text + bytes((byte,)), state.derivative(byte)) for byte in following)
+            return [(prefix, None, 1) for prefix in longer if prefix[1] is not EMPTY]
+
+        def bound(prefix: tuple[bytes, Node]) -> int:
+            text, state = prefix
+            # Plain letters before bytes that begin an escape or a longer form.
+            is_plain = not text or (text[-1] < 0x7F and text[-1] != 0x5C)
+            return state.min_length + (0 if is_plain else 4)
+
+        for visit in islice(best_first((b"", start), edges, bound), max_steps):
+            text, state = visit.state
+            if state.nullable:
+                yield text
+
+
+_min_length = attrgetter("min_length")
 
 
 def _nearness(step: tuple[Symbols, Node]) -> int:
     return step[1].min_length
-
-
-def _path(state: Node, came_from: dict[Node, tuple[Node, int]]) -> bytes:
-    text = bytearray()
-    while state in came_from:
-        state, byte = came_from[state]
-        text.append(byte)
-    return bytes(reversed(text))
 
 
 def _is_searched(node: Node) -> bool:

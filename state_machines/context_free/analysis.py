@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
 
+from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError
 from state_machines.graphs import components
@@ -140,20 +140,19 @@ class Analysis:
     def _shortest_lengths(self, callers: dict[str, list[str]]) -> dict[str, float]:
         """Settle the rules in the order of their lengths, as Dijkstra's algorithm does."""
         settled = dict.fromkeys(callers, math.inf)
-        first = ((_shortest_length(rule.body, settled), name) for name, rule in self.rules.items())
-        queue = [(length, name) for length, name in first if length < math.inf]
-        heapify(queue)
-        while queue:
-            length, name = heappop(queue)
-            if settled[name] < math.inf:
-                continue
-            settled[name] = length
-            for caller in callers[name]:
+
+        def edges(visit: Visit[str, None]) -> Iterator[Edge[str, None]]:
+            for caller in callers[visit.state] if visit.state else self.rules:
                 if settled[caller] == math.inf:
                     spend(1 + self._sizes[caller] // EXPRESSIONS_PER_STEP)
-                    candidate = _shortest_length(self.rules[caller].body, settled)
-                    if candidate < math.inf:
-                        heappush(queue, (candidate, caller))
+                    length = _shortest_length(self.rules[caller].body, settled)
+                    if length < math.inf:
+                        yield caller, None, int(length) - visit.cost
+
+        # The start is no rule; its edges lead to the rules whose length depends on no other.
+        for visit in best_first("", edges, lambda _: 0):
+            if visit.state:
+                settled[visit.state] = visit.cost
         return settled
 
 

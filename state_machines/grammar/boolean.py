@@ -8,8 +8,9 @@ has a word.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
+from operator import attrgetter
 
+from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import spend
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import (
@@ -229,42 +230,41 @@ def counts_any_symbol(node: Repetition) -> bool:
     return isinstance(node.body, SymbolNode) and is_whole_alphabet(node.body.symbols)
 
 
-def _has_no_word(start: _Boolean) -> bool:
-    """Whether no nullable state can be reached; visited states store the answer as well.
+def _has_no_word(start: Node) -> bool:
+    """Whether no nullable state can be reached; the visited states store the answer too.
 
-    Best first by ``min_length``, a lower bound on the length of a word, so that counters are
-    counted down before anything else is searched.
+    Best-first by ``min_length`` alone, so that a counter is run down before others are explored.
     """
     if start.max_length is not None and start.min_length > start.max_length:
         return True
-    came_from: dict[Node, Node | None] = {start: None}
-    queue: list[tuple[int, int, Node]] = [(start.min_length, 0, start)]
-    while queue:
-        _, _, node = heappop(queue)
-        if _is_live(node):
-            state: Node | None = node
-            while state is not None:
-                if isinstance(state, _Boolean):
-                    state._empty = False
-                state = came_from[state]
+    visited: list[_Boolean] = []
+    for number, visit in enumerate(best_first(start, _raw_edges, attrgetter("min_length"))):
+        if _is_live(visit.state):
+            step: Visit[Node, None] | None = visit
+            while step is not None:
+                if isinstance(step.state, _Boolean):
+                    step.state._empty = False
+                step = step.previous
             return False
-        transitions = node.raw_transitions if isinstance(node, _Boolean) else node.transitions
-        spend(1 + len(transitions) // 4)
-        for _, target in transitions:
-            if target not in came_from:
-                came_from[target] = node
-                heappush(queue, (target.min_length, len(came_from), target))
-        if len(came_from) > LIMITS.emptiness_states:
+        if isinstance(visit.state, _Boolean):
+            visited.append(visit.state)
+        if number > LIMITS.emptiness_states:
             raise GrammarBudgetError(
                 "deciding whether an intersection is empty took more than "
                 f"{LIMITS.emptiness_states} states",
                 budget=LIMITS.emptiness_states,
                 hint="Simplify the patterns that must hold together",
             )
-    for node in came_from:
-        if isinstance(node, _Boolean):
-            node._empty = True
+    for node in visited:
+        node._empty = True
     return True
+
+
+def _raw_edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
+    node = visit.state
+    transitions = node.raw_transitions if isinstance(node, _Boolean) else node.transitions
+    spend(1 + len(transitions) // 4)
+    return [(target, None, 0) for _, target in transitions]
 
 
 def _is_live(node: Node) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patched_limits import patch_limits
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import (
@@ -26,7 +27,6 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, union
 from state_machines.grammar.nodes import symbols as symbol_set
 from state_machines.root import RootMatcher, RootStateMachine, Structured
-from tests.support.limits import patch_limits
 
 VOCABULARY = small_vocabulary()
 

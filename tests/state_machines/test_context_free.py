@@ -13,6 +13,7 @@ from grammar_reference import Chart, Grammar, grammars
 from guarded_walks import random_walk
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
+from patched_limits import patch_limits
 from root_compiling import compiled as compiled_part
 from small_vocabulary import brute_force_mask, small_vocabulary
 
@@ -29,7 +30,6 @@ from state_machines.completion import Completion, Guard
 from state_machines.limits import LIMITS
 from state_machines.masks import trie_walk
 from state_machines.root import Marker, Sequence, Structured
-from tests.support.limits import patch_limits
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)

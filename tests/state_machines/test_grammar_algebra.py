@@ -12,6 +12,7 @@ from typing import TypeAlias
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patched_limits import patch_limits
 
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.boolean import complement, difference, everything, intersection
@@ -28,7 +29,6 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import ANY_BYTE, byte_set, bytes_in
 from state_machines.grammar.tries import literals, trie
-from tests.support.limits import patch_limits
 
 # Three letters stand for the alphabet: c is one of all the bytes that are neither a nor b.
 A, B = byte_set(b"a"), byte_set(b"b")

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patched_limits import patch_limits
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, Vocabulary, budgets
 from state_machines.grammar import node as nodes
 from state_machines.masks.mask_maker import MaskMaker
-from tests.support.limits import patch_limits
 
 _MANY = 10**9
 

@@ -6,13 +6,13 @@ from threading import Thread
 from time import monotonic
 
 import pytest
+from patched_limits import patch_limits
 from small_vocabulary import small_vocabulary
 
 from state_machines import GrammarError, GrammarStateMachine, GrammarSyntaxError
 from state_machines.budgets import step_budget
 from state_machines.errors import UnsupportedGrammarError
 from state_machines.limits import LIMITS
-from tests.support.limits import patch_limits
 
 SPACES = " " * 300_000
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patched_limits import patch_limits
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks import lexemes
-from tests.support.limits import patch_limits
 
 SCHEMAS: dict[str, Any] = {
     "open": {

@@ -10,6 +10,7 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+from patched_limits import patch_limits
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import (
@@ -24,7 +25,6 @@ from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.nodes import literal
 from state_machines.masks import lexemes
-from tests.support.limits import patch_limits
 
 
 def some_machines() -> list[StateMachine]:

@@ -4,10 +4,11 @@ import itertools
 import re
 
 import pytest
+from shortest_words import shortest_word
 
 from state_machines import JsonSchemaStateMachine, RegexStateMachine
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.shortest import has_endless_words, shortest_word
+from state_machines.grammar.shortest import has_endless_words
 from state_machines.regex import compile_pattern
 
 
@@ -50,7 +51,7 @@ def test_the_empty_language_has_none() -> None:
 
 def test_a_budget_ends_the_search() -> None:
     with pytest.raises(OverflowError):
-        shortest_word(RegexStateMachine("(a|b){30}c").start, budget=5)
+        shortest_word(RegexStateMachine("(a|b){30}c").start, max_states=5)
 
 
 @pytest.mark.parametrize(
@@ -62,5 +63,5 @@ def test_endless_words(pattern: str, is_endless: bool) -> None:
 
 
 def test_endless_words_within_a_budget() -> None:
-    assert not has_endless_words(compile_pattern("a{50}b*", search=False), budget=40)
-    assert has_endless_words(compile_pattern("a{50}b*", search=False), budget=60)
+    assert not has_endless_words(compile_pattern("a{50}b*", search=False), max_states=40)
+    assert has_endless_words(compile_pattern("a{50}b*", search=False), max_states=60)

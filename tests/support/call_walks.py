@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from shortest_words import shortest_word
+
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
-from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
 from state_machines.root.parts import Spell
 from state_machines.tool_calls import CallArguments, CallId, CallStart
@@ -80,7 +81,7 @@ def ending(node: Node) -> bytes:
                 steps.append((after.min_length * by_length, often, rank, byte, after))
             *_, byte, state = min(steps, key=lambda step: step[:3])
             word.append(byte)
-    return shortest_word(node, budget=300) or b""
+    return shortest_word(node, max_states=300) or b""
 
 
 def _closing(state: Node) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from call_walks import a_word
+from shortest_words import shortest_word
 
 from proxy_engine.answers.composition import Calls, Reasoning, compose_answer
 from proxy_engine.answers.reader import AnswerReader
@@ -24,7 +25,6 @@ from proxy_engine.events import (
 )
 from state_machines import JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.shortest import shortest_word
 from state_machines.root import Piece, RootStateMachine, Structured
 from state_machines.root.answer_automaton import speller
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, ToolSignature

@@ -10,6 +10,7 @@ import pytest
 from guarded_walks import random_walk
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from patched_limits import patch_limits
 from schema_strategies import crowded_arrays, crowded_objects, examples, object_schemas, schemas
 from small_vocabulary import small_vocabulary
 
@@ -28,7 +29,6 @@ from state_machines.budgets import step_budget
 from state_machines.completion import Completion, Guard, outcomes
 from state_machines.limits import LIMITS
 from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
-from tests.support.limits import patch_limits
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
