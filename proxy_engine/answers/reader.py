@@ -12,6 +12,7 @@ from state_machines import JsonSchemaStateMachine
 from state_machines.root import Marker, Part, Piece, SubState, Text
 from state_machines.tool_calls.call import CALL, CallArguments, CallEnd, CallId, CallStart, CallText
 from state_machines.tool_calls.notations import JSON
+from state_machines.vocabulary import Vocabulary
 
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
@@ -31,7 +32,6 @@ from .partial_json import PartialJson
 __all__ = ["AnswerReader"]
 
 # What a special token's bytes begin with, which no text contains.
-_SPECIAL_MARK = b"\xff"
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class AnswerReader:
     def _decoded(self, part: Part, written: bytes) -> str:
         if isinstance(part, Text):
             return self._decoder.decode(written)
-        return self._decoder.decode(written.replace(_SPECIAL_MARK, b""))
+        return self._decoder.decode(written.replace(Vocabulary.SPECIAL_MARK, b""))
 
     def _read(self, part: Part, text: str) -> Iterator[Event]:
         is_new = not self._segments or self._segments[-1][0] is not part

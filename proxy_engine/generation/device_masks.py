@@ -14,8 +14,6 @@ from state_machines.caches import LruCache
 __all__ = ["MAX_MASKS", "SMALL_MASK_TOKENS", "DeviceMask", "DeviceMasks", "text_token_mask"]
 
 # First byte of a special token's form.
-_SPECIAL_MARK = b"\xff"
-
 MAX_MASKS = 256
 """Masks that are cached; one over 150,000 tokens takes 150 KB."""
 
@@ -74,7 +72,10 @@ def text_token_mask(vocabulary: Vocabulary) -> npt.NDArray[np.bool_] | None:
         Bool, shape (vocabulary,); ``None`` if all tokens are allowed.
     """
     usable = np.array(
-        [form is not None and not form.startswith(_SPECIAL_MARK) for form in vocabulary.token_bytes]
+        [
+            form is not None and not form.startswith(Vocabulary.SPECIAL_MARK)
+            for form in vocabulary.token_bytes
+        ]
     )
     usable[list(vocabulary.end_token_ids)] = True
     return None if usable.all() else usable

@@ -25,7 +25,6 @@ _FOLLOWING_CHARACTERS = 'a1 "A,{-é\n'
 """Characters of different classes that may follow forced text and merge with its end."""
 
 _MAX_CACHED = 4096
-_SPECIAL_MARK = b"\xff"
 
 
 class FastForward:
@@ -83,7 +82,7 @@ class FastForward:
     ) -> list[int]:
         tokens: list[int] = []
         while forced:
-            text, mark, rest = forced.partition(_SPECIAL_MARK)
+            text, mark, rest = forced.partition(Vocabulary.SPECIAL_MARK)
             special = self._special_at(mark + rest) if mark else None
             # Nothing merges across a special token.
             found = self._tokenize_text(context, text, follow, is_final=bool(mark) or is_end)
@@ -99,7 +98,7 @@ class FastForward:
 
     def _special_at(self, text: bytes) -> tuple[str, int] | None:
         for name, token_id in self._special:
-            if text.startswith(_SPECIAL_MARK + name.encode()):
+            if text.startswith(Vocabulary.SPECIAL_MARK + name.encode()):
                 return name, token_id
         return None
 
@@ -157,7 +156,7 @@ def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:
 
 
 def _is_special(form: bytes | None) -> bool:
-    return form is None or form.startswith(_SPECIAL_MARK)
+    return form is None or form.startswith(Vocabulary.SPECIAL_MARK)
 
 
 def _common_prefix(one: list[int], other: list[int]) -> list[int]:

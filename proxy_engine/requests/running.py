@@ -47,7 +47,6 @@ Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
 
 # First byte of a special token's form.
-_SPECIAL_MARK = b"\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ class RunningRequest:
         return TokenGenerated(
             part=str(getattr(part, "name", "")),
             token_id=token.token_id,
-            text=form.removeprefix(_SPECIAL_MARK).decode("utf-8", "replace"),
+            text=form.removeprefix(Vocabulary.SPECIAL_MARK).decode("utf-8", "replace"),
             is_forced=token.is_forced,
             logprobs=token.logprobs,
         )
@@ -228,7 +227,11 @@ class RunningRequest:
             raise AssertionError("an answer that is no composition has one part")
         forms = (self._vocabulary.token_bytes[token.token_id] for token in tokens)
         # Unconstrained, a model may generate special tokens; they are not part of the text.
-        return [Piece(part, form) for form in forms if form and not form.startswith(_SPECIAL_MARK)]
+        return [
+            Piece(part, form)
+            for form in forms
+            if form and not form.startswith(Vocabulary.SPECIAL_MARK)
+        ]
 
     def _check_complete(self) -> None:
         if self._matcher is not None and not self._matcher.is_accepting:

@@ -23,10 +23,9 @@ from state_machines.grammar.until import Finder, finder, text_until, text_withou
 from state_machines.limits import LIMITS
 from state_machines.root.parts import Marker, Part, Spell, SubState, Text
 from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
+from state_machines.vocabulary import Vocabulary
 
 __all__ = ["AnswerAutomaton", "AutomatonState", "MarkerPrefixes", "Transition", "speller"]
-
-_SPECIAL_MARK = b"\xff"
 
 # Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
@@ -292,7 +291,9 @@ def speller(special_tokens: Collection[str]) -> Spell:
         spelled = bytearray()
         start = 0
         for match in pattern.finditer(text):
-            spelled += text[start : match.start()].encode() + _SPECIAL_MARK + match[0].encode()
+            spelled += (
+                text[start : match.start()].encode() + Vocabulary.SPECIAL_MARK + match[0].encode()
+            )
             start = match.end()
         return bytes(spelled + text[start:].encode())
 

@@ -24,10 +24,9 @@ from state_machines.root.parts import (
     SubState,
     Text,
 )
+from state_machines.vocabulary import Vocabulary
 
 __all__ = ["FollowEntry", "Position", "Positions", "Skipped", "Spelling", "part_name"]
-
-_SPECIAL_MARK = b"\xff"
 
 Skipped: TypeAlias = tuple[Part, ...]
 """Sub-states that stand in the answer and match the empty text, in their order."""
@@ -149,10 +148,10 @@ class Positions:
     def spelling(self, marker: Marker) -> Spelling:
         """Return the bytes of a marker that no text precedes."""
         form = self._spell(marker.text)
-        before, mark, name = form.rpartition(_SPECIAL_MARK)
+        before, mark, name = form.rpartition(Vocabulary.SPECIAL_MARK)
         ends_output = bool(mark) and name in self._end_tokens
         spelling = Spelling(before if ends_output else form, ends_output, is_special=bool(mark))
-        for special in spelling.form.split(_SPECIAL_MARK)[1:]:
+        for special in spelling.form.split(Vocabulary.SPECIAL_MARK)[1:]:
             if any(special.startswith(name) for name in self._end_tokens):
                 raise CompositionError(
                     f"a token inside {marker.text!r} ends the output",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 
 from state_machines.errors import VocabularyError
 from state_machines.vocabulary.array_file import read_arrays, write_arrays
@@ -21,9 +22,6 @@ LAYOUT = 2
 """The number of what is saved: another one wherever the same arrays would mean something else."""
 
 _TOKENS = "tokens"
-
-# No UTF-8 text has this byte, so a special token's form can only be reached by name.
-_SPECIAL_MARK = b"\xff"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
@@ -54,6 +52,9 @@ class Vocabulary:
     >>> vocabulary.size, vocabulary.token_bytes[3], dict(vocabulary.special_tokens)
     (4, b'\xff</s>', {'</s>': 3})
     """
+
+    SPECIAL_MARK: ClassVar[bytes] = b"\xff"
+    """The first byte of a special token's form. No UTF-8 text contains it."""
 
     token_bytes: tuple[bytes | None, ...]
     end_token_ids: frozenset[int]
@@ -92,11 +93,15 @@ class Vocabulary:
         named = set(names.values())
         for token_id in sorted(ends - named):
             form = forms[token_id] or b""
-            names[form.removeprefix(_SPECIAL_MARK).decode(errors="backslashreplace")] = token_id
+            names[form.removeprefix(Vocabulary.SPECIAL_MARK).decode(errors="backslashreplace")] = (
+                token_id
+            )
         # No text has that byte, but the form of a special token could be begun with it.
-        forms = [None if form is not None and _SPECIAL_MARK in form else form for form in forms]
+        forms = [
+            None if form is not None and Vocabulary.SPECIAL_MARK in form else form for form in forms
+        ]
         for name, token_id in names.items():
-            forms[token_id] = _SPECIAL_MARK + name.encode()
+            forms[token_id] = Vocabulary.SPECIAL_MARK + name.encode()
         self._set(tuple(forms), ends, names, strips_first_space, Tables())
 
     def _set(

@@ -58,9 +58,9 @@ class TokenTexts:
         if isinstance(prompt, str):
             return prompt
         known = (self._token_bytes[id] for id in prompt if id < len(self._token_bytes))
-        return b"".join(form.removeprefix(b"\xff") for form in known if form).decode(
-            "utf-8", "replace"
-        )
+        return b"".join(
+            form.removeprefix(Vocabulary.SPECIAL_MARK) for form in known if form
+        ).decode("utf-8", "replace")
 
     def content_logprob(self, event: TokenGenerated) -> TokenLogprob | None:
         """Return the log-probabilities of a token of the content; ``None`` for other tokens."""
@@ -76,9 +76,9 @@ class TokenTexts:
     def _fields(self, logprob: Logprob) -> dict[str, Any]:
         form = self._token_bytes[logprob.token_id] or b""
         # Special tokens are stored with a prefix that no UTF-8 text has; they have no bytes.
-        is_text = bool(form) and not form.startswith(b"\xff")
+        is_text = bool(form) and not form.startswith(Vocabulary.SPECIAL_MARK)
         return {
-            "token": form.removeprefix(b"\xff").decode("utf-8", "replace"),
+            "token": form.removeprefix(Vocabulary.SPECIAL_MARK).decode("utf-8", "replace"),
             "logprob": max(logprob.before_mask, _MIN_LOGPROB),
             "bytes": list(form) if is_text else None,
         }
