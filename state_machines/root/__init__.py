@@ -1,4 +1,4 @@
-"""The root state machine: one answer out of text, reasoning, structured output and tool calls."""
+"""The root state machine: answers composed of text, reasoning, structured output, tool calls."""
 
 from state_machines.root.attribution import Piece
 from state_machines.root.machine import RootMatcher, RootStateMachine

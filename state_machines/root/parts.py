@@ -1,12 +1,11 @@
-"""What an answer is made of: sub-states, markers between them, and how they follow one another.
+"""The parts of an answer: sub-states, free text, markers, and their composition.
 
-A :class:`SubState` is a stretch of the answer with a name and a language of its own; a
-:class:`Marker` is text that delimits, and no content. :class:`Sequence`, :class:`Choice`,
-:class:`Optional` and :class:`Loop` put them together; any of them is a :class:`Part`.
+A :class:`SubState` is a stretch of the answer with a name and a language of its own. A
+:class:`Marker` is text that delimits and is no content. :class:`Sequence`, :class:`Choice`,
+:class:`Optional` and :class:`Loop` compose them; each of these is a :class:`Part`.
 
-Free text (:class:`Text`) knows what may come after it: wherever a marker may follow, the text
-cannot contain that marker, and once it is written, in whatever way it is cut into tokens, the text
-is over.
+Free text (:class:`Text`) ends where a marker that may follow it is complete. It is found by its
+characters, so it does not matter how it is cut into tokens.
 """
 
 from __future__ import annotations
@@ -37,15 +36,14 @@ __all__ = [
 ]
 
 Spell: TypeAlias = Callable[[str], bytes]
-"""How the text of a marker is spelled in a vocabulary, where it may hold special tokens."""
-
+"""Returns the bytes of a marker's text in a vocabulary, where it may contain special tokens."""
 
 _LARGEST = 2**63 - 1
-_BOUNDS = "Give bounds of which none is negative, the lower one first"
+_BOUNDS = "Bounds are not negative, and the lower one comes first"
 
 
 def _check_texts(part: object, name: object, *texts: object) -> None:
-    """Raise for a value that is not a string, and for a string without a UTF-8 form."""
+    """Raise for a value that is not a string, and for a string that has no UTF-8 form."""
     known = name if isinstance(name, str) else type(part).__name__
     for text in (name, *texts):
         if not isinstance(text, str):
@@ -56,12 +54,12 @@ def _check_texts(part: object, name: object, *texts: object) -> None:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise CompositionError(
-                "a text holds half a surrogate pair, which is no character", part=repr(known)
+                "a text contains half a surrogate pair, which is no character", part=repr(known)
             ) from error
 
 
 def _check_bounds(part: str, form: str, minimum: object, maximum: object) -> None:
-    """Raise for bounds that are not integers or are in the wrong order; ``form`` names the unit."""
+    """Raise for bounds that are no integers or out of order; ``form`` describes them in errors."""
     bounds = [minimum] if maximum is None else [minimum, maximum]
     for bound in bounds:
         if not isinstance(bound, int) or isinstance(bound, bool) or abs(bound) > _LARGEST:
@@ -78,17 +76,21 @@ def _check_bounds(part: str, form: str, minimum: object, maximum: object) -> Non
 
 
 class Part:
-    """A piece of an answer. Immutable; equal to itself alone."""
+    """A part of an answer. Immutable; equal to itself alone."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Marker(Part):
-    """Fixed text around or between sub-states, counted to the one with the same name.
+    """Fixed text around or between sub-states.
 
     Special tokens of the vocabulary that occur in ``text`` are written as these tokens. Where the
-    marker ends a free text, the same text spelled by ordinary tokens is understood as well.
+    marker ends a free text, the same text in ordinary tokens counts as well.
+
+    Attributes:
+        name: The name of the part that the marker is attributed to.
+        text: The text, not empty.
     """
 
     name: str
@@ -98,7 +100,7 @@ class Marker(Part):
         _check_texts(self, self.name, self.text)
         if not self.text:
             raise CompositionError(
-                "a marker is at least one character",
+                "a marker has at least one character",
                 part=self.name,
                 hint="Leave out a marker that writes nothing",
             )
@@ -106,10 +108,14 @@ class Marker(Part):
 
 @dataclass(frozen=True, eq=False)
 class SubState(Part, ABC):
-    """A stretch of an answer. Subclasses say which texts it admits.
+    """A stretch of an answer, with a language that subclasses define.
 
-    ``begin`` and ``end`` are markers around it (``""``: none). Whoever writes a sub-state gives
-    :meth:`machine`, and :meth:`parse` where its value is not its text.
+    A subclass implements :meth:`machine`, and :meth:`parse` if its value is not its text.
+
+    Attributes:
+        name: The name of the part.
+        begin: The marker before it; empty if there is none.
+        end: The marker after it; empty if there is none.
     """
 
     name: str
@@ -119,21 +125,29 @@ class SubState(Part, ABC):
 
     @abstractmethod
     def machine(self) -> StateMachine:
-        """Return the machine of the texts that may stand here."""
+        """Return the machine of the texts that the sub-state admits."""
 
     def language(self, spell: Spell) -> Node:
-        """Return the texts as a language of bytes; for those that depend on special tokens."""
+        """Return the language of the texts in bytes.
+
+        Overridden where the texts contain markers, which ``spell`` turns into bytes.
+        """
         del spell
         return self.machine().start
 
     def parse(self, text: str) -> Any:
-        """Return what the text is the writing of."""
+        """Return the value of a text."""
         return text
 
 
 @dataclass(frozen=True, eq=False)
 class Structured(SubState):
-    """Text of a machine: JSON of a schema, a regular expression, a choice, or any other."""
+    """Text that a state machine admits.
+
+    Attributes:
+        grammar: The machine: of a JSON schema, a regular expression, a choice, or any other.
+        reader: Returns the value of a text.
+    """
 
     _: KW_ONLY
     grammar: StateMachine
@@ -148,25 +162,33 @@ class Structured(SubState):
             )
 
     def machine(self) -> StateMachine:
-        """Return the machine that was given."""
+        """Return the machine."""
         return self.grammar
 
     def parse(self, text: str) -> Any:
-        """Return what ``reader`` makes of the text."""
+        """Return what ``reader`` returns for a text."""
         return self.reader(text)
 
 
 @dataclass(frozen=True, eq=False)
 class Text(Part):
-    """Free text of ``min_chars`` to ``max_chars`` characters (``None``: no bound).
+    """Free text.
 
-    It contains none of the texts in ``excluding``, and no marker that may come after it; nor does
-    it begin with a marker that may stand in its place. (One ``between`` two rounds of a loop counts
-    together with what comes after it.) Where several markers end at once, the longest is meant.
-    Writing one of ``stop`` ends it; the stop string is a marker then, and no part of the text.
+    The text contains no marker that may follow it, and it does not begin with a marker that may
+    stand in its place. (A marker between two rounds of a loop counts together with the part after
+    it.) Where several markers end at the same character, the longest counts.
 
-    So that no marker hides where two texts meet, none comes directly after another: a text that can
-    be empty is left out there, and one that cannot raises an error.
+    No text directly follows another one, since markers could hide where they meet: a text that may
+    be empty is left out there, and one that may not raises an error.
+
+    Attributes:
+        name: The name of the part.
+        begin: The marker before it; empty if there is none.
+        end: The marker after it; empty if there is none.
+        min_chars: The least number of characters.
+        max_chars: The greatest number of characters; ``None`` if there is no bound.
+        stop: Strings that end the text. A stop string is a marker and not part of the text.
+        excluding: Strings that the text cannot contain.
     """
 
     name: str = "text"
@@ -182,7 +204,7 @@ class Text(Part):
         for texts in (self.stop, self.excluding):
             if not isinstance(texts, tuple):
                 raise CompositionError(
-                    f"stop and excluding are tuples of texts, not {type(texts).__name__}",
+                    f"stop and excluding are tuples of strings, not {type(texts).__name__}",
                     part=str(self.name),
                 )
         texts = (self.begin, self.end, *self.stop, *self.excluding)
@@ -191,15 +213,15 @@ class Text(Part):
         _check_bounds(self.name, form, self.min_chars, self.max_chars)
         if "" in (*self.stop, *self.excluding):
             raise CompositionError(
-                "a text cannot be kept from the empty string",
+                "stop and excluding cannot contain the empty string",
                 part=self.name,
-                hint="Let stop and excluding be tuples of texts that are not empty",
+                hint="Every text contains the empty string",
             )
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Sequence(Part):
-    """One part after the other."""
+    """Parts in a row."""
 
     parts: tuple[Part, ...]
 
@@ -209,16 +231,16 @@ class Sequence(Part):
 
 @dataclass(frozen=True, eq=False, init=False)
 class Choice(Part):
-    """One of several parts. Where two could have written the same, it was the earlier one."""
+    """One of several parts. Text that two of them admit is attributed to the earlier one."""
 
     options: tuple[Part, ...]
 
     def __init__(self, *options: Part) -> None:
         if not options:
             raise CompositionError(
-                "a choice needs something to choose from",
+                "a choice needs at least one option",
                 part="choice",
-                hint="Leave out the choice, or name what to choose from",
+                hint="Leave out the choice, or give it options",
             )
         object.__setattr__(self, "options", options)
 
@@ -232,11 +254,13 @@ class Optional(Part):
 
 @dataclass(frozen=True, eq=False)
 class Loop(Part):
-    """A part repeated ``min_count`` to ``max_count`` times (``None``: no bound).
+    """A part that is repeated. It cannot be a part that may be empty.
 
-    ``between`` stands between two rounds.
-
-    A part that can be empty cannot be repeated.
+    Attributes:
+        part: The part of each round.
+        min_count: The least number of rounds.
+        max_count: The greatest number of rounds; ``None`` if there is no bound.
+        between: The part between two rounds.
     """
 
     part: Part
@@ -250,7 +274,7 @@ class Loop(Part):
 
 
 def part_names(part: Part) -> Iterator[str]:
-    """Yield the names of all that a part is made of; some of them more than once."""
+    """Yield the names of all parts inside a part; some of them more than once."""
     match part:
         case Sequence(parts=inner) | Choice(options=inner):
             for each in inner:
@@ -266,12 +290,12 @@ def part_names(part: Part) -> Iterator[str]:
 
 
 def repeated_part_names(part: Part) -> frozenset[str]:
-    """Return the names of sub-states of which an answer may hold more than one."""
+    """Return the names that more than one sub-state of an answer may have."""
     return frozenset(name for name, count in _counted(part).items() if count > 1)
 
 
 def _counted(part: Part) -> Counter[str]:
-    """Return how many sub-states of a name there may be; two stands for many."""
+    """Return the number of sub-states of each name that an answer may have; 2 stands for many."""
     counted: Counter[str] = Counter()
     match part:
         case Sequence():
