@@ -127,9 +127,7 @@ class CallArguments(SubState):
 
     def _arguments(self, spell: Spell) -> notations.CompiledArguments:
         try:
-            return self.notation.arguments(
-                self.schema, avoid=self.avoid, spell=spell, **self.options
-            )
+            return self.notation.compile(self.schema, avoid=self.avoid, spell=spell, **self.options)
         except SchemaError as error:
             refused = type(error)(
                 f"parameters of the tool {self.tool.name!r}: {error.what}",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from state_machines.tool_calls.json_families import LONGCAT_JSON
 from state_machines.tool_calls.notations import (
+    ATEM,
     DSML,
     GLM,
     GLM_COMPACT,
     JSON,
     LONGCAT,
+    MINICPM,
     MINIMAX,
     QWEN_CODER,
-    TaggedNotation,
 )
 from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
 
@@ -95,21 +96,6 @@ DEEPSEEK_V3_2 = ToolFormat(
     tokens=("｜DSML｜",),
 )
 
-MINICPM = TaggedNotation(
-    "minicpm",
-    before_name='<param name="',
-    after_name='">',
-    after_value="</param>",
-    closing="</param>",
-    # A value that looks like a CDATA section would be unwrapped.
-    avoid=("</function>", "<![CDATA["),
-    names=r'^[^<>"]*$',
-    trims=True,
-    reads_null=True,
-    unlisted_are_strings=True,
-)
-"""MiniCPM5."""
-
 MINICPM5 = ToolFormat(
     name="minicpm5",
     models="MiniCPM5",
@@ -121,20 +107,6 @@ MINICPM5 = ToolFormat(
     between=("\n", ""),
     parser="minicpm5",
 )
-
-ATEM = TaggedNotation(
-    "atem",
-    before_name='<atem:parameter name="',
-    after_name='">',
-    after_value="</atem:parameter>\n",
-    closing="</atem:parameter>",
-    avoid=("</atem:invoke>", "</atem:function_calls>"),
-    names=r'^[^<>"]+$',
-    trims=True,
-    guesses=True,
-    knows_types=False,
-)
-"""Muse Spark."""
 
 MUSE_SPARK = ToolFormat(
     name="muse_spark",

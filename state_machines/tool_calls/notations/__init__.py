@@ -1,12 +1,13 @@
-"""How the arguments of a tool call are written: JSON, and what model families write instead.
+"""Notations of the arguments of tool calls: JSON, and those of model families.
 
 >>> from state_machines.tool_calls.notations import JSON, QWEN_CODER
 >>> schema = {"type": "object", "properties": {"city": {"type": "string"}}}
->>> JSON.node(schema).matches(b'{"city": "Oslo"}')
+>>> JSON.compile(schema).node.matches(b'{"city": "Oslo"}')
 True
->>> QWEN_CODER.node(schema).matches(b"<parameter=city>\\nOslo\\n</parameter>\\n")
+>>> arguments = QWEN_CODER.compile(schema)
+>>> arguments.node.matches(b"<parameter=city>\\nOslo\\n</parameter>\\n")
 True
->>> QWEN_CODER.read("<parameter=city>\\nOslo\\n</parameter>\\n", schema)
+>>> arguments.read("<parameter=city>\\nOslo\\n</parameter>\\n")
 {'city': 'Oslo'}
 """
 
@@ -18,17 +19,20 @@ from state_machines.tool_calls.notations.notation import (
     NotationOptions,
 )
 from state_machines.tool_calls.notations.pythonic import PYTHONIC, PYTHONIC_JSON, PythonicNotation
-from state_machines.tool_calls.notations.tagged import TaggedNotation
-from state_machines.tool_calls.notations.tags import (
+from state_machines.tool_calls.notations.tagged import (
+    ATEM,
     DSML,
     GLM,
     GLM_COMPACT,
     LONGCAT,
+    MINICPM,
     MINIMAX,
     QWEN_CODER,
+    TaggedNotation,
 )
 
 __all__ = [
+    "ATEM",
     "DSML",
     "FUNCTION_GEMMA",
     "GEMMA4",
@@ -36,6 +40,7 @@ __all__ = [
     "GLM_COMPACT",
     "JSON",
     "LONGCAT",
+    "MINICPM",
     "MINIMAX",
     "PYTHONIC",
     "PYTHONIC_JSON",

@@ -1,6 +1,6 @@
-"""Gemma's notations: bare names, and strings as they are between two markers.
+"""Gemma's notations: names without quotes, and raw strings between two markers.
 
-Gemma 4 nests objects and arrays in the same notation. FunctionGemma's parser looks for the first
+Gemma 4 nests objects and arrays in the same notation. FunctionGemma's parser searches for the first
 ``}`` and the first ``,``, so its arguments are scalars, and no text contains a closing brace.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,27 +21,33 @@ from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax, ValueSyntax
 from state_machines.regex import compile_pattern
+from state_machines.root.parts import Spell
+from state_machines.tool_calls.notations.argument_compiler import (
+    ArgumentCompiler,
+    check_names,
+    values_of,
+)
 from state_machines.tool_calls.notations.json_notation import read_json_object
 from state_machines.tool_calls.notations.notation import (
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
-    Spell,
 )
-from state_machines.tool_calls.notations.raw_text import without
-from state_machines.tool_calls.notations.restrictions import check_names_within, everywhere
-from state_machines.tool_calls.notations.writing import Writing
+from state_machines.tool_calls.notations.raw_text import texts_without
 
 __all__ = ["FUNCTION_GEMMA", "GEMMA4", "MarkedNotation"]
 
 
 @dataclass(frozen=True)
 class MarkedNotation(Notation):
-    """Objects as ``{name:value,…}``, strings between two of ``marker``, all else as in JSON.
+    """Objects as ``{name:value,…}`` with strings between two markers; all else as in JSON.
 
-    ``names``: a pattern of the names that can be written. ``nests``: whether arrays and objects
-    can be. ``avoid``: what no string may contain beside the marker.
+    Attributes:
+        marker: The marker before and after a string.
+        names: A pattern of the names that can be written.
+        nests: Whether arrays and objects can be written as values.
+        avoid: Texts that no string may contain, beside the marker.
     """
 
     name: str
@@ -50,36 +56,32 @@ class MarkedNotation(Notation):
     nests: bool
     avoid: tuple[str, ...] = ()
 
-    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        syntax = _MarkedSyntax(self, options.spell)
-        writing = Writing(schema, options, syntax)
-        texts = without((self.marker, *self.avoid, *options.avoid))
+    def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+        compiler = ArgumentCompiler(schema, options, _MarkedSyntax(self, options.spell))
+        texts = texts_without((self.marker, *self.avoid, *options.avoid))
         names = intersection((self.name_language, texts))
-        what = f"the notation {self.name!r}"
-        inner: Term = everywhere(texts, names)
+        notation = f"the notation {self.name!r}"
+        values: Term = values_of(texts, names)
         if self.nests:
             matches = re.compile(self.names).search
-            hint = "Give the property another name"
-            check_names_within(schema, lambda name: bool(matches(name)), what, hint)
+            check_names(schema, lambda name: bool(matches(name)), notation)
         else:
             scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
-            inner = writing.compilation.table.evaluated(scalars)
-        term = writing.restricted(lambda _: inner, names, inner, what)
-        with writing.compilation.bounded(term):
-            node = writing.translator.value(term)
-        return CompiledArguments(node, self._read, schema if isinstance(schema, Mapping) else {})
+            values = compiler.compilation.table.evaluated(scalars)
+        term = compiler.restrict(lambda _: values, names, values, notation)
+        return CompiledArguments(compiler.value_node(term), self._read, compiler.parser_schema)
 
     def _read(self, text: str) -> dict[str, Any]:
         return read_json_object(self.as_json(text))
 
     def as_json(self, text: str) -> str:
-        """Return the JSON of a text of the notation; of another text, maybe something else."""
+        """Return the JSON of a text, which must be of the notation."""
         return "".join(self._json_pieces(text))
 
     def _json_pieces(self, text: str) -> Iterator[str]:
         pieces = text.split(self.marker)
         if len(pieces) % 2 == 0:
-            raise ValueError("a string has no end")
+            raise ValueError("unterminated string")
         for index, piece in enumerate(pieces):
             if index % 2:
                 yield json.dumps(piece)
@@ -96,7 +98,7 @@ _BARE_NAME = re.compile(r"(?<=[{,])([^{},:]*):")
 
 
 class _MarkedMembers(MemberSyntax):
-    """Members with bare names."""
+    """Members whose names have no quotes."""
 
     name_begin = EPSILON
     any_name = None
@@ -106,7 +108,7 @@ class _MarkedMembers(MemberSyntax):
         self.colon = EPSILON
 
     def spellings(self, name: str) -> Iterable[bytes]:
-        """Return how a name is written, with the colon behind it."""
+        """Return the name and the colon."""
         return (name.encode() + b":",)
 
     def names(self, words: Node) -> Node:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
+from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
 from state_machines.tool_calls.notations.notation import (
     CompiledArguments,
     Notation,
@@ -15,9 +15,7 @@ from state_machines.tool_calls.notations.notation import (
     Schema,
     unique_members,
 )
-from state_machines.tool_calls.notations.raw_text import without
-from state_machines.tool_calls.notations.restrictions import everywhere
-from state_machines.tool_calls.notations.writing import Writing
+from state_machines.tool_calls.notations.raw_text import texts_without
 
 __all__ = ["JSON", "JsonNotation", "read_json", "read_json_object"]
 
@@ -30,24 +28,22 @@ class JsonNotation(Notation):
     whitespace: Whitespace = "spaced"
     has_json: ClassVar[bool] = True
 
-    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+    def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         syntax = JSON_SYNTAXES[options.whitespace or self.whitespace]
-        writing = Writing(schema, options, syntax)
+        compiler = ArgumentCompiler(schema, options, syntax)
         avoid = frozenset(options.avoid)
-        term = writing.given
+        term = compiler.term
         if avoid:
-            texts = without(avoid)
-            inner = everywhere(texts, texts)
-            term = writing.restricted(lambda _: inner, texts, inner, "JSON")
-        with writing.compilation.bounded(term):
-            node = writing.translator.value(term)
+            texts = texts_without(avoid)
+            values = values_of(texts, texts)
+            term = compiler.restrict(lambda _: values, texts, values, "JSON")
         return CompiledArguments(
-            node, read_json_object, schema if isinstance(schema, Mapping) else {}
+            compiler.value_node(term), read_json_object, compiler.parser_schema
         )
 
 
 def read_json(text: str) -> Any:
-    """Return the value that a JSON text writes; raises ``ValueError`` for any other text."""
+    """Return the value of a JSON text; raise ``ValueError`` for any other text."""
     try:
         return json.loads(text, object_pairs_hook=unique_members)
     except RecursionError as error:
@@ -55,7 +51,7 @@ def read_json(text: str) -> Any:
 
 
 def read_json_object(text: str) -> dict[str, Any]:
-    """Return the object that a JSON text writes; raises ``ValueError`` for any other text."""
+    """Return the object of a JSON text; raise ``ValueError`` for any other text."""
     value = read_json(text)
     if not isinstance(value, dict):
         raise ValueError(f"not an object: {text[:40]!r}")

@@ -1,4 +1,4 @@
-"""What every notation is."""
+"""The interface of notations of arguments."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
 from state_machines.json_schema.compiler import PropertyOrder
 from state_machines.json_schema.value_syntax import Whitespace
+from state_machines.root.parts import Spell
 
-__all__ = ["CompiledArguments", "Notation", "NotationOptions", "Schema", "Spell", "unique_members"]
-
-Spell = Callable[[str], bytes]
-"""The bytes of a marker: of its text, or of the special token that it is in a vocabulary."""
+__all__ = ["CompiledArguments", "Notation", "NotationOptions", "Schema", "unique_members"]
 
 Schema = Mapping[str, Any] | bool
 
 
 @dataclass(frozen=True)
 class NotationOptions:
-    """What is said of arguments beside their schema.
+    """Options of the arguments beside their schema.
 
-    * ``avoid``: texts that no string and no name may contain, such as the marker that ends a call;
-    * ``spell``: the bytes of the notation's markers;
-    * ``whitespace``: that of JSON in the arguments; ``None``: as the notation has it;
-    * the others are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+    Attributes:
+        avoid: Texts that no string and no name may contain, such as the marker that ends a call.
+        spell: Returns the bytes of the notation's markers.
+        whitespace: The white space of JSON in the arguments; ``None`` for the notation's own.
+
+    The other options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
     """
 
     avoid: Iterable[str] = ()
@@ -48,11 +48,12 @@ _OPTIONS = {field.name for field in fields(NotationOptions)}
 class CompiledArguments:
     """The arguments that one schema admits, in one notation.
 
-    * ``node``: the language of their texts, in bytes;
-    * ``read``: returns the arguments that a text writes, special tokens in it by their names;
-      raises ``ValueError`` for a text that is not of the notation;
-    * ``parser_schema``: a schema for a family's own parser, which tells it of what type each
-      property is, so that it reads what ``read`` does.
+    Attributes:
+        node: The language of their texts, in bytes.
+        read: Returns the arguments of a text, in which special tokens stand as their names. Raises
+            ``ValueError`` for a text that is not of the notation.
+        parser_schema: A schema that gives the parser of the model family the type of each property,
+            so that it reads the same values as ``read``.
     """
 
     node: Node
@@ -61,26 +62,30 @@ class CompiledArguments:
 
 
 class Notation(ABC):
-    """A way to write JSON objects. Immutable.
+    """A notation of JSON objects. Immutable.
 
-    ``has_json``: whether arguments are written as JSON, all of them or some; only then has the
-    option ``whitespace`` a meaning.
+    Attributes:
+        name: The name of the notation in errors.
+        has_json: Whether some of the values are JSON. Only then the option ``whitespace`` applies.
     """
 
     name: str
     has_json: ClassVar[bool] = False
 
-    def arguments(self, schema: Schema, **options: Any) -> CompiledArguments:
-        """Return how the objects that a schema admits are written and read.
+    def compile(self, schema: Schema, **options: Any) -> CompiledArguments:
+        """Return the language and the reader of the objects that a schema admits.
 
-        ``options`` are those of :class:`NotationOptions`. Raises
-        :class:`~state_machines.errors.SchemaError` as
-        :class:`~state_machines.json_schema.JsonSchemaStateMachine` does, and
-        :class:`~state_machines.errors.UnsupportedSchemaError` for values that the notation cannot
-        write, and :class:`~state_machines.errors.CompositionError` for an unknown option.
+        Args:
+            schema: A JSON Schema.
+            options: The fields of :class:`NotationOptions`.
+
+        Raises:
+            SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+            UnsupportedSchemaError: The notation cannot write the values of a property.
+            CompositionError: An option is unknown or has a wrong value.
         """
         self._check_options(options)
-        return self._arguments(schema, NotationOptions(**options))
+        return self._compile(schema, NotationOptions(**options))
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         unknown = [name for name in options if name not in _OPTIONS]
@@ -97,33 +102,17 @@ class Notation(ABC):
                 raise CompositionError(f"{name} is one of {known}, not {value!r}", part=self.name)
         if options.get("whitespace") is not None and not self.has_json:
             raise CompositionError(
-                "arguments in this notation have white space of their own",
+                "this notation does not write JSON, so its white space is fixed",
                 part=self.name,
-                hint="The option whitespace is for notations with JSON in them",
+                hint="The option whitespace is for notations that contain JSON",
             )
 
     @abstractmethod
-    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments: ...
-
-    def node(self, schema: Schema, **options: Any) -> Node:
-        """Return the node of :meth:`arguments`."""
-        return self.arguments(schema, **options).node
-
-    def read(self, text: str, schema: Schema = True, **options: Any) -> dict[str, Any]:
-        """Return the arguments that a text writes, where they are those of a schema.
-
-        Raises ``ValueError`` for a text that is not of the notation. To read more than one text,
-        keep what :meth:`arguments` returns.
-        """
-        return self.arguments(schema, **options).read(text)
-
-    def parser_schema(self, schema: Schema, **options: Any) -> Mapping[str, Any]:
-        """Return the schema that a family's own parser is to be given."""
-        return self.arguments(schema, **options).parser_schema
+    def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments: ...
 
 
 def unique_members(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return members as a dict; raises ``ValueError`` where a name comes twice."""
+    """Return members as a dictionary; raise ``ValueError`` for a repeated name."""
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:

@@ -10,7 +10,7 @@ import ast
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from state_machines.json_schema.value_syntax import (
     ValueSyntax,
 )
 from state_machines.regex import compile_pattern
+from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
 from state_machines.tool_calls.notations.notation import (
     CompiledArguments,
     Notation,
@@ -34,9 +35,7 @@ from state_machines.tool_calls.notations.notation import (
     Schema,
     unique_members,
 )
-from state_machines.tool_calls.notations.raw_text import without
-from state_machines.tool_calls.notations.restrictions import everywhere
-from state_machines.tool_calls.notations.writing import Writing
+from state_machines.tool_calls.notations.raw_text import texts_without
 
 __all__ = ["PYTHONIC", "PYTHONIC_JSON", "PythonicNotation"]
 
@@ -47,8 +46,9 @@ Words = Literal["python", "both"]
 class PythonicNotation(Notation):
     """Keyword arguments, without the parentheses around them.
 
-    ``words``: whether the words for null and Booleans are Python's alone, or JSON's as well, as in
-    families whose templates write nested containers in JSON.
+    Attributes:
+        words: Whether null and Booleans are written in Python's words alone, or also in JSON's, as
+            by families whose templates write nested containers in JSON.
     """
 
     name: str
@@ -56,24 +56,24 @@ class PythonicNotation(Notation):
 
     @property
     def name_language(self) -> Node:
-        """The names that properties may have which the schema does not list."""
+        """The names of properties that the schema does not list."""
         return _PLAIN_NAMES
 
-    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        writing = Writing(schema, options, _SYNTAXES[self.words])
-        texts = without(options.avoid)
-        inner = everywhere(texts, texts)
-        listed = word_language(filter(_is_keyword_name, writing.values_of))
+    def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+        compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.words])
+        texts = texts_without(options.avoid)
+        values = values_of(texts, texts)
+        listed = word_language(filter(_is_keyword_name, compiler.property_values))
         names = intersection((union((listed, _PLAIN_NAMES)), texts))
-        term = writing.restricted(lambda _: inner, names, inner, "keyword arguments of Python")
-        node = writing.node(term, _TOP, lambda value, _: writing.translator.value(value, 1))
-        return CompiledArguments(
-            node, read_keyword_arguments, schema if isinstance(schema, Mapping) else {}
+        term = compiler.restrict(lambda _: values, names, values, "keyword arguments of Python")
+        node = compiler.object_node(
+            term, _KEYWORD_ARGUMENTS, lambda value, _: compiler.translator.value(value, 1)
         )
+        return CompiledArguments(node, read_keyword_arguments, compiler.parser_schema)
 
 
 def _is_keyword_name(name: str) -> bool:
-    """Whether a name is one to Python, and stays as it is."""
+    """Return whether Python accepts a name as a keyword argument and does not normalise it."""
     return (
         name.isidentifier()
         and not keyword.iskeyword(name)
@@ -85,7 +85,7 @@ def _is_keyword_name(name: str) -> bool:
 _LATIN = r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff"
 
 _PLAIN_NAMES = difference(
-    # Letters with diacritics of Latin-1 stay as they are when Python makes names canonical.
+    # NFKC, by which Python normalises names, does not change the letters of Latin-1.
     compile_pattern(rf"[A-Za-z_{_LATIN}][A-Za-z0-9_{_LATIN}]*", search=False),
     word_language((*keyword.kwlist, "__debug__")),
     ANY_CODE_POINT,
@@ -98,7 +98,7 @@ class _PythonMembers(MemberSyntax):
     any_name = None
 
     def spellings(self, name: str) -> Iterable[bytes]:
-        """Return how a name may be written; one escaped as a pair means another to Python."""
+        """Return the spellings of a name. Python does not join escaped surrogate pairs."""
         spelled = super().spellings(name)
         return spelled if max(name, default="") <= "\uffff" else list(spelled)[:1]
 
@@ -136,7 +136,7 @@ _WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 class _KeywordArguments(MemberSyntax):
-    """The members of the whole: nothing around them, names bare."""
+    """The members of the arguments: no brackets around them, no quotes around names."""
 
     begin = EPSILON
     end = EPSILON
@@ -148,7 +148,7 @@ class _KeywordArguments(MemberSyntax):
         self.colon = EPSILON
 
     def spellings(self, name: str) -> Iterable[bytes]:
-        """Return how a name is written, with the sign behind it."""
+        """Return the name and the equals sign."""
         return (name.encode() + b"=",)
 
     def names(self, words: Node) -> Node:
@@ -160,7 +160,7 @@ class _KeywordArguments(MemberSyntax):
         return text[:-1].decode()
 
 
-_TOP = _KeywordArguments()
+_KEYWORD_ARGUMENTS = _KeywordArguments()
 _SYNTAXES: dict[Words, ValueSyntax] = {
     "python": _PythonSyntax("python"),
     "both": _PythonSyntax("both"),
@@ -170,15 +170,15 @@ _NAMES = {"true": True, "false": False, "null": None}
 
 
 class _JsonWords(ast.NodeTransformer):
-    """Puts values for the words of JSON."""
+    """Replaces the names ``true``, ``false`` and ``null`` by their values."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name that is a word of JSON."""
+        """Replace one name."""
         return ast.Constant(_NAMES[node.id]) if node.id in _NAMES else node
 
 
 def read_keyword_arguments(text: str) -> dict[str, Any]:
-    """Return the keyword arguments that a text writes; raises ``ValueError`` for any other text."""
+    """Return the keyword arguments of a text; raise ``ValueError`` for any other text."""
     try:
         call = ast.parse(f"f({text})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
@@ -194,7 +194,7 @@ def read_keyword_arguments(text: str) -> dict[str, Any]:
 
 
 PYTHONIC = PythonicNotation("pythonic", "python")
-"""Gemma 3's calls, and others' who write Python."""
+"""Gemma 3, Llama 4."""
 
 PYTHONIC_JSON = PythonicNotation("pythonic-json", "both")
-"""LFM2, whose template writes what is nested in JSON."""
+"""LFM2, whose template writes nested containers in JSON."""

@@ -1,4 +1,4 @@
-"""Languages of texts that stand as they are, without quotes, so that a parser reads them right."""
+"""Languages of raw texts: strings without quotes and escapes that parsers read as strings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from state_machines.grammar.words import word_language
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
-__all__ = ["NOT_NULL", "NO_LITERAL", "SPACES", "TRIMMED", "raw_texts", "without"]
+__all__ = ["NOT_NULL", "NO_LITERAL", "SPACES", "TRIMMED", "raw_texts", "texts_without"]
 
 SPACES = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
-"""The characters that ``str.strip`` takes away, and the byte order mark."""
+"""The characters that ``str.strip`` removes, and the byte order mark."""
 
 _ANY = everything(ANY_CODE_POINT)
 _INK = symbols(ANY_CODE_POINT & ~CodePointSet.of(SPACES))
@@ -29,27 +29,27 @@ TRIMMED = union((EPSILON, concatenation(_INK, optional(concatenation(_ANY, _INK)
 NOT_NULL = difference(
     _ANY, word_language(map("".join, product("nN", "uU", "lL", "lL"))), ANY_CODE_POINT
 )
-"""Texts that no parser takes for ``null``, in whatever case."""
+"""Texts other than ``null`` in any case."""
 
 _WORDS = "true|false|null|NaN|Infinity|True|False|None"
 
 NO_LITERAL = intersection(
     compile_pattern(pattern, search=True)
     for pattern in (
-        # No number, bracket or quote; neither a comment nor a line that goes on, which are nothing.
+        # No number, bracket or quote. No comment or line continuation, which parsers skip.
         r"^([A-Za-z_<>/@$%&=?!:;|^`,]|[^\x00-\x7f\ufeff])",
         rf"^(?!({_WORDS})(?![0-9A-Za-z_\u0080-\u{{10ffff}}]))",
-        # Strings of Python with letters before them.
+        # Python's prefixed strings.
         r"""^(?![A-Za-z]{1,2}["'])""",
-        # The empty set; letters of other alphabets may be the same to Python.
+        # The empty set ``set()``. Python normalises letters of other alphabets to ASCII.
         r"^(?!(set|(?=[^]{0,2}[^\x00-\x7f])[^]{3})[\s\\]*\()",
     )
 )
-"""Texts that are the beginning of no literal, neither in JSON nor in Python."""
+"""Texts that begin no literal of JSON or Python."""
 
 
-def without(avoid: Iterable[str]) -> Node:
-    """Return the texts that contain none of some strings; empty ones do not count."""
+def texts_without(avoid: Iterable[str]) -> Node:
+    """Return the texts that contain none of the strings in ``avoid``; empty strings are ignored."""
     strings = frozenset(filter(None, avoid))
     return text_without(strings) if strings else _ANY
 
@@ -60,14 +60,14 @@ _RAW_TEXTS: WeakValueLruCache[tuple[frozenset[str], bool, bool], Node] = WeakVal
 
 
 def raw_texts(avoid: frozenset[str], trimmed: bool, not_null: bool) -> Node:
-    """Return the texts that may stand as they are."""
+    """Return the texts without ``avoid``, optionally without outer white space and ``null``."""
     return _RAW_TEXTS.get(
         (avoid, trimmed, not_null), lambda: _make_raw_texts(avoid, trimmed, not_null)
     )
 
 
 def _make_raw_texts(avoid: frozenset[str], trimmed: bool, not_null: bool) -> Node:
-    parts = [without(avoid)]
+    parts = [texts_without(avoid)]
     if trimmed:
         parts.append(TRIMMED)
     if not_null:

@@ -1,10 +1,10 @@
 """Arguments as tags: a name, then a value, either raw or JSON.
 
-A property that admits strings alone has them written raw: no quotes, no escapes. Everything else is
-JSON. Which of the two a text is depends on the schema, so the family's parser is to be told.
+A property that admits strings alone has raw values, without quotes and escapes. All other values
+are JSON. Which of the two a text is depends on the schema, so the family's parser needs the schema.
 
-A string that a parser would read as another value, such as "null" in some, is left out of what a
-property admits; a property of which nothing is left is refused.
+Strings that the parser would read as another value, such as "null" for some families, are excluded
+from a property's values. A property without remaining values is refused.
 """
 
 from __future__ import annotations
@@ -22,20 +22,34 @@ from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, WHITESPACE_LAYOUTS, MemberSyntax
 from state_machines.regex import compile_pattern
+from state_machines.root.parts import Spell
+from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
 from state_machines.tool_calls.notations.json_notation import read_json
 from state_machines.tool_calls.notations.notation import (
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
-    Spell,
     unique_members,
 )
-from state_machines.tool_calls.notations.raw_text import NO_LITERAL, TRIMMED, raw_texts, without
-from state_machines.tool_calls.notations.restrictions import everywhere
-from state_machines.tool_calls.notations.writing import Writing
+from state_machines.tool_calls.notations.raw_text import (
+    NO_LITERAL,
+    TRIMMED,
+    raw_texts,
+    texts_without,
+)
 
-__all__ = ["TaggedNotation"]
+__all__ = [
+    "ATEM",
+    "DSML",
+    "GLM",
+    "GLM_COMPACT",
+    "LONGCAT",
+    "MINICPM",
+    "MINIMAX",
+    "QWEN_CODER",
+    "TaggedNotation",
+]
 
 _NULL = literal(b"null")
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
@@ -45,21 +59,25 @@ _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 class TaggedNotation(Notation):
     r"""Members as ``before_name NAME after_name VALUE after_value``.
 
-    * ``markers`` are the parts of these that may be special tokens; ``closing`` is what ends a
-      value, and no value contains; ``avoid`` are other such texts, the marker that ends a call
-      among them. ``between`` stands between two members.
-    * ``names``: a pattern of the names that can be written.
-    * ``trims``: the parser strips white space from values. ``reads_null``: it reads ``null``, in
-      whatever case, as null even where a string is due.
-    * ``unlisted_are_strings``: it reads the values of properties that the schema does not list as
-      raw strings; otherwise as literals.
-    * ``guesses``: what is no literal, it reads as a raw string, also where not only strings are
-      due; so such strings need no quotes.
-    * ``knows_types``: the parser is told which properties are strings; one that is not guesses
-      always.
-    * ``python_words``: ``True``, ``False`` and ``None`` may be written for a whole value.
-    * ``says_string``: ``VALUE`` stands after ``true">`` or ``false">``, which says whether it is
-      a raw string, whatever the schema.
+    Attributes:
+        before_name: The text before a name.
+        after_name: The text between a name and its value.
+        after_value: The text after a value.
+        closing: The text that ends a value for the parser, so that no value contains it.
+        avoid: Other texts that no value contains, such as the marker that ends a call.
+        names: A pattern of the names that can be written.
+        between: The text between two members.
+        markers: The parts of these texts that may be special tokens.
+        trims: Whether the parser strips white space from values.
+        reads_null: Whether the parser reads ``null``, in any case, as null even for a string.
+        unlisted_are_strings: Whether the parser reads the values of properties that the schema does
+            not list as raw strings. Otherwise it reads them as literals.
+        guesses: Whether the parser reads a value that is no literal as a raw string, also for a
+            property that is not only strings. Such strings need no quotes.
+        knows_types: Whether the parser gets the types of properties. Otherwise it always guesses.
+        python_words: Whether ``True``, ``False`` and ``None`` may be written for a whole value.
+        says_string: Whether ``true">`` or ``false">`` precedes the value and says if it is a raw
+            string, whatever the schema.
     """
 
     name: str
@@ -80,11 +98,11 @@ class TaggedNotation(Notation):
     says_string: bool = False
     has_json: ClassVar[bool] = True
 
-    def _arguments(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        return _TaggedWriting(self, schema, options).arguments()
+    def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+        return _TaggedCompiler(self, schema, options).compile()
 
     def spelled(self, text: str, spell: Spell) -> bytes:
-        """Return the bytes of a text in which markers stand."""
+        """Return the bytes of a text that may contain markers."""
         if not self.markers:
             return text.encode()
         pieces = re.split("(" + "|".join(map(re.escape, self.markers)) + ")", text)
@@ -98,76 +116,74 @@ class TaggedNotation(Notation):
         return compile_pattern(self.names, search=True)
 
 
-class _TaggedWriting:
-    """The arguments of one schema in a notation."""
+class _TaggedCompiler(ArgumentCompiler):
+    """Compiles and reads the arguments of one schema."""
 
     def __init__(self, notation: TaggedNotation, schema: Schema, options: NotationOptions) -> None:
-        self.notation = notation
-        self.spell = options.spell
-        self.avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))
-        self.writing = Writing(schema, options, JSON_SYNTAXES[options.whitespace or "json"])
-        self.is_raw = {
+        super().__init__(schema, options, JSON_SYNTAXES[options.whitespace or "json"])
+        self._notation = notation
+        self._spell = options.spell
+        self._avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))
+        self._raw_properties = {
             name: notation.knows_types
             and not notation.says_string
-            and self.writing.admits_only_strings(name, or_null=notation.reads_null)
-            for name in self.writing.values_of
+            and self.admits_only_strings(name, or_null=notation.reads_null)
+            for name in self.property_values
         }
 
-    def arguments(self) -> CompiledArguments:
-        notation, writing = self.notation, self.writing
-        texts = without(self.avoid)
-        inner = everywhere(texts, texts)
-        raw = writing.compilation.table.evaluated(
+    def compile(self) -> CompiledArguments:
+        notation = self._notation
+        texts = texts_without(self._avoid)
+        values = values_of(texts, texts)
+        raw = self.compilation.table.evaluated(
             ValueSet(
                 null=notation.reads_null,
-                strings=raw_texts(self.avoid, notation.trims, notation.reads_null),
+                strings=raw_texts(self._avoid, notation.trims, notation.reads_null),
             )
         )
-        names = intersection((notation.name_language, texts))
-        term = writing.restricted(
-            lambda name: raw if self.is_raw[name] else inner,
-            names,
-            raw if notation.unlisted_are_strings else inner,
+        term = self.restrict(
+            lambda name: raw if self._raw_properties[name] else values,
+            intersection((notation.name_language, texts)),
+            raw if notation.unlisted_are_strings else values,
             f"the notation {notation.name!r}",
         )
-        members = _TaggedMembers(notation, self.spell)
-        node = writing.node(term, members, self.value_node)
-        kinds = {
-            name: {"type": "string" if is_raw else "object"} for name, is_raw in self.is_raw.items()
+        node = self.object_node(term, _TaggedMembers(notation, self._spell), self._value_node)
+        types = {
+            name: {"type": "string" if is_raw else "object"}
+            for name, is_raw in self._raw_properties.items()
         }
-        return CompiledArguments(node, self.read, {"type": "object", "properties": kinds})
+        return CompiledArguments(node, self.read, {"type": "object", "properties": types})
 
     def _is_raw(self, name: str | None) -> bool:
-        default = self.notation.unlisted_are_strings
-        return default if name is None else self.is_raw.get(name, default)
+        default = self._notation.unlisted_are_strings
+        return default if name is None else self._raw_properties.get(name, default)
 
-    def value_node(self, term: Term, name: str | None) -> Node:
-        """Return the node of a property's values, without what stands around them."""
-        notation, translator = self.notation, self.writing.translator
-        values = self.writing.evaluator.values(term)
+    def _value_node(self, term: Term, name: str | None) -> Node:
+        notation = self._notation
+        values = self.evaluator.values(term)
         if notation.says_string:
             return union(
                 (
                     _unless_empty(b'true">', encoded(values.strings, RAW)),
-                    _unless_empty(b'false">', translator.others_without(term, (), 1)),
+                    _unless_empty(b'false">', self.translator.others_without(term, (), 1)),
                 )
             )
         if self._is_raw(name):
             return union((encoded(values.strings, RAW), _NULL if values.null else EMPTY))
-        ways = [translator.value(term, 1)]
+        forms = [self.translator.value(term, 1)]
         if notation.guesses:
-            ways.append(encoded(intersection((values.strings, NO_LITERAL, TRIMMED)), RAW))
+            forms.append(encoded(intersection((values.strings, NO_LITERAL, TRIMMED)), RAW))
         if notation.python_words:
-            ways.extend(literal(repr(value).encode()) for value in sorted(values.booleans))
-            ways.extend([literal(b"None")] if values.null else [])
-        return union(ways)
+            forms.extend(literal(repr(value).encode()) for value in sorted(values.booleans))
+            forms.extend([literal(b"None")] if values.null else [])
+        return union(forms)
 
     def read(self, text: str) -> dict[str, Any]:
-        """Return the arguments that a text writes."""
+        """Return the arguments of a text; raise ``ValueError`` for any other text."""
         return unique_members(self._members(text))
 
     def _members(self, text: str) -> list[tuple[str, Any]]:
-        notation = self.notation
+        notation = self._notation
         found: list[tuple[str, Any]] = []
         at = 0
         while at < len(text):
@@ -178,14 +194,14 @@ class _TaggedWriting:
             start_of_value = end + len(notation.after_name)
             end_of_value = text.find(notation.after_value, start_of_value)
             if end < 0 or end_of_value < 0:
-                raise ValueError(f"not ended: {text[at : at + 40]!r}")
+                raise ValueError(f"unterminated: {text[at : at + 40]!r}")
             name = text[start:end]
             found.append((name, self._read_value(name, text[start_of_value:end_of_value])))
             at = end_of_value + len(notation.after_value)
         return found
 
     def _read_value(self, name: str, text: str) -> Any:
-        notation = self.notation
+        notation = self._notation
         if notation.says_string:
             kind, mark, text = text.partition('">')
             if not mark or kind not in ("true", "false"):
@@ -216,7 +232,7 @@ def _past(text: str, expected: str, at: int) -> int:
 
 
 class _TaggedMembers(MemberSyntax):
-    """Members as tags, nothing around them."""
+    """Members as tags, without brackets around them."""
 
     begin = EPSILON
     end = EPSILON
@@ -225,7 +241,7 @@ class _TaggedMembers(MemberSyntax):
     def __init__(self, notation: TaggedNotation, spell: Spell) -> None:
         super().__init__(WHITESPACE_LAYOUTS["compact"])
         after_name = notation.spelled(notation.after_name, spell)
-        # No name contains the first byte, so that tells where one ends.
+        # No name contains the first byte, so a name ends there.
         self._terminator = after_name[:1]
         self.colon = literal(after_name[1:])
         self.name_begin = literal(notation.spelled(notation.before_name, spell))
@@ -233,12 +249,12 @@ class _TaggedMembers(MemberSyntax):
         self._between = literal(notation.between.encode())
 
     def comma(self, depth: int) -> Node:
-        """What stands between two members."""
+        """Return the text between two members."""
         del depth
         return self._between
 
     def spellings(self, name: str) -> tuple[bytes, ...]:
-        """Return how a name is written, with the byte that ends it."""
+        """Return the name and the byte that ends it."""
         return (name.encode() + self._terminator,)
 
     def names(self, words: Node) -> Node:
@@ -248,3 +264,108 @@ class _TaggedMembers(MemberSyntax):
     def read_name(self, text: bytes) -> str:
         """Return the name of a spelling."""
         return text[:-1].decode()
+
+
+# The notations of model families.
+
+_SPACE = r"\s\x1c-\x1f\x85"
+
+QWEN_CODER = TaggedNotation(
+    "qwen-coder",
+    before_name="<parameter=",
+    after_name=">\n",
+    after_value="\n</parameter>\n",
+    closing="</parameter>",
+    avoid=("</tool_call>",),
+    names=rf"^[^<>{_SPACE}]+$",
+    reads_null=True,
+    unlisted_are_strings=True,
+    python_words=True,
+)
+"""Qwen3-Coder and Qwen3.5."""
+
+MINIMAX = TaggedNotation(
+    "minimax",
+    before_name='<parameter name="',
+    after_name='">',
+    after_value="</parameter>\n",
+    closing="</parameter>",
+    avoid=("</invoke>", "</minimax:tool_call>"),
+    names=r'^[^<>"]*$',
+    trims=True,
+    reads_null=True,
+    unlisted_are_strings=True,
+)
+"""MiniMax M2."""
+
+
+def _by_pairs(name: str, prefix: str, call: str, gap: str) -> TaggedNotation:
+    key, end_key = f"<{prefix}arg_key>", f"</{prefix}arg_key>"
+    value, end_value = f"<{prefix}arg_value>", f"</{prefix}arg_value>"
+    return TaggedNotation(
+        name,
+        before_name=key,
+        after_name=f"{end_key}{gap}{value}",
+        after_value=f"{end_value}{gap}",
+        closing=end_value,
+        avoid=(f"</{call}>",),
+        names=rf"^([^<>{_SPACE}]([^<>]*[^<>{_SPACE}])?)?$",
+        markers=(key, end_key, value, end_value),
+        trims=True,
+        guesses=True,
+    )
+
+
+GLM = _by_pairs("glm", "", "tool_call", "\n")
+"""GLM 4.5 and 4.6: a line each for name and value."""
+
+GLM_COMPACT = _by_pairs("glm-compact", "", "tool_call", "")
+"""GLM 4.7 and 5: no white space between the tags."""
+
+LONGCAT = _by_pairs("longcat", "longcat_", "longcat_tool_call", "\n")
+"""LongCat Flash."""
+
+_DSML = "｜DSML｜"
+
+DSML = TaggedNotation(
+    "dsml",
+    before_name=f'<{_DSML}parameter name="',
+    after_name='" string="',
+    after_value=f"</{_DSML}parameter>",
+    closing=f"</{_DSML}parameter>",
+    avoid=(f"</{_DSML}invoke>", f"</{_DSML}function_calls>"),
+    names=r'^[^<>"]+$',
+    between="\n",
+    markers=(_DSML,),
+    says_string=True,
+)
+"""DeepSeek V3.2."""
+
+MINICPM = TaggedNotation(
+    "minicpm",
+    before_name='<param name="',
+    after_name='">',
+    after_value="</param>",
+    closing="</param>",
+    # A value that looks like a CDATA section would be unwrapped.
+    avoid=("</function>", "<![CDATA["),
+    names=r'^[^<>"]*$',
+    trims=True,
+    reads_null=True,
+    unlisted_are_strings=True,
+)
+"""MiniCPM5."""
+
+ATEM = TaggedNotation(
+    "atem",
+    before_name='<atem:parameter name="',
+    after_name='">',
+    after_value="</atem:parameter>\n",
+    closing="</atem:parameter>",
+    avoid=("</atem:invoke>", "</atem:function_calls>"),
+    names=r'^[^<>"]+$',
+    trims=True,
+    guesses=True,
+    knows_types=False,
+)
+"""Muse Spark."""

@@ -51,7 +51,7 @@ def test_the_notation_reads_what_is_written(
     assert text.startswith(head)
     tail = entry.foot[0] + (entry.closing if entry.wraps == "all" else "") + entry.end
     assert text.endswith(tail)
-    assert entry.notation.read(text[len(head) : len(text) - len(tail)]) == arguments
+    assert entry.notation.compile(True).read(text[len(head) : len(text) - len(tail)]) == arguments
 
 
 @given(written=calls)

@@ -65,7 +65,7 @@ def test_masks_are_those_of_all_tokens(family: Family, which: int, seed: int) ->
     vocabulary = vocabulary_of(texts)
     random = Random(seed)
     text = random.choice(texts).encode()
-    matcher = Matcher(family.notation.node(schema), vocabulary)
+    matcher = Matcher(family.notation.compile(schema).node, vocabulary)
     at = 0
     for _ in range(25):
         expected = brute_force_mask(matcher.state, vocabulary)

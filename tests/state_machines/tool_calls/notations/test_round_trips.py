@@ -41,7 +41,7 @@ FAMILY = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.n
 def compiled(family: Family, schema: Any, **options: Any) -> CompiledArguments:
     """Compile, or pass over a schema that is refused by name."""
     try:
-        return family.notation.arguments(schema, **options)
+        return family.notation.compile(schema, **options)
     except UnsatisfiableSchemaError:
         event("unsatisfiable")
     except UnsupportedSchemaError as error:
@@ -212,7 +212,7 @@ def test_texts_out_of_pieces_of_markers(family: Family, text: str, schema: Any, 
     if family.notation is FUNCTION_GEMMA and schema.get("type") in ("array", "object"):
         return
     # What is not called "a" the schema does not list.
-    arguments = family.notation.arguments({"type": "object", "properties": {"a": schema}})
+    arguments = family.notation.compile({"type": "object", "properties": {"a": schema}})
     judge = Judge({"type": "object", "properties": {"a": schema}})
     value: Any = {"array": [text, text], "object": {"b": text}}.get(str(schema.get("type")), text)
     is_written = False

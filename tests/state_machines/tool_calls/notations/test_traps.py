@@ -45,7 +45,7 @@ def tagged(notation: TaggedNotation, value: str, name: str = "a") -> str:
 def assert_reads(notation: Notation, schema: Any, text: str, value: dict[str, Any]) -> None:
     """The text is written, and read as the value, by the notation and by mlx-lm."""
     family = BY_NOTATION[notation]
-    arguments = notation.arguments(schema)
+    arguments = notation.compile(schema)
     assert arguments.node.matches(text.encode()), text
     assert is_same(arguments.read(text), value), arguments.read(text)
     if family.parser is not None and (value or family.parses_no_arguments):
@@ -54,7 +54,7 @@ def assert_reads(notation: Notation, schema: Any, text: str, value: dict[str, An
 
 
 def assert_not_written(notation: Notation, schema: Any, *texts: str) -> None:
-    node = notation.node(schema)
+    node = notation.compile(schema).node
     for text in texts:
         assert not node.matches(text.encode()), text
 
@@ -161,7 +161,7 @@ def test_unlisted_properties_are_strings_to_the_parser(notation: TaggedNotation)
     numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
     assert_not_written(notation, numbers, tagged(notation, "5", "b"))
     with pytest.raises(UnsatisfiableSchemaError, match="can be written"):
-        notation.node({**numbers, "minProperties": 1})
+        notation.compile({**numbers, "minProperties": 1})
 
 
 @pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
@@ -218,7 +218,7 @@ def test_no_name_comes_twice_and_required_ones_come(notation: Notation) -> None:
         written("a", "b", "c"), written(),
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"twice|repeated"):
-        notation.read(written("a", "a"), schema)
+        notation.compile(schema).read(written("a", "a"))
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_distinct_items_are_told_apart_by_value() -> None:
     assert_reads(
         GEMMA4, unique, '{a:[<|"|>1<|"|>,1,{b:1},{b:2}]}', {"a": ["1", 1, {"b": 1}, {"b": 2}]}
     )
-    special = GEMMA4.node(unique, spell=lambda marker: b"\xff" + marker.encode())
+    special = GEMMA4.compile(unique, spell=lambda marker: b"\xff" + marker.encode()).node
     mark = b'\xff<|"|>'
     assert special.matches(b"{a:[" + mark + b"x" + mark + b"," + mark + b"y" + mark + b"]}")
     assert not special.matches(b"{a:[" + mark + b"x" + mark + b"," + mark + b"x" + mark + b"]}")
@@ -283,7 +283,7 @@ def test_distinct_items_are_told_apart_by_value() -> None:
 def test_names_that_are_no_keyword_arguments(name: str) -> None:
     schema = {"type": "object", "properties": {name: TEXT}}
     with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
-        PYTHONIC.node(schema)
+        PYTHONIC.compile(schema)
     assert refusal.value.pointer == f"/properties/{name}"
     assert_not_written(PYTHONIC, {"type": "object"}, f'{name}="x"')
 
@@ -300,19 +300,19 @@ def test_names_that_cannot_be_written() -> None:
         (GLM, "a<b"), (DSML, 'a"'), (GEMMA4, "a b"), (GEMMA4, ""), (FUNCTION_GEMMA, "a:b"),
     ):  # fmt: skip
         with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
-            notation.node({"type": "object", "properties": {name: TEXT}})
+            notation.compile({"type": "object", "properties": {name: TEXT}})
         assert refusal.value.pointer == f"/properties/{name}"
         assert refusal.value.keyword == "properties"
         assert refusal.value.hint
         # A name that nothing may have is in nobody's way.
-        notation.node({"type": "object", "properties": {name: False}})
+        notation.compile({"type": "object", "properties": {name: False}})
 
 
 def test_nested_names_of_gemma_are_bare_as_well() -> None:
     inner = {"type": "array", "items": {"$ref": "#/$defs/x"}}
     schema = {**of_a(inner), "$defs": {"x": {"properties": {"a b": TEXT}}}}
     with pytest.raises(UnsupportedSchemaError) as refusal:
-        GEMMA4.node(schema)
+        GEMMA4.compile(schema)
     assert refusal.value.pointer == "/$defs/x/properties/a b"
     assert_reads(PYTHONIC, schema, 'a=[{"a b": "x"}]', {"a": [{"a b": "x"}]})
     assert_reads(GLM, schema, tagged(GLM, '[{"a b": "x"}]'), {"a": [{"a b": "x"}]})
@@ -339,7 +339,7 @@ def test_function_gemma_writes_scalars() -> None:
     mixed = of_a({"anyOf": [TEXT, {"type": "array", "items": TEXT}]})
     assert_reads(FUNCTION_GEMMA, mixed, "{a:<escape>x<escape>}", {"a": "x"})
     with pytest.raises(UnsupportedSchemaError, match="cannot write any value") as refusal:
-        FUNCTION_GEMMA.node(of_a({"type": "array", "items": TEXT}))
+        FUNCTION_GEMMA.compile(of_a({"type": "array", "items": TEXT}))
     assert refusal.value.pointer == "/properties/a"
     assert refusal.value.hint
 
@@ -354,14 +354,15 @@ def test_texts_to_avoid_are_in_no_string_and_no_name(family: Any) -> None:
         {"a": {"<end>": 1}},
         {"<end>": "x"},
     ]
-    free, bound = family.notation.node(schema), family.notation.node(schema, avoid=["<end>"])
+    free = family.notation.compile(schema).node
+    bound = family.notation.compile(schema, avoid=["<end>"]).node
     for value in values:
         for text in family.template(value):
             assert not bound.matches(text.encode()), text
     for text in family.template({"b": "x<end"}):
         assert free.matches(text.encode()) == bound.matches(text.encode())
     with pytest.raises(UnsupportedSchemaError) as refusal:
-        family.notation.node(of_a({"const": "<end>"}), avoid=["<end>"])
+        family.notation.compile(of_a({"const": "<end>"}), avoid=["<end>"])
     assert refusal.value.pointer == "/properties/a"
 
 
@@ -370,13 +371,13 @@ def test_markers_may_be_special_tokens() -> None:
     forms += [b"</s>", b"<arg_key>", b"</arg_key>", b"<arg_value>", b"</arg_value>"]
     special = {form.decode(): 257 + index for index, form in enumerate(filter(None, forms[257:]))}
     vocabulary = Vocabulary(forms, end_token_ids=[256], special_tokens=special)
-    node = GLM.node(of_a(TEXT), spell=lambda marker: b"\xff" + marker.encode())
+    node = GLM.compile(of_a(TEXT), spell=lambda marker: b"\xff" + marker.encode()).node
     matcher = Matcher(node, vocabulary)
     for token in (257, ord("a"), 258, 10, 259, ord("<"), ord("x"), 260, 10):
         assert matcher.allowed_tokens()[token], token
         matcher.advance(token)
     assert matcher.is_accepting
-    assert GLM.read(tagged(GLM, "<x"), of_a(TEXT)) == {"a": "<x"}
+    assert GLM.compile(of_a(TEXT)).read(tagged(GLM, "<x")) == {"a": "<x"}
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
@@ -394,15 +395,15 @@ def test_other_texts_are_not_read(family: Any) -> None:
         "(" * 999,
     ):
         with pytest.raises(ValueError, match=r"."):
-            family.notation.read(text)
+            family.notation.compile(True).read(text)
 
 
 def test_errors_of_the_schema_keep_their_places() -> None:
     broken = of_a({"type": "string", "pattern": "("})
     for family in FAMILIES:
         with pytest.raises(Exception, match=r"pattern|group|parenthes") as error:
-            family.notation.node(broken)
+            family.notation.compile(broken)
         assert getattr(error.value, "pointer", None) == "/properties/a/pattern"
     for family in FAMILIES:
         with pytest.raises(UnsatisfiableSchemaError, match="no JSON object"):
-            family.notation.node({"type": "array"})
+            family.notation.compile({"type": "array"})

@@ -1,0 +1,224 @@
+"""Compile a JSON Schema to the language of its objects in a notation.
+
+A notation cannot write every value: a string that contains a marker, a name with a bracket. Such
+restrictions are terms like those of schemas and are intersected with the schema's term. So they
+are resolved before there is a grammar, and a property without a writable value is no dead end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from state_machines.errors import UnsupportedSchemaError
+from state_machines.grammar.boolean import complement
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import union
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.words import contains_word
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.compiler import Compilation
+from state_machines.json_schema.objects.names import listed_names
+from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.schema_copy import pointer_token
+from state_machines.json_schema.terms import FALSE, Evaluated, Term
+from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
+from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
+from state_machines.tool_calls.notations.notation import NotationOptions, Schema
+
+__all__ = ["ArgumentCompiler", "check_names", "values_of"]
+
+
+class ArgumentCompiler:
+    """Compiles the objects that one schema admits.
+
+    Attributes:
+        term: The objects of the schema, as a term.
+        property_values: The values of each property that the schema lists, in its order. A property
+            that cannot have a value is left out.
+        parser_schema: The schema, for parsers that get the type of each property from it.
+        compilation: The compilation of the schema, with its tables and budgets.
+        evaluator: Evaluates terms to values.
+        translator: Translates terms to nodes.
+
+    Raises:
+        SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+    """
+
+    def __init__(self, schema: Schema, options: NotationOptions, syntax: ValueSyntax) -> None:
+        if isinstance(schema, Mapping):
+            schema = dict(schema)
+        self._schema = schema
+        self.parser_schema: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
+        self.compilation = compilation = Compilation(
+            schema,
+            assert_formats=options.assert_formats,
+            strict=options.strict,
+            registry=options.registry,
+        )
+        self.evaluator = evaluator = compilation.evaluator
+        self.translator = compilation.translator(syntax, options.property_order)
+        any_object = compilation.table.evaluated(ValueSet(objects=(ObjectShape(),)))
+        self.term = compilation.table.all_of((compilation.term, any_object))
+        with compilation.bounded(self.term):
+            compilation.check(self.term, "no JSON object satisfies the schema")
+            self._shapes = self._inhabited_shapes(self.term)
+            listed = dict.fromkeys(name for shape in self._shapes for name in listed_names(shape))
+            self.property_values: dict[str, list[ValueSet]] = {}
+            for name in listed:
+                terms = self._property_terms(name)
+                found = [evaluator.values(t) for t in terms if not evaluator.is_empty(t)]
+                if found:
+                    self.property_values[name] = found
+
+    def _inhabited_shapes(self, term: Term) -> list[ObjectShape]:
+        shapes = self.evaluator.values(term).objects
+        return [shape for shape in shapes if self.evaluator.shape_is_inhabited(shape)]
+
+    def _property_terms(self, name: str) -> list[Term]:
+        table = self.compilation.table
+        return list(dict.fromkeys(shape.value_of(name, table) for shape in self._shapes))
+
+    def admits_only_strings(self, name: str, *, or_null: bool = False) -> bool:
+        """Return whether all values of a listed property are strings, or ``null`` if allowed."""
+        with self.compilation.bounded(self.term):
+            return all(
+                not values.booleans
+                and values.numbers.is_empty
+                and (or_null or not values.null)
+                and not any(map(self.evaluator.shape_is_inhabited, values.arrays))
+                and not any(map(self.evaluator.shape_is_inhabited, values.objects))
+                for values in self.property_values[name]
+            )
+
+    def restrict(
+        self, term_of: Callable[[str], Term], names: Node, others: Term, notation: str
+    ) -> Term:
+        """Return the objects of the schema that the notation can write.
+
+        Args:
+            term_of: Returns the writable values of a listed property.
+            names: The language of the writable names.
+            others: The writable values of properties that the schema does not list.
+            notation: What errors call the notation.
+
+        Raises:
+            UnsupportedSchemaError: A listed property cannot be written at all.
+        """
+        table = self.compilation.table
+        listed = {name: term_of(name) for name in self.property_values}
+        shape = ObjectShape(properties=listed, name_rules=_name_rules(names, others))
+        term = table.all_of((self.term, table.evaluated(ValueSet(objects=(shape,)))))
+        with self.compilation.bounded(term):
+            for name, writable in listed.items():
+                self._check_property(name, writable, names, notation)
+            self.compilation.check(term, f"no arguments of the schema can be written as {notation}")
+        return term
+
+    def _check_property(self, name: str, writable: Term, names: Node, notation: str) -> None:
+        pointer = _property_pointer(self._schema, name)
+        if not contains_word(names, name):
+            raise UnsupportedSchemaError(
+                f"{notation} cannot write a property called {name!r}",
+                pointer=pointer,
+                keyword="properties",
+                hint="Give the property another name",
+            )
+        table = self.compilation.table
+        terms = self._property_terms(name)
+        if all(self.evaluator.is_empty(table.all_of((term, writable))) for term in terms):
+            raise UnsupportedSchemaError(
+                f"{notation} cannot write any value of the property {name!r}",
+                pointer=pointer,
+                keyword="properties",
+                hint="Change its schema, or use another notation",
+            )
+
+    def value_node(self, term: Term) -> Node:
+        """Return the language of a restricted term, in the syntax of values."""
+        with self.compilation.bounded(term):
+            return self.translator.value(term)
+
+    def object_node(
+        self, term: Term, members: MemberSyntax, value_node: Callable[[Term, str | None], Node]
+    ) -> Node:
+        """Return the language of a restricted term's objects.
+
+        Args:
+            term: The objects.
+            members: How the members of the object are written.
+            value_node: Returns the language of a property's values. The name is ``None`` for
+                properties that the schema does not list.
+        """
+        with self.compilation.bounded(term):
+            shapes = self._inhabited_shapes(term)
+            return union(self.translator.object(shape, members, value_node) for shape in shapes)
+
+
+def values_of(strings: Node, names: Node) -> Term:
+    """Return all values that contain strings and names of the given languages only."""
+    term = Evaluated(ANY_VALUE)
+    shape = ObjectShape(name_rules=_name_rules(names, term))
+    values = replace(ANY_VALUE, strings=strings, arrays=(ArrayShape(rest=term),), objects=(shape,))
+    # The term is recursive: it is the term of the items and members of its containers.
+    object.__setattr__(term, "values", values)
+    return term
+
+
+def _name_rules(names: Node, term: Term) -> tuple[NameRule, ...]:
+    if names is ANY_TEXT:
+        return (NameRule(names, term),)
+    return NameRule(names, term), NameRule(complement(names, ANY_CODE_POINT), FALSE)
+
+
+def check_names(schema: Any, is_writable: Callable[[str], bool], notation: str) -> None:
+    """Raise :class:`UnsupportedSchemaError` if a property, at any depth, cannot be written."""
+    for name, pointer, keyword in _properties(schema, ""):
+        if not is_writable(name):
+            raise UnsupportedSchemaError(
+                f"{notation} cannot write a property called {name!r}",
+                pointer=pointer,
+                keyword=keyword,
+                hint="Give the property another name",
+            )
+
+
+def _property_pointer(schema: Any, name: str) -> str:
+    """Return the JSON Pointer of the first mention of a property; ``""`` if there is none."""
+    return next((at for known, at, _ in _properties(schema, "") if known == name), "")
+
+
+_BY_NAME = ("$defs", "definitions", "patternProperties", "dependentSchemas", "dependencies")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE = ("items", "contains", "additionalProperties", "additionalItems", "then", "else")
+
+
+def _properties(schema: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, pointer and keyword of the properties of a schema and its subschemas.
+
+    Outer schemas come first. Properties whose schema is ``false`` are left out.
+    """
+    if not isinstance(schema, Mapping):
+        return
+    listed = schema.get("properties")
+    listed = listed if isinstance(listed, Mapping) else {}
+    for name, inner in listed.items():
+        if inner is not False:
+            yield name, f"{pointer}/properties/{pointer_token(name)}", "properties"
+    required = schema.get("required")
+    for index, name in enumerate(required if isinstance(required, list) else ()):
+        if isinstance(name, str) and name not in listed:
+            yield name, f"{pointer}/required/{index}", "required"
+    for keyword in ("properties", *_BY_NAME):
+        inner = schema.get(keyword)
+        if isinstance(inner, Mapping):
+            for name, each in inner.items():
+                yield from _properties(each, f"{pointer}/{keyword}/{pointer_token(name)}")
+    for keyword in (*_LISTS, *_SINGLE):
+        inner = schema.get(keyword)
+        if isinstance(inner, list):
+            for index, each in enumerate(inner):
+                yield from _properties(each, f"{pointer}/{keyword}/{index}")
+        else:
+            yield from _properties(inner, f"{pointer}/{keyword}")
