@@ -11,7 +11,7 @@ Kleene algebra:
 * If ``A`` is nullable, ``A·B`` subsumes ``B``.
 
 Each law is an equation between languages, so the result is the union of the members, whichever of
-them apply. Factoring ends, since each application lowers the number of concatenations.
+them apply. Factoring ends, since each application lowers the number of members.
 """
 
 from __future__ import annotations

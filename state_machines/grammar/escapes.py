@@ -13,7 +13,6 @@ from state_machines.grammar.symbols import CodePointSet, code_points
 __all__ = ["begun_escape", "written_escape"]
 
 _BY_MARK = {mark: point for point, mark in SHORT_ESCAPES.items()}
-_BASIC = code_points(0, 0xFFFF)
 _HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 
 

@@ -79,14 +79,10 @@ class TrieWalk:
         )
 
     def tokens(self, start: Node, vertex: int = 0, *, stack: Stack = None) -> list[int]:
-        """Return the ids of the tokens below a vertex that a node followed by a stack allows.
-
-        An id may occur more than once.
-        """
+        """Return the tokens below a vertex that a node and its stack allow; ids may repeat."""
         trie = self._trie
         bytes_below, child_by, has_children = trie.bytes_below, trie.child, trie.has_children
         found: list[int] = []
-        whole = (start, stack)
         pending: list[tuple[Node, Stack, int]] = [(start, stack, vertex)]
         visits = 0
         visited: set[int] | None = None
@@ -94,13 +90,10 @@ class TrieWalk:
             visits += 1
             if not visits % VISITS_PER_STEP:
                 spend(VISITS_PER_STEP)
-                if visited is not None and len(visited) < VISITS_PER_STEP // VISITS_PER_VERTEX:
-                    return self.tokens_by_state(joined(whole), vertex)
+                shortcut = self._shortcut(start, stack, vertex, visits, visited)
+                if shortcut is not None:
+                    return shortcut
                 visited = set()
-                if visits == MAX_VISITS and not vertex:
-                    by_automaton = self._tokens_by_automaton(joined(whole))
-                    if by_automaton is not None:
-                        return by_automaton
             node, tail, at = pending.pop()
             if visited is not None:
                 visited.add(at)
@@ -144,6 +137,19 @@ class TrieWalk:
                     if has_children(child):
                         pending.append((node.derivative(byte), tail, child))
         return found
+
+    def _shortcut(
+        self, start: Node, stack: Stack, vertex: int, visits: int, visited: set[int] | None
+    ) -> list[int] | None:
+        """Return the tokens by a walk of the state as a whole, if that is faster by now.
+
+        ``visited`` are the vertices of the last ``VISITS_PER_STEP`` visits.
+        """
+        if visited is not None and len(visited) < VISITS_PER_STEP // VISITS_PER_VERTEX:
+            return self.tokens_by_state(joined((start, stack)), vertex)
+        if visits == MAX_VISITS and not vertex:
+            return self._tokens_by_automaton(joined((start, stack)))
+        return None
 
     def _after_capture(self, end: _CaptureEnd, vertex: int) -> Node:
         """Return the continuation of a captured word that ends at a vertex."""
