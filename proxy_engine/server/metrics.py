@@ -22,7 +22,7 @@ _TOKENS = {
     "prompt": "prompt_tokens",
     "cached": "cached_tokens",
     "completion": "completion_tokens",
-    "forced": "fast_forwarded_tokens",
+    "fast_forwarded": "fast_forwarded_tokens",
 }
 _PHASES = ("queue", "prompt", "completion", "mask", "sample", "forward")
 
@@ -42,7 +42,7 @@ class Metrics:
         self.refused = self._counter("queue_refused", "Answers refused because the queue is full.")
         self.tokens = self._counter(
             "tokens",
-            "Tokens: prompt (including cached), completion (including forced).",
+            "Tokens: prompt (including cached), completion (including fast-forwarded).",
             "kind",
         )
         self.seconds = self._counter(
