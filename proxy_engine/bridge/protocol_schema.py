@@ -41,7 +41,7 @@ class _SchemaGenerator(GenerateJsonSchema):
 
 
 def protocol_schema() -> dict[str, Any]:
-    """Return a JSON Schema (2020-12) of all messages, each a definition of its own.
+    """Return a JSON Schema (2020-12) of all messages, each in a separate definition.
 
     ``#/$defs/Command`` is any command, ``#/$defs/Reply`` any reply.
     """

@@ -157,11 +157,11 @@ class ErrorFacts(_Message):
     type: str
     """The name of the exception, such as `UnsupportedSchemaError`."""
     message: str
-    """What is wrong, where, and what to do about it."""
+    """The problem, its location and the hint in one text."""
     what: str
-    """What is wrong."""
+    """The problem."""
     hint: str
-    """What to do about it; may be empty."""
+    """How to solve it; may be empty."""
     facts: dict[str, Any]
     """The exception's attributes: `pointer`, `keyword`, `option`, `needed`, `field`, …"""
 

@@ -39,7 +39,7 @@ def _is_failure(value: Any, number: int) -> bool:
 
 
 class Done(NamedTuple):
-    """What an output file already has: lines, failures among them, and their size in bytes."""
+    """The lines of an output file, the failures among them, and their size in bytes."""
 
     lines: int = 0
     failures: int = 0

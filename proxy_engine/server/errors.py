@@ -45,7 +45,7 @@ __all__ = [
     "translated_errors",
 ]
 
-# pydantic's errors, of which a value of a union type has one for each alternative.
+# Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 

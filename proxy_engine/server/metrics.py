@@ -28,7 +28,7 @@ _PHASES = ("queue", "prompt", "completion", "mask", "sample", "forward")
 
 
 class Metrics:
-    """All metrics of one application, in a registry of their own. Safe from any thread.
+    """All metrics of one application, in a separate registry. Thread-safe.
 
     An answer is a single output; a request may ask for several. Each is counted in ``started`` when
     it is given to the engine and in ``answers`` when it ends, by its outcome.

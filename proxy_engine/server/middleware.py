@@ -23,7 +23,7 @@ __all__ = ["BodyMiddleware", "HostMiddleware", "KeyMiddleware", "RequestMiddlewa
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CLIENT_CLOSED_REQUEST = 499
-# These paths reveal neither models nor what is asked of them.
+# These paths reveal neither models nor requests.
 _KEYLESS_PATHS = {"/", "/health", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
 _LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 

@@ -52,7 +52,7 @@ class ModelHost:
         registry: Finds models by name.
         load: Loads a model.
         metrics: Counts the loads.
-        memory_limit: Bytes for models; ``None`` for what the device has.
+        memory_limit: Bytes for models; ``None`` for all of the device's.
         current: A model that is already in memory.
 
     Attributes:

@@ -36,7 +36,7 @@ class Generation:
 
 @dataclass(slots=True)
 class _Progress:
-    """Tokens of an answer so far. ``prompt_tokens`` are those that were prefilled."""
+    """Tokens of an answer so far. ``prompt_tokens`` counts prefilled tokens."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0

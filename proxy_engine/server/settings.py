@@ -68,7 +68,7 @@ class ServerSettings(BaseSettings):
     grace_seconds: float = Field(default=10, ge=0)
     """time for running answers to end on shutdown"""
     memory_limit_bytes: int | None = Field(default=None, ge=1)
-    """memory for the model (what the device has if not given)"""
+    """memory for the model (all of the device's if not given)"""
     stored_responses: int = Field(default=256, ge=0)
     """responses stored for previous_response_id"""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()

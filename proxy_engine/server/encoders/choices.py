@@ -1,4 +1,4 @@
-"""What encoders of chat completions and of completions share: choices, chunks and usage."""
+"""The common base of the encoders of chat completions and completions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class EncoderOptions:
-    """What a request asks to have in its response.
+    """Optional contents of a response.
 
     Attributes:
         logprobs: Log-probabilities of tokens.
@@ -63,7 +63,7 @@ class ChoicesEncoder(ABC, Generic[D]):
         vocabulary: The model's vocabulary.
         prompts: The number of prompts.
         choices: The number of answers to each prompt; they follow each other.
-        options: What the response has.
+        options: The optional contents of the response.
     """
 
     id_prefix: ClassVar[str]

@@ -32,7 +32,7 @@ class CompletionEncoder(ChoicesEncoder[str]):
         prompts: The prompts, as text or as token ids.
         is_echoed: Whether each text starts with its prompt.
         choices: The number of answers to each prompt; they follow each other.
-        options: What the response has.
+        options: The optional contents of the response.
     """
 
     id_prefix = "cmpl-"

@@ -1,4 +1,4 @@
-"""From a parsed request to its response: what the generating endpoints share."""
+"""The common path of the generating endpoints from a parsed request to its response."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """What an endpoint's request asks of the engine.
+    """A request of an endpoint, converted for the engine.
 
     Attributes:
         model: The model's name; ``None`` for the model in memory.

@@ -61,7 +61,7 @@ class StreamOptions(RequestModel):
 
 
 class IgnoredFields(RequestModel):
-    """OpenAI's fields that do not influence what is generated."""
+    """OpenAI's fields that do not influence the answer."""
 
     user: str | None = Field(default=None, description="Ignored.")
     metadata: dict[str, str] | None = None

@@ -1,4 +1,4 @@
-"""Lines in and out."""
+"""Reading and writing lines."""
 
 from __future__ import annotations
 

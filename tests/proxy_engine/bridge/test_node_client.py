@@ -1,4 +1,4 @@
-"""The example client, in a language that is not Python."""
+"""The example client for Node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node")
 
 
 def run(*arguments: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
-    # What is put in front of MLX's libraries is none of Node's business, and makes it complain.
+    # Node must not preload the library that MLX needs.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     return subprocess.run(
         [str(NODE), str(CLIENT), *arguments],

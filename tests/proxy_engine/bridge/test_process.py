@@ -1,4 +1,4 @@
-"""The bridge as a process: pipes, signals, and what libraries print."""
+"""The bridge process: pipes, signals, and output of libraries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bridge_with(make_engine: str, *arguments: str, seconds: float = 20) -> Bridg
 
 
 def running(bridge: BridgeProcess) -> dict[str, Any]:
-    """Have one request running; returns its first reply."""
+    """Start a request and return its first reply."""
     bridge.send(_LOAD, _GENERATE)
     assert bridge.last(0)["ok"]
     return bridge.receive()

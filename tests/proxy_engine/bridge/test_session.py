@@ -1,4 +1,4 @@
-"""A client's commands and the replies to them, in one process."""
+"""Sessions in this process: commands and their replies."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MakeEngine = Callable[[LoadCommand], Any]
 def run(
     scenario: Callable[[Client], Awaitable[None]], make_engine: MakeEngine, **options: Any
 ) -> Client:
-    """Run a scenario with a client of its own, and close the session."""
+    """Run a scenario with a new client, and close the session."""
 
     async def main() -> Client:
         client = Client(make_engine, **options)
@@ -77,7 +77,7 @@ def fake(*events: Any, is_endless: bool = False) -> MakeEngine:
 
 @pytest.fixture
 def tiny(roomy_model: Any, tiny_tokenizer: TokenizerWrapper) -> MakeEngine:
-    """Whatever is loaded is the tiny model."""
+    """Load the tiny model instead of the named one."""
     return lambda command: InferenceEngine(
         roomy_model, tiny_tokenizer, tool_format=command.tool_format
     )
@@ -216,7 +216,7 @@ def test_only_given_options_are_passed_to_the_engine() -> None:
 
 
 class TestErrors:
-    """A line that is wrong gets an error, and the next one is as if it had not been."""
+    """An invalid line gets an error and does not affect later lines."""
 
     def test_invalid_lines_are_answered_with_errors(self) -> None:
         async def scenario(client: Client) -> None:
@@ -331,7 +331,7 @@ class TestErrors:
 
 
 class TestCancel:
-    """A request that is cancelled ends at its next token, and is told of."""
+    """A cancelled request ends at its next token and gets its last reply."""
 
     def test_running_request_ends_at_its_next_token(self, tiny: MakeEngine) -> None:
         async def scenario(client: Client) -> None:
@@ -400,7 +400,7 @@ class TestCancel:
 
 
 class TestSeveral:
-    """Requests that run at the same time."""
+    """Concurrent requests."""
 
     def test_concurrent_requests_have_their_own_replies(self, tiny: MakeEngine) -> None:
         async def scenario(client: Client) -> None:
@@ -429,7 +429,7 @@ class TestSeveral:
 
 
 class TestLoad:
-    """Models take turns."""
+    """Replacing the model."""
 
     def test_missing_model_is_an_error(self) -> None:
         def make_engine(command: LoadCommand) -> Any:
@@ -501,7 +501,7 @@ class TestLoad:
 
 
 class TestEnd:
-    """``quit``, and the end of the input."""
+    """``quit`` and the end of the input."""
 
     def test_quit_cancels_requests_and_is_answered_last(self) -> None:
         async def scenario(client: Client) -> None:

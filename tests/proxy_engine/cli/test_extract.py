@@ -1,4 +1,4 @@
-"""The ``extract`` command, with the tiny random model."""
+"""``extract`` with a tiny random model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, tiny_model: Any, tiny_tokenizer: Any) -> None:
-    """Any model the command names is the tiny one."""
+    """Load the tiny model instead of the named one."""
     monkeypatch.setattr(
         "proxy_engine.engine.InferenceEngine",
         lambda model, **_: InferenceEngine(tiny_model, tiny_tokenizer),
@@ -92,7 +92,7 @@ def test_full_stdout_is_reported_in_one_line(
     with open("/dev/full", "w", encoding="utf-8") as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert extract(schema, text, "--quiet", *flags) == 1
-        # What the interpreter does at exit raises nothing.
+        # The interpreter's flush at exit raises nothing.
         full.flush()
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -259,7 +259,7 @@ def test_readme_commands_run(
 
 
 class TestWrongCommandLine:
-    """Exit status 2, a message, and no model is loaded."""
+    """A wrong command line has exit status 2 and a message, and loads no model."""
 
     @pytest.fixture(autouse=True)
     def _no_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +372,7 @@ def test_closed_stdout_ends_the_command(schema: Path, tiny_model_directory: Path
 def test_interrupt_ends_the_command(schema: Path, tiny_model_directory: Path) -> None:
     process = start(
         *("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl"),
-        # A shell's background jobs ignore the signal, and so would what they start.
+        # A shell's background jobs ignore the signal, and their subprocesses inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdin

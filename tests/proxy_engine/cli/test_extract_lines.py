@@ -1,4 +1,4 @@
-"""``extract --jsonl``: every result once and in order, whatever happens to the run."""
+"""``extract --jsonl``: order, failures, resuming, and progress."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21:
 
 
 def make_input(count: int) -> bytes:
-    """So many lines that are not blank, some of them bad, and blank ones."""
+    """Return the given number of lines, some of them invalid, and blank lines in between."""
     lines = []
     for number in range(1, count + 1):
         text = "refuse" if number % 17 == 0 else f"texte numéro {number}"
@@ -51,7 +51,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInEngine]:
-    """The engines that the command makes."""
+    """The engines that the command creates."""
     made: list[StandInEngine] = []
 
     def make(*arguments: Any, **options: Any) -> StandInEngine:
@@ -69,7 +69,7 @@ def extract(*arguments: object) -> int:
 
 
 def reference(content: bytes) -> bytes:
-    """What an uninterrupted run writes."""
+    """The output of an uninterrupted run."""
     Path("reference.in").write_bytes(content)
     path = Path("reference.out")
     assert extract("reference.in", "--output", path, "--overwrite", "--quiet") in (0, 1)
@@ -77,7 +77,7 @@ def reference(content: bytes) -> bytes:
 
 
 def numbers(output: bytes) -> list[int | None]:
-    """The number of each line's error, ``None`` for results."""
+    """Return the line number in each failure, ``None`` for results."""
     return [json.loads(line).get("error", {}).get("line") for line in output.splitlines()]
 
 
@@ -304,7 +304,7 @@ def test_conflicting_options_are_refused(
 
 
 def start(*arguments: object, seconds: float = 0.0, **options: Any) -> subprocess.Popen[bytes]:
-    """The command in a process of its own, each result of which takes some ``seconds``."""
+    """Start the command as a process in which each result takes ``seconds``."""
     return subprocess.Popen(
         [
             *(sys.executable, stand_in_engine.__file__),
@@ -317,7 +317,7 @@ def start(*arguments: object, seconds: float = 0.0, **options: Any) -> subproces
             **options.pop("environment", {}),
         },
         stderr=options.pop("stderr", subprocess.PIPE),
-        # A shell's background jobs ignore the signal, and so would what they start.
+        # A shell's background jobs ignore the signal, and their subprocesses inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **options,
     )
@@ -332,7 +332,7 @@ def wait_for_lines(process: subprocess.Popen[bytes], path: Path, count: int) -> 
 
 
 def fed(content: bytes, *arguments: object, **options: Any) -> subprocess.Popen[bytes]:
-    """``start``, with ``content`` coming from a pipe."""
+    """``start`` with ``content`` from a pipe."""
     process = start(*arguments, stdin=subprocess.PIPE, **options)
     sink = process.stdin
     assert sink

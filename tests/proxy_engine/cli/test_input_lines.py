@@ -1,4 +1,4 @@
-"""Lines of an input, from files, pipes and memory."""
+"""Input lines from files, pipes and memory."""
 
 from __future__ import annotations
 

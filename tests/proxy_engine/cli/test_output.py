@@ -1,4 +1,4 @@
-"""The output file: whole lines, each once, and nothing of anybody else's is touched."""
+"""The output file: whole lines, locking, and refusal of foreign files."""
 
 from __future__ import annotations
 

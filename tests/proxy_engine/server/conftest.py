@@ -1,4 +1,4 @@
-"""A live server on loopback, with a random model, and OpenAI's own client for it."""
+"""A live server with a random model, and OpenAI's client for it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from proxy_engine import InferenceEngine
 
 @pytest.fixture(scope="session")
 def live(roomy_engine: InferenceEngine) -> Iterator[Live]:
-    """The server that most tests share."""
+    """A server that most tests share."""
     with serving_engine(roomy_engine) as live:
         yield live
 
 
 @pytest.fixture(scope="session")
 def client(live: Live) -> openai.OpenAI:
-    """OpenAI's client for it."""
+    """OpenAI's client of the shared server."""
     return live.client()

@@ -1,4 +1,4 @@
-"""Chat completions, by OpenAI's own client."""
+"""Chat completions with OpenAI's client."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_client_parses_into_a_pydantic_model(client: openai.OpenAI) -> None:
     review = completion.choices[0].message.parsed
     assert isinstance(review, Review)
     assert json.loads(completion.choices[0].message.content or "") == review.model_dump()
-    # Clients send back what they were given, with what they have made of it.
+    # Clients send responses back with the fields they have added.
     conversation = [*HELLO, completion.choices[0].message, *HELLO]
     longer = chat(client, messages=conversation)
     assert longer.usage.prompt_tokens > completion.usage.prompt_tokens  # type: ignore[union-attr]

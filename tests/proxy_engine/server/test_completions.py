@@ -1,4 +1,4 @@
-"""Completions of raw prompts, by OpenAI's own client."""
+"""Completions with OpenAI's client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that do not finish their requests lose their connections, and no others do."""
+"""Time limits for the head of a request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def impatient(roomy_engine: InferenceEngine) -> Iterator[Live]:
-    """A server that waits a moment for headers, and long for bodies."""
+    """A server with a short limit for headers and a long one for bodies."""
     with serving_engine(roomy_engine, header_seconds=0.3) as live:
         yield live
 
@@ -35,7 +35,7 @@ def connected(live: Live) -> Iterator[socket.socket]:
 
 
 def received(connection: socket.socket) -> bytes:
-    """All that comes until the server closes the connection."""
+    """Return the bytes received until the server closes the connection."""
     found = b""
     with contextlib.suppress(ConnectionResetError):
         while data := connection.recv(4096):
@@ -55,7 +55,7 @@ def test_endless_headers_time_out(impatient: Live) -> None:
         over = threading.Event()
         for connection in connections:
             connection.sendall(f"{HEAD}X-Long: ".encode())
-        # A byte now and then does not start the time anew.
+        # Single bytes do not restart the timer.
         threading.Thread(target=dribble, args=(connections[0], b"x", over), daemon=True).start()
         replies = [received(connection) for connection in connections]
         over.set()
@@ -80,7 +80,7 @@ def test_headers_of_a_second_request_time_out(impatient: Live) -> None:
 
 def test_endless_body_after_an_early_response_times_out(impatient: Live) -> None:
     with connected(impatient) as connection:
-        # Too large: the response comes before the body.
+        # Too large: the response precedes the body.
         connection.sendall(f"{HEAD}Content-Length: 999999999\r\n\r\n".encode())
         over = threading.Event()
         sender = threading.Thread(target=dribble, args=(connection, b" ", over), daemon=True)
@@ -96,7 +96,7 @@ def test_header_timeout_does_not_limit_bodies_and_answers(impatient: Live) -> No
     ).encode()
     with connected(impatient) as connection:
         connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body[:9])
-        # Longer than headers may take.
+        # Longer than the limit for headers.
         time.sleep(0.5)
         connection.sendall(body[9:])
         reply = b""

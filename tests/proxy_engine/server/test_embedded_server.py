@@ -1,4 +1,4 @@
-"""The embedded model, by way of the server."""
+"""The embedded model over HTTP."""
 
 from __future__ import annotations
 

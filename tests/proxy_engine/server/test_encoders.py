@@ -1,4 +1,4 @@
-"""Encoders, given events that a random model would hardly bring about; and streams that fail."""
+"""Encoders with scripted events that a random model hardly generates, and failing streams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESULT: GenerationResult[Any] = GenerationResult(
     reasoning="Hm hm",
     tool_calls=(ToolCall("c0", "add", {"a": 1}), ToolCall("c1", "add", {})),
 )
-# The last of these cannot be written in JSON.
+# JSON has no minus infinity.
 LOGPROBS = TokenLogprobs(
     Logprob(64, -0.5, 0.0), (Logprob(64, -0.5, 0.0), Logprob(65, float("-inf"), float("-inf")))
 )
@@ -64,7 +64,7 @@ EVENTS: list[Any] = [
 
 
 class Stream:
-    """Events, and then perhaps an error."""
+    """Yields events, then raises an error if there is one."""
 
     def __init__(self, events: Iterable[Any], error: Exception | None) -> None:
         self._events = self._all(events, error)
@@ -86,7 +86,7 @@ class Stream:
 
 
 class Scripted:
-    """An engine that tells the same whatever it is asked for."""
+    """An engine that answers every request with the same events."""
 
     def __init__(self, engine: InferenceEngine, events: list[Any], error: Exception | None) -> None:
         self.vocabulary = engine.vocabulary
@@ -149,7 +149,7 @@ def test_responses_encoder_writes_every_event(tiny_engine: InferenceEngine) -> N
         assert whole.status == "completed"
         assert whole.usage.output_tokens_details.reasoning_tokens == 2
         events = list(respond(client, stream=True))
-        # What was answered can be gone on from.
+        # The stored messages continue the conversation.
         stored = live.services.responses.get(whole.id)
         assert stored is not None
         assert stored.messages[1]["reasoning_content"] == "Hm hm"

@@ -1,4 +1,4 @@
-"""Frameworks that speak with OpenAI's interfaces, unmodified; each where it is installed."""
+"""Unmodified frameworks as clients; skipped where they are not installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 
 class Review(BaseModel):
-    """What somebody thinks of a film."""
+    """A review of a film."""
 
     stars: Literal[1, 2, 3]
     title: str = Field(max_length=12)

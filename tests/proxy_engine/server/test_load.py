@@ -1,4 +1,4 @@
-"""Many clients, and clients that go away: nothing hangs, and the counts add up."""
+"""Many clients, disconnecting clients, the queue, and shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proxy_engine.server.queueing import Queue
 from proxy_engine.server.streaming import ServerSentEvents
 
 CHAT = "/v1/chat/completions"
-# Tokens that end an answer are out of the question.
+# Without end tokens, answers have the full length.
 LONG: dict[str, Any] = {
     "messages": [{"role": "user", "content": "Hello"}],
     "max_tokens": 3000,
@@ -45,7 +45,7 @@ def is_idle(live: Live) -> bool:
 
 @pytest.fixture
 def own(roomy_engine: InferenceEngine) -> Iterator[Live]:
-    """A server whose counters begin at zero."""
+    """A server with counters of its own."""
     with serving_engine(roomy_engine, max_queue=200) as live:
         yield live
 
@@ -115,7 +115,7 @@ def test_disconnected_client_frees_its_slot(own: Live, stream: bool) -> None:
     started = time.monotonic()
     asyncio.run(all_of_them())
     wait_for(lambda: is_idle(own))
-    # To the end it would take many times as long.
+    # Complete answers would take many times as long.
     assert time.monotonic() - started < 10
     assert own.services.metrics.value("answers_total", outcome="cancelled") == 9
     with own.http() as http:

@@ -1,4 +1,4 @@
-"""Which models there are, and how one takes the place of another."""
+"""The model registry, and switching between models."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def host_of(*names: str, load: Callable[[KnownModel], Any] = FakeEngine, **more:
 
 @pytest.fixture
 def models(tmp_path: Path, tiny_model_directory: Path) -> Path:
-    """A directory with two models that work and one that does not."""
+    """A directory with two working models and a broken one."""
     for name in ("one", "two", "broken"):
         shutil.copytree(tiny_model_directory, tmp_path / name)
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"no weights")

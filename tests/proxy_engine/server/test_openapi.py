@@ -1,4 +1,4 @@
-"""Whatever the server's own document allows, and what it does not: no answer is a failure."""
+"""Requests generated from the OpenAPI document, valid and invalid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = 8
 
 @pytest.fixture(scope="module")
 def small(brief_engine: InferenceEngine) -> Iterator[Live]:
-    """A server that answers briefly."""
+    """A server with short answers."""
     with serving_engine(brief_engine) as live:
         yield live
 
@@ -42,7 +42,7 @@ def test_generated_requests_cause_no_server_error(small: Live) -> None:
             )
             def run(case: Any) -> None:
                 if isinstance(case.body, dict):
-                    # Hardly any name is one of a model.
+                    # A generated name is hardly ever a model's.
                     case.body.pop("model", None)
                 reply = case.call()
                 seen[reply.status_code] = seen.get(reply.status_code, 0) + 1
@@ -51,7 +51,7 @@ def test_generated_requests_cause_no_server_error(small: Live) -> None:
                     applied.append(checks.response_schema_conformance)
                 case.validate_response(reply, checks=applied)
 
-            # What takes no input cannot be asked wrongly.
+            # An operation without input has no invalid request.
             with contextlib.suppress(Unsatisfiable):
                 run()
     assert {200, 400, 404, 422} <= set(seen)

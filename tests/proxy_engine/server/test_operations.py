@@ -1,4 +1,4 @@
-"""What holds for every request: identifiers, keys, bounds, counters, health."""
+"""Middleware and operations: request ids, keys, limits, metrics, health, logs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_requests_and_answers_are_counted(live: Live) -> None:
 
     with live.http() as http:
         before = numbers()
-        # Of a first token that ends the answer there would be no time to count.
+        # An answer of one token has no time after the first token.
         usage = http.post(CHAT, json={**HELLO, "seed": 1}).json()["usage"]
         assert usage["completion_tokens"] > 1
         http.post(CHAT, json={**HELLO, "n": 0})
@@ -172,7 +172,7 @@ def test_api_key_is_required(roomy_engine: InferenceEngine) -> None:
                 assert reply.json()["error"]["code"] == "invalid_api_key"
                 assert reply.headers["www-authenticate"] == "Bearer"
                 assert "x-request-id" in reply.headers
-        # Nothing of a body is read before.
+        # The key is checked before the body is read.
         assert http.post(CHAT, content=b"{").status_code == 401
         for path in ("/health", "/", "/docs", "/openapi.json"):
             assert http.get(path).status_code == 200

@@ -1,4 +1,4 @@
-"""The page, in a real browser, by the keyboard alone."""
+"""The page in a real browser, used by keyboard."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def done(browser: Browser) -> str:
 def test_page_is_one_file_without_markup_injection() -> None:
     text = files("proxy_engine.server").joinpath("page.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://", text)
-    # What comes from a model is text, never markup.
+    # Generated text is never inserted as markup.
     assert "innerHTML" not in text
 
 

@@ -1,4 +1,4 @@
-"""Responses, by OpenAI's own client."""
+"""Responses with OpenAI's client."""
 
 from __future__ import annotations
 

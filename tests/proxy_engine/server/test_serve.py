@@ -1,4 +1,4 @@
-"""The server as a process, and what it can be told."""
+"""The server process and its settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def start(directory: Path, *flags: str, **variables: str) -> subprocess.Popen[st
 
 @pytest.fixture
 def process(tmp_path: Path, tiny_model_directory: Path) -> Iterator[tuple[str, Any]]:
-    """A server with settings of all three kinds, and its address."""
+    """A server with settings from flags, environment and file, and its URL."""
     (tmp_path / ".env").write_text("PROXY_ENGINE_LOG_FORMAT=json\nPROXY_ENGINE_PORT=1\nOTHER=2\n")
     running = start(
         tmp_path,
