@@ -63,12 +63,8 @@ class DigitBounds(NamedTuple):
 
     def after(self, digit: int, grid: Grid) -> DigitBounds | None:
         """Return the bounds after a digit; ``None`` if no number is within them."""
-        min_digits, max_digits, low, high = (
-            self.min_digits,
-            self.max_digits - 1,
-            self.low,
-            self.high,
-        )
+        min_digits, max_digits, low, high, _ = self
+        max_digits -= 1
         if min_digits == 0:
             low = None
         else:
@@ -106,6 +102,41 @@ class DigitBounds(NamedTuple):
         return bounds._replace(max_digits=0, high=high, holes=holes)
 
 
+class FractionBounds(NamedTuple):
+    """Bounds on the number that further digits after the point form.
+
+    Attributes:
+        low: Smallest value; ``None`` if any.
+        high: Largest value; ``None`` if any.
+        holes: Excluded values.
+    """
+
+    low: int | None
+    high: int | None
+    holes: tuple[int, ...]
+
+    def after(self, value: int, block: int, grid: Grid) -> FractionBounds | None:
+        """Return the bounds after a digit of the given value; ``None`` if no number is in them.
+
+        ``block`` is the value of one unit of the digit.
+        """
+        low, high = self.low, self.high
+        if low is not None:
+            low -= value
+            if low >= block:
+                return None
+            if low < 0 or (low == 0 and not grid.low_open):
+                low = None
+        if high is not None:
+            high -= value
+            if high < 0 or (high == 0 and grid.high_open):
+                return None
+            if high >= block - (not grid.dense):
+                high = None
+        holes = tuple(hole - value for hole in self.holes if 0 <= hole - value < block)
+        return FractionBounds(low, high, holes)
+
+
 class IntegerDigits(Node):
     """The state after some integer digits, which are congruent to ``rest``."""
 
@@ -115,13 +146,11 @@ class IntegerDigits(Node):
         self.grid = grid
         self.rest = rest
         self.bounds = bounds
-        tail = grid.tail.max_length
+        tail = None if grid.dense or grid.places else grid.tail.max_length
         super().__init__(
             nullable=min_length == 0,
             min_length=min_length,
-            max_length=None
-            if grid.dense or grid.places or tail is None
-            else bounds.max_digits + tail,
+            max_length=None if tail is None else bounds.max_digits + tail,
         )
 
     def compute_transitions(self) -> Transitions:
@@ -141,15 +170,11 @@ class IntegerDigits(Node):
         grid, bounds = self.grid, self.bounds
         if bounds.min_digits:
             return EMPTY
-        return _fraction_digits(
-            grid,
-            self.rest * 10**grid.places,
-            grid.places,
-            bounds.low,
-            bounds.high if bounds.max_digits == 0 else None,
-            tuple(rest for count, rest in bounds.holes if count == 0),
-            begun=False,
-        )
+        high = bounds.high if bounds.max_digits == 0 else None
+        holes = tuple(rest for count, rest in bounds.holes if count == 0)
+        after_point = FractionBounds(bounds.low, high, holes)
+        base = self.rest * 10**grid.places
+        return _fraction_digits(grid, base, grid.places, after_point, begun=False)
 
 
 def _integer_digits(grid: Grid, rest: int, bounds: DigitBounds) -> Node:
@@ -186,77 +211,51 @@ def _integer_digits(grid: Grid, rest: int, bounds: DigitBounds) -> Node:
 class FractionDigits(Node):
     """The state after the point: ``base`` is the number so far, ``places`` more digits count.
 
-    The rest is at least ``low``, at most ``high`` and none of ``holes``; ``None`` is no bound.
     ``begun`` is whether a digit follows the point.
     """
 
-    __slots__ = ("base", "begun", "grid", "high", "holes", "low", "places")
+    __slots__ = ("base", "begun", "bounds", "grid", "places")
 
     def __init__(
         self,
         grid: Grid,
         base: int,
         places: int,
-        low: int | None,
-        high: int | None,
-        holes: tuple[int, ...],
+        bounds: FractionBounds,
         begun: bool,
         min_length: int,
     ) -> None:
         self.grid = grid
         self.base = base
         self.places = places
-        self.low = low
-        self.high = high
-        self.holes = holes
+        self.bounds = bounds
         self.begun = begun
         super().__init__(nullable=min_length == 0, min_length=min_length, max_length=None)
 
     def compute_transitions(self) -> Transitions:
-        return collect_transitions(
-            (character, self._after(digit)) for digit, character in enumerate(_DIGITS)
-        )
-
-    def _after(self, digit: int) -> Node:
-        grid, low, high = self.grid, self.low, self.high
-        block = 10 ** (self.places - 1)
-        value = digit * block
-        if low is not None:
-            low -= value
-            if low >= block:
-                return EMPTY
-            if low < 0 or (low == 0 and not grid.low_open):
-                low = None
-        if high is not None:
-            high -= value
-            if high < 0 or (high == 0 and grid.high_open):
-                return EMPTY
-            if high >= block - (not grid.dense):
-                high = None
-        holes = tuple(hole - value for hole in self.holes if 0 <= hole - value < block)
-        return _fraction_digits(
-            grid, self.base + value, self.places - 1, low, high, holes, begun=True
-        )
+        places = self.places - 1
+        block, steps = 10**places, []
+        for digit, character in enumerate(_DIGITS):
+            bounds = self.bounds.after(digit * block, block, self.grid)
+            if bounds is not None:
+                base = self.base + digit * block
+                target = _fraction_digits(self.grid, base, places, bounds, begun=True)
+                steps.append((character, target))
+        return collect_transitions(steps)
 
 
 def _fraction_digits(
-    grid: Grid,
-    base: int,
-    places: int,
-    low: int | None,
-    high: int | None,
-    holes: tuple[int, ...],
-    *,
-    begun: bool,
+    grid: Grid, base: int, places: int, bounds: FractionBounds, *, begun: bool
 ) -> Node:
-    if low is None and high is None and not holes:
+    if bounds == (None, None, ()):
         excluded = grid.multiples.excluded_steps
         if grid.dense and all(-base % step >= 10**places for step in excluded):
             return repetition(DIGIT, 0 if begun else 1, None)
         grid = grid.unbounded
     base %= grid.modulus
     if places == 0:
-        return _free_digits(grid, base, low, high, holes, begun=begun)
+        return _free_digits(grid, base, bounds, begun=begun)
+    low, high, holes = bounds
     fewest = grid.fewest_digits(
         base, places, low, high, 10**places, holes=frozenset(holes), max_digits=places + 1
     )
@@ -264,23 +263,15 @@ def _fraction_digits(
         return EMPTY
     nearest = fewest if begun else max(fewest, 1)
     return intern_node(
-        (FractionDigits, grid, base, places, low, high, holes, begun),
-        lambda: FractionDigits(grid, base, places, low, high, holes, begun, nearest),
+        (FractionDigits, grid, base, places, bounds, begun),
+        lambda: FractionDigits(grid, base, places, bounds, begun, nearest),
     )
 
 
-def _free_digits(
-    grid: Grid,
-    base: int,
-    low: int | None,
-    high: int | None,
-    holes: tuple[int, ...],
-    *,
-    begun: bool,
-) -> Node:
+def _free_digits(grid: Grid, base: int, bounds: FractionBounds, *, begun: bool) -> Node:
     """Return the language of the digits after the last one that is compared."""
-    must_differ = low is not None or bool(holes) or base not in grid.multiples
-    if high is not None or not grid.dense:
+    must_differ = bounds.low is not None or bool(bounds.holes) or base not in grid.multiples
+    if bounds.high is not None or not grid.dense:
         return EMPTY if must_differ else repetition(_ZERO, 0 if begun else 1, None)
     if must_differ:
         return concatenation(ZEROS, _POSITIVE, repetition(DIGIT, 0, None))
@@ -319,9 +310,9 @@ def magnitudes(interval: Interval, holes: Iterable[Fraction] = ()) -> Node:
 
 def _scaled(grid: Grid, low: int, high: int | None, holes: list[Fraction]) -> Node:
     scale = grid.scale
-    min_digits = _digits(low // scale)
+    min_digits = _digit_count(low // scale)
     if high is not None and high < scale * 10**MAX_INTEGER_DIGITS:
-        return _digits_between(grid, low, high, min_digits, _digits(high // scale), holes)
+        return _digits_between(grid, low, high, min_digits, _digit_count(high // scale), holes)
     node = _digits_between(grid, low, None, min_digits, MAX_INTEGER_DIGITS, holes)
     if node is EMPTY:
         largest = int(LARGEST * scale)
@@ -346,7 +337,7 @@ def _digits_between(
         max_digits,
         low if is_bounded else None,
         high,
-        tuple(sorted((_digits(int(hole)), int(hole * scale)) for hole in holes)),
+        tuple(sorted((_digit_count(int(hole)), int(hole * scale)) for hole in holes)),
     )
     if min_digits > max_digits:
         return EMPTY
@@ -358,5 +349,5 @@ def _digits_between(
     return branch(steps)
 
 
-def _digits(number: int) -> int:
+def _digit_count(number: int) -> int:
     return len(str(number))
