@@ -4,13 +4,13 @@ That no two members of an object have the same name, or no two items of an array
 not a regular property. A :class:`Captured` node matches a lexeme, records the bytes, and passes
 them to a :class:`Dispatch`, which returns the continuation.
 
-Masks must not evaluate the dispatch for every word of the lexeme. A dispatch therefore also
-describes itself without a word: by a default continuation, by the words that are exceptions to it,
-and by the suffixes for which the default is not exact. This is correct because of two properties:
+Masks cannot evaluate the dispatch for every word of the lexeme. A dispatch therefore also describes
+itself without a word: by a default continuation, by the words that are exceptions to it, and by the
+suffixes for which the default is not exact. Masks are exact because of two properties:
 
-* The default admits a bounded amount of text like ``after(word)`` for every word that is no
-  exception. A recorded name or item matters only once another one is complete; a token that
-  completes another one has a context-dependent suffix, and is checked with the word known.
+* For a word that is no exception, the default and ``after(word)`` accept the same suffixes, except
+  context-dependent ones: a recorded name or item matters only once another one is complete. Tokens
+  with a suffix that completes another one are checked with the word known.
 * Tokens that complete an exception are found by the exception's spelling. They are removed from
   the tokens that the default admits, and checked with the word known as well.
 """

@@ -1,13 +1,16 @@
 """A language as an automaton over the letters of a trie, and its walk over that trie.
 
-States are numbered on first use, and their transitions are computed when they are needed. The
-compiled kernel walks the trie if there is one; otherwise whole-array operations do, level by level.
+States are numbered on first use, and their transitions are computed when they are needed.
+``walk.c`` is compiled when the package is installed, if there is a compiler. The compiled kernel
+then walks the trie; otherwise whole-array operations do, level by level.
 """
 
 from __future__ import annotations
 
+import ctypes
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -16,10 +19,17 @@ import numpy.typing as npt
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node, Symbols
 from state_machines.grammar.shortest import shortest_length
-from state_machines.masks.kernel import KERNEL, Kernel
 from state_machines.masks.token_trie import Ids
 
-__all__ = ["Automaton", "LetteredTrie", "states_at_vertices"]
+__all__ = [
+    "KERNEL",
+    "LIBRARY",
+    "UNBOUNDED",
+    "Automaton",
+    "Kernel",
+    "LetteredTrie",
+    "states_at_vertices",
+]
 
 UNBOUNDED = np.iinfo(np.int32).max
 
@@ -106,6 +116,76 @@ class Automaton:
     def arrays(self) -> tuple[array[int], ...]:
         """The transitions, in the form that the kernel takes."""
         return self.row_start, self.row_end, self.first, self.last, self.target, self.shortest
+
+
+VERSION = 2
+"""The version of ``walk.c`` that is required; both are raised when a function changes."""
+
+LIBRARY = Path(__file__).with_name("walk.so")
+
+
+class Kernel:
+    """The functions of the compiled library.
+
+    Args:
+        path: The library.
+
+    Raises:
+        OSError: The library cannot be loaded, or was compiled from another version of ``walk.c``.
+        ValueError: The file is another library.
+    """
+
+    def __init__(self, path: Path) -> None:
+        library = ctypes.CDLL(str(path))
+        version = ctypes.c_int32.in_dll(library, "version").value
+        if version != VERSION:
+            raise OSError(f"{path} has version {version}, not {VERSION}: reinstall the package")
+        self._walk = library.walk
+        pointer, number = ctypes.c_void_p, ctypes.c_int32
+        self._walk.argtypes = [
+            *[pointer] * 3,
+            number,
+            *[pointer] * 6,
+            number,
+            pointer,
+            number,
+        ]
+        self._walk.restype = number
+
+    def walk(
+        self,
+        trie: Sequence[int],
+        automaton: Sequence[array[int]],
+        max_letters: int,
+        states: tuple[int, int],
+        vertex: int,
+    ) -> int:
+        """Call ``walk`` of ``walk.c``.
+
+        Args:
+            trie: The addresses of parent, letter and depth.
+            automaton: The arrays row_start, row_end, first, last, target and shortest.
+            max_letters: Greatest length of words.
+            states: The address and the number of the states.
+            vertex: The vertex to start from.
+
+        Returns:
+            The first vertex whose state is not known yet.
+        """
+        address, size = states
+        rows = [numbers.buffer_info()[0] for numbers in automaton]
+        found: int = self._walk(*trie, size, *rows, max_letters, address, vertex)
+        return found
+
+
+def _load() -> Kernel | None:
+    try:
+        return Kernel(LIBRARY)
+    except (OSError, ValueError):
+        return None
+
+
+KERNEL = _load()
 
 
 def states_at_vertices(

@@ -41,7 +41,10 @@ from state_machines.masks.token_trie import Ids, TokenTrie
 __all__ = ["StringTokens", "TextWalk"]
 
 MAX_DIFFERENCES = 600
-FEW_LETTERS = 16
+"""Letters and states visited to walk a language by its difference from any text."""
+
+MAX_LETTERS = 16
+"""Letters of one transition that are visited there."""
 
 
 class StringTokens:
@@ -167,7 +170,7 @@ class StringTokens:
                 if target is anything:
                     continue
                 visits += 1 + len(members)
-                if len(members) > FEW_LETTERS or visits > MAX_DIFFERENCES:
+                if len(members) > MAX_LETTERS or visits > MAX_DIFFERENCES:
                     return None
                 for point in members:
                     letter = int(np.searchsorted(trie.alphabet, point))

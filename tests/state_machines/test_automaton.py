@@ -14,8 +14,14 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import literal, repetition, symbols
 from state_machines.grammar.symbols import ANY_BYTE, byte_ranges, byte_set
-from state_machines.masks.automaton import UNBOUNDED, Automaton, states_at_vertices
-from state_machines.masks.kernel import KERNEL, LIBRARY, Kernel
+from state_machines.masks.automaton import (
+    KERNEL,
+    LIBRARY,
+    UNBOUNDED,
+    Automaton,
+    Kernel,
+    states_at_vertices,
+)
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.regex import compile_pattern
 
@@ -100,6 +106,6 @@ def test_walks_do_not_share_their_states() -> None:
 
 @pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled")
 def test_library_of_another_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state_machines.masks.kernel.VERSION", 1)
+    monkeypatch.setattr("state_machines.masks.automaton.VERSION", 1)
     with pytest.raises(OSError, match="reinstall"):
         Kernel(LIBRARY)
