@@ -15,7 +15,7 @@ _V = TypeVar("_V", bound=Hashable)
 
 
 def components(edges: Mapping[_V, Sequence[_V]]) -> list[list[_V]]:
-    """Return the strongly connected components, each after those that it has edges to.
+    """Return the strongly connected components, each after its successors.
 
     Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1972, without
     recursion.

@@ -2,7 +2,7 @@
 
 * The length of each rule's shortest text in bytes, so also which rules match the empty text or no
   text at all (Knuth, "A generalization of Dijkstra's algorithm", IPL 1977).
-* Which rules are recursive, and which are left-recursive, directly or by way of others.
+* Which rules are recursive, and which are left-recursive, directly or through others.
 * Which rules are regular and of bounded length, so that they are one language of characters.
 """
 

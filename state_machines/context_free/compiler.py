@@ -1,6 +1,6 @@
 """Compile the rules of a grammar to the node of its texts.
 
-Recursive rules become nodes of their own; other rules are inlined. A union or a repetition of
+Recursive rules become nodes; other rules are inlined. A union or a repetition of
 bounded texts becomes one language of characters, so that the inside of a string is one lexeme,
 whose walk all states share. Everything longer is put together in bytes.
 

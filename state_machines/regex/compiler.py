@@ -1,24 +1,24 @@
-r"""From the tree of a pattern to the language of the texts that match it.
+r"""Compile the syntax tree of a pattern to the language of the texts that match it.
 
-Compiling runs backwards, with continuations: ``compile(e, k)`` is the language of what ``e``
-matches and then ``k`` describes, *up to the end of the text*. So an assertion can say something
-about all that follows, exactly and wherever it stands::
+The compiler works backwards, in continuation-passing style: ``compile(e, k)`` is the language of a
+text of ``e`` followed by a text of ``k``, *up to the end of the whole text*. So an assertion can
+constrain everything that follows, exactly and at any position::
 
     $        the empty text if k allows it, else nothing
     (?=X)    k ∩ compile(X, anything)
     (?!X)    k ∩ ¬compile(X, anything)
 
-What an assertion asks of its left is known from the last character before it. A continuation is
-therefore one node for each *context*: context 0 is the start of the text, the others are classes
-of the character to the left (one class, unless the pattern holds ``\b`` or a look-behind)::
+An assertion about the left depends on the last character before it. A continuation therefore has
+one node for each *context*. Context 0 is the start of the text. The others are classes of the
+character to the left: one class, unless the pattern contains ``\b`` or a look-behind::
 
     ^        k in context 0, nothing in any other
-    \b       k, cut down to the first characters of the other kind than the context
+    \b       k, restricted to first characters of the other kind than the context
 
-Repetitions stay counters of the algebra. A body whose assertions look beyond its own end cannot be
-repeated so: its language depends on what follows. A small bound is then unrolled; without bound
-the two idioms ``((?!X)[set])*`` before the end of the text and ``(…$)*`` are still exact, and
-anything else is refused.
+A repetition becomes a counter of the algebra. That is not possible for a body whose assertions
+look beyond its end, since its language depends on what follows. Such a body is unrolled if its
+bound is small. Without a bound, the two idioms ``((?!X)[set])*`` before the end of the text and
+``(…$)*`` are compiled exactly, and all others are refused.
 """
 
 from __future__ import annotations
@@ -60,23 +60,27 @@ __all__ = ["compile_pattern"]
 
 _ANYTHING = everything(ANY_CODE_POINT)
 
-Continuation: TypeAlias = tuple[Node, ...]
-"""What may follow, by context; see the module's docstring."""
+_Continuation: TypeAlias = tuple[Node, ...]
+"""One node for each context."""
 
 _PATTERNS: WeakValueLruCache[tuple[str, bool], Node] = WeakValueLruCache(LIMITS.held_patterns)
 
 
 def compile_pattern(pattern: str, *, search: bool) -> Node:
-    """Return the language, over code points, of the texts that match the pattern.
+    """Return the language of the texts that match a pattern, over code points.
 
-    With ``search`` a match anywhere in the text counts (the ``pattern`` of JSON Schema); without,
-    the whole text must match. Assertions see the text from its start to its end in both cases.
-    The result may be :data:`~state_machines.grammar.node.EMPTY` (``a^``).
+    Args:
+        pattern: The pattern, in the syntax of :mod:`state_machines.regex.parser`.
+        search: Whether a match anywhere in the text counts, as for ``pattern`` in JSON Schema.
+            Otherwise the whole text must match. Assertions see the whole text in both cases.
 
-    Raises :class:`~state_machines.errors.InvalidPatternError` where the text is no regular
-    expression and :class:`~state_machines.errors.UnsupportedPatternError` where its language
-    cannot be given exactly: back-references, look-behind of more than one character, most
-    assertions inside unbounded repetitions.
+    Returns:
+        The language; :data:`~state_machines.grammar.node.EMPTY` if nothing matches (``a^``).
+
+    Raises:
+        InvalidPatternError: The text is no regular expression.
+        UnsupportedPatternError: The language cannot be computed exactly: back-references,
+            look-behind of more than one character, most assertions inside unbounded repetitions.
     """
     return _PATTERNS.get((pattern, search), lambda: _compile(pattern, search))
 
@@ -107,15 +111,15 @@ class _Compiler:
         self.end = self.uniform(EPSILON)
         self.anything = self.uniform(_ANYTHING)
 
-    def uniform(self, node: Node) -> Continuation:
-        """Return the continuation that is the same in all contexts."""
+    def uniform(self, node: Node) -> _Continuation:
+        """Return the continuation with the same node in all contexts."""
         return (node,) * (1 + len(self.classes))
 
     def unsupported(self, what: str, position: int) -> UnsupportedPatternError:
         return UnsupportedPatternError(what, pattern=self.pattern, position=position)
 
     def anywhere(self, tree: Expression) -> Node:
-        """Return the texts with a match somewhere inside."""
+        """Return the texts that contain a match."""
         tree = shorten_leading_repetition(tree)
         found = self.compile(tree, self.anything)
         if _is_uniform(found):
@@ -128,8 +132,8 @@ class _Compiler:
         ]
         return union([found[0], *later])
 
-    def compile(self, tree: Expression, then: Continuation) -> Continuation:
-        """Return the language of ``tree`` and then ``then``, to the end of the text."""
+    def compile(self, tree: Expression, then: _Continuation) -> _Continuation:
+        """Return the language of ``tree`` followed by ``then``, to the end of the text."""
         if _is_uniform(then):
             if then[0] is EMPTY:
                 return then
@@ -158,7 +162,7 @@ class _Compiler:
                 return self.look_ahead(tree, then)
         raise AssertionError(f"{tree!r} is not an expression of a pattern")
 
-    def characters(self, members: CodePointSet, then: Continuation) -> Continuation:
+    def characters(self, members: CodePointSet, then: _Continuation) -> _Continuation:
         if all(node is then[1] for node in then[2:]):
             return self.uniform(concatenation(symbols(members), then[1]))
         return self.uniform(
@@ -168,12 +172,12 @@ class _Compiler:
             )
         )
 
-    def alternation(self, tree: Alternatives, then: Continuation) -> Continuation:
+    def alternation(self, tree: Alternatives, then: _Continuation) -> _Continuation:
         words = [single_word(branch) for branch in tree.branches]
-        found: list[Continuation] = []
+        found: list[_Continuation] = []
         if _is_uniform(then) and sum(word is not None for word in words) > 1:
             plain = trie(((word, EPSILON) for word in words if word is not None), code_points)
-            found.append(self.uniform(self.joined(plain, then[0])))
+            found.append(self.uniform(self._concatenation(plain, then[0])))
         else:
             words = [None] * len(words)
         for branch_tree, word in zip(tree.branches, words, strict=True):
@@ -183,7 +187,7 @@ class _Compiler:
 
     # Assertions
 
-    def word_boundary(self, tree: WordBoundary, then: Continuation) -> Continuation:
+    def word_boundary(self, tree: WordBoundary, then: _Continuation) -> _Continuation:
         word, other = tree.word, ~tree.word
         if tree.negated:
             word, other = other, word
@@ -194,13 +198,13 @@ class _Compiler:
             result.append(_starting(node, kept, at_end=after_word != tree.negated))
         return tuple(result)
 
-    def look_behind(self, tree: LookBehind, then: Continuation) -> Continuation:
+    def look_behind(self, tree: LookBehind, then: _Continuation) -> _Continuation:
         result = [then[0] if tree.negated else EMPTY]
         for left, node in zip(self.classes, then[1:], strict=True):
             result.append(node if bool(left & tree.members) != tree.negated else EMPTY)
         return tuple(result)
 
-    def look_ahead(self, tree: LookAhead, then: Continuation) -> Continuation:
+    def look_ahead(self, tree: LookAhead, then: _Continuation) -> _Continuation:
         if isinstance(tree.body, Characters):
             members = ~tree.body.members if tree.negated else tree.body.members
             return _each(then, lambda node: _starting(node, members, at_end=tree.negated))
@@ -211,11 +215,11 @@ class _Compiler:
 
     # Repetition
 
-    def repeat(self, tree: Repeat, then: Continuation) -> Continuation:
+    def repeat(self, tree: Repeat, then: _Continuation) -> _Continuation:
         if tree.max_count == 0:
             return then
         body, min_count, max_count = tree.body, tree.min_count, tree.max_count
-        if body.max_length == 0:  # only assertions: once is as good as often
+        if body.max_length == 0:  # Only assertions: further rounds change nothing.
             return then if min_count == 0 else self.compile(body, then)
         if body.reach <= 0:
             alone = self.compile(body, self.end)
@@ -224,17 +228,17 @@ class _Compiler:
                     max_count = min_count
                 return self.counted(repetition(alone[0], min_count, max_count), then)
             if body.min_length and _is_uniform(alone[1:]):
-                # Only the first round can stand at the start of the text.
+                # Only the first round can be at the start of the text.
                 left = None if max_count is None else max_count - 1
                 rest = repetition(alone[1], max(min_count - 1, 0), left)
                 first = self.compile(body, self.counted(rest, then))
                 return _union([then, first]) if min_count == 0 else first
         return self.dependent(tree, then)
 
-    def counted(self, language: Node, then: Continuation) -> Continuation:
-        """Return ``language``, which depends on nothing around it, and then ``then``."""
+    def counted(self, language: Node, then: _Continuation) -> _Continuation:
+        """Return ``language``, which does not depend on its context, followed by ``then``."""
         if _is_uniform(then):
-            return self.uniform(self.joined(language, then[0]))
+            return self.uniform(self._concatenation(language, then[0]))
         if _is_uniform(then[1:]):
             some = concatenation(branch(language.transitions), then[1])
         else:
@@ -243,19 +247,19 @@ class _Compiler:
             return self.uniform(some)
         return _each(then, lambda node: union((node, some)))
 
-    def joined(self, language: Node, then: Node) -> Node:
-        """Return ``concatenation(language, then)`` unless too many parts in a row are optional."""
-        run, node = 0, then
+    def _concatenation(self, language: Node, then: Node) -> Node:
+        """Return ``concatenation(language, then)``; raise for too many adjacent optional parts."""
+        count, node = 0, then
         while language.nullable and isinstance(node, Concatenation) and node.head.nullable:
-            run, node = run + 1, node.tail
-        if run >= LIMITS.adjacent_optional_parts:
+            count, node = count + 1, node.tail
+        if count >= LIMITS.adjacent_optional_parts:
             raise self.unsupported(
                 f"more than {LIMITS.adjacent_optional_parts} optional parts in a row", 0
             )
         return concatenation(language, then)
 
-    def _before(self, language: Node, then: Continuation) -> Iterator[Node]:
-        """Split the non-empty words by their last character, which decides on the context."""
+    def _before(self, language: Node, then: _Continuation) -> Iterator[Node]:
+        """Split the non-empty words by their last character, which determines the context."""
         for left, node in zip(self.classes, then[1:], strict=True):
             if isinstance(language, Repetition) and isinstance(language.body, SymbolNode):
                 max_count = None if language.max_count is None else language.max_count - 1
@@ -264,8 +268,8 @@ class _Compiler:
             else:
                 yield concatenation(_meet(language, concatenation(_ANYTHING, symbols(left))), node)
 
-    def dependent(self, tree: Repeat, then: Continuation) -> Continuation:
-        """Repeat a body whose assertions look beyond it."""
+    def dependent(self, tree: Repeat, then: _Continuation) -> _Continuation:
+        """Repeat a body whose assertions look beyond its end."""
         body, min_count, max_count = tree.body, tree.min_count, tree.max_count
         if max_count is None:
             result = self.tempered(tree, then) or self.ending(tree, then)
@@ -285,8 +289,8 @@ class _Compiler:
             result = self.compile(body, result)
         return result
 
-    def tempered(self, tree: Repeat, then: Continuation) -> Continuation | None:
-        """``((?!X)[set])*`` at the end of the text: no suffix of the repetition matches X."""
+    def tempered(self, tree: Repeat, then: _Continuation) -> _Continuation | None:
+        """Compile ``((?!X)[set])*`` at the end of the text: no suffix of it may match X."""
         match tree.body:
             case Series(parts=(LookAhead(looks_left=False) as ahead, Characters() as one)):
                 pass
@@ -302,8 +306,8 @@ class _Compiler:
         bad = concatenation(_ANYTHING, _meet(condition, some))
         return self.uniform(_meet(language, complement(bad, ANY_CODE_POINT)))
 
-    def ending(self, tree: Repeat, then: Continuation) -> Continuation | None:
-        """``(…|$)*``: past ``$`` the text is over, so only a last round can go through it."""
+    def ending(self, tree: Repeat, then: _Continuation) -> _Continuation | None:
+        """Compile ``(…|$)*``: the text ends at ``$``, so only the last round can reach it."""
         if not _is_uniform(then) or tree.body.looks_left or not looks_ahead_by_end_alone(tree.body):
             return None
         inner = self.compile(without_end_assertions(tree.body), self.end)[0]
@@ -317,27 +321,27 @@ class _Compiler:
         return self.uniform(union(rounds))
 
 
-def _is_uniform(then: Continuation) -> bool:
+def _is_uniform(then: _Continuation) -> bool:
     return all(node is then[0] for node in then)
 
 
-def _each(then: Continuation, change: Callable[[Node], Node]) -> Continuation:
+def _each(then: _Continuation, change: Callable[[Node], Node]) -> _Continuation:
     changed = {node: change(node) for node in then}
     return tuple(changed[node] for node in then)
 
 
-def _union(continuations: Sequence[Continuation]) -> Continuation:
+def _union(continuations: Sequence[_Continuation]) -> _Continuation:
     return tuple(union(nodes) for nodes in zip(*continuations, strict=True))
 
 
 def _meet(left: Node, right: Node) -> Node:
-    """Return the intersection; :data:`EMPTY` where it holds no text."""
+    """Return the intersection; :data:`EMPTY` if it has no words."""
     node = intersection((left, right))
     return EMPTY if node.is_empty else node
 
 
 def _starting(node: Node, members: CodePointSet, *, at_end: bool) -> Node:
-    """Return the words whose first character is a member, and the empty one if ``at_end``."""
+    """Return the words that begin with a member, and the empty word if ``at_end``."""
     return branch(
         ((symbols & members, target) for symbols, target in node.transitions if symbols & members),
         nullable=node.nullable and at_end,
@@ -345,7 +349,7 @@ def _starting(node: Node, members: CodePointSet, *, at_end: bool) -> Node:
 
 
 def _after_anything(node: Node) -> Node:
-    """Return ``node`` behind any text, without doubling a beginning that is any text already."""
+    """Return ``node`` after any text; a node that begins with any text is returned as it is."""
     head = node.head if isinstance(node, Concatenation) else node
     if isinstance(head, Repetition) and head.is_universal:
         return node

@@ -1,9 +1,9 @@
 r"""Sets of characters by name: ``\d``, ``\w``, ``\s``, ``.`` and Unicode properties.
 
-The data behind ``\p{…}`` is that of the ``regex`` package; its Unicode version rises with the
-package's. Which names exist, and that case matters in them, is said by ECMA-262 ("Runtime
-Semantics: UnicodeMatchProperty"): general categories, ``Script``, ``Script_Extensions`` and the
-binary properties of characters. Properties of strings (``RGI_Emoji``) are no sets of characters.
+The data of ``\p{…}`` comes from the ``regex`` package, and so does the Unicode version. The names,
+which are case-sensitive, are those of ECMA-262 ("Runtime Semantics: UnicodeMatchProperty"): general
+categories, ``Script``, ``Script_Extensions`` and the binary properties of characters. Properties of
+strings (``RGI_Emoji``) are not supported, since they are no sets of characters.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _SCRIPTS_OF_MANY_WORDS = frozenset(_SCRIPT_NAMES.split())
 _RUN_TOGETHER = frozenset(name.replace("_", "").capitalize() for name in _SCRIPTS_OF_MANY_WORDS)
 
 PROPERTY_STEPS = 2_000
-"""Steps charged for looking at all code points: some ten milliseconds."""
+"""Steps charged for a scan of all code points, which takes some ten milliseconds."""
 
 _FIRST_AFTER_SURROGATES = 0xE000
 _SURROGATES = _FIRST_AFTER_SURROGATES - 0xD800
@@ -124,7 +124,7 @@ def property_set(name: str, value: str | None = None) -> CodePointSet | None:
 
 
 def _is_script(name: str) -> bool:
-    """Whether a name is written as names of scripts are; there may be no such script."""
+    """Return whether a name has the spelling of a script's name; there may be no such script."""
     if name in _SCRIPTS_OF_MANY_WORDS:
         return True
     return name.isalpha() and name == name.capitalize() and name not in _RUN_TOGETHER
@@ -193,7 +193,7 @@ def _case_closure(members: CodePointSet) -> CodePointSet:
 
 @lru_cache(maxsize=1)
 def _case_groups() -> dict[int, tuple[int, ...]]:
-    """Return the classes of more than one character with one simple case folding, by character."""
+    """Return, by character, all characters with the same simple case folding, if several."""
     folded_alike: dict[str, set[int]] = {}
     with_case = property_set("Cased"), property_set("Changes_When_Casemapped")
     for point in chain.from_iterable(found for found in with_case if found):
@@ -205,7 +205,7 @@ def _case_groups() -> dict[int, tuple[int, ...]]:
     return {point: group for group in groups for point in group}
 
 
-# Foldings of status S in CaseFolding.txt that no lower-case mapping gives.
+# Foldings of status S in CaseFolding.txt that ``str.lower`` does not return.
 _FOLDED_WITHOUT_LOWER = {0x1FD3: 0x0390, 0x1FE3: 0x03B0, 0xFB05: 0xFB06}
 
 

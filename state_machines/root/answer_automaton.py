@@ -135,7 +135,7 @@ class AnswerAutomaton:
         return node
 
     def node_after(self, transition: Transition, remainder: Node) -> Node:
-        """Return what may follow where ``remainder`` is left of a transition's node."""
+        """Return the language of the rest of the answer, ``remainder`` of a transition first."""
         return concatenation(remainder, self.node(transition.target))
 
     def skipped_to_end(self, position: Position) -> Skipped | None:

@@ -24,7 +24,7 @@ History: TypeAlias = tuple[tuple[Part, int], ...]
 
 
 class Piece(NamedTuple):
-    """Bytes that one part has written. A marker is a piece of its own."""
+    """Bytes that one part has written. A marker is a separate piece."""
 
     part: Part
     text: bytes
@@ -121,7 +121,7 @@ class Attribution:
         return twin
 
     def _replace_threads(self, moved: list[Thread]) -> None:
-        """Replace the threads by those that have moved, and those that begin where these end."""
+        """Replace the threads by moved ones, and by new threads where a moved one may end."""
         self._accepted = None
         self.threads = []
         seen: set[tuple[Transition, Node]] = set()

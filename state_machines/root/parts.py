@@ -1,6 +1,6 @@
 """The parts of an answer: sub-states, free text, markers, and their composition.
 
-A :class:`SubState` is a stretch of the answer with a name and a language of its own. A
+A :class:`SubState` is a stretch of the answer with its name and its language. A
 :class:`Marker` is text that delimits and is no content. :class:`Sequence`, :class:`Choice`,
 :class:`Optional` and :class:`Loop` compose them; each of these is a :class:`Part`.
 

@@ -1,4 +1,4 @@
-"""A call of one tool, as parts of an answer: its head with the name, its arguments, its end."""
+"""The parts of a tool call: the head with the tool's name, the id, the arguments, the end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from state_machines.tool_calls import notations
 __all__ = ["CALL", "CallArguments", "CallEnd", "CallId", "CallStart", "CallText", "ToolSignature"]
 
 CALL = "tool_call"
-"""The name of everything that belongs to tool calls."""
+"""The name of all parts of tool calls."""
 
 
 @dataclass(frozen=True, eq=False)
 class ToolSignature:
-    """What a grammar needs to know of a tool: its name and the JSON Schema of its arguments."""
+    """The name of a tool and the JSON Schema of its arguments."""
 
     name: str
     parameters: Mapping[str, Any] | bool
@@ -29,9 +29,9 @@ class ToolSignature:
 
 @dataclass(frozen=True, eq=False)
 class CallStart(Marker):
-    """The text up to a call's arguments, or up to its id, which spells the tool's name.
+    """The text before a call's id or arguments. It contains the name of ``tool``.
 
-    Once it is written it is certain that ``tool`` is called.
+    Once it is written, ``tool`` is certain to be called.
     """
 
     _: KW_ONLY
@@ -40,15 +40,18 @@ class CallStart(Marker):
 
 @dataclass(frozen=True, eq=False)
 class CallText(Marker):
-    """Text within a call, around the id that the model writes."""
+    """Text inside a call, around the id that the model writes."""
 
 
 @dataclass(frozen=True, eq=False)
 class CallId(SubState):
-    """The part of a call's id that the model writes: text that matches ``pattern``.
+    """The id of a call, or a number that the format requires.
 
-    ``template`` makes the id of it (``{name}``, ``{id}``); where it is empty, what is written is
-    no id, only a number that the format asks for.
+    Attributes:
+        tool: The tool that is called.
+        pattern: The regular expression that the text matches.
+        template: The id, with ``{name}`` for the tool's name and ``{id}`` for the text. If it is
+            empty, the text is not an id.
     """
 
     _: KW_ONLY
@@ -73,11 +76,17 @@ class CallId(SubState):
 
 @dataclass(frozen=True, eq=False)
 class CallArguments(SubState):
-    """The arguments of a call of ``tool``, those of ``schema``, written in a notation.
+    """The arguments of a call.
 
-    No string in them contains a text of ``avoid``. ``options`` are those of
-    :class:`~state_machines.json_schema.JsonSchemaStateMachine`. Refused schemas raise
-    :class:`~state_machines.errors.SchemaError` of the schema's own kind, which names the tool too.
+    Attributes:
+        tool: The tool that is called.
+        schema: The JSON Schema of the arguments.
+        notation: The notation that they are written in.
+        avoid: Texts that no string in them contains.
+        options: Options of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+
+    Refused schemas raise the :class:`~state_machines.errors.SchemaError` of the schema, with the
+    tool's name added.
     """
 
     _: KW_ONLY
@@ -86,46 +95,46 @@ class CallArguments(SubState):
     notation: notations.Notation
     avoid: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    _made: dict[str, notations.CompiledArguments] = field(
+    _compiled: dict[str, notations.CompiledArguments] = field(
         default_factory=dict, init=False, repr=False
     )
 
     def machine(self) -> StateMachine:
-        """Return the machine of the arguments where no marker is a special token."""
+        """Return the machine of the arguments without special tokens."""
         return StateMachine(self.language(str.encode))
 
     def language(self, spell: Spell) -> Node:
-        """Return the arguments' texts as bytes."""
-        made = self._made["last"] = self._arguments(spell)
-        return made.node
+        """Return the language of the arguments in bytes."""
+        compiled = self._compiled["last"] = self._compile(spell)
+        return compiled.node
 
     def parse(self, text: str) -> dict[str, Any]:
-        """Return the arguments; raises ``ValueError`` for text of no such arguments."""
-        return self._any().read(text)
+        """Return the arguments of a text; raise ``ValueError`` for any other text."""
+        return self._last_compiled().read(text)
 
     @property
     def parser_schema(self) -> Mapping[str, Any]:
-        """The schema that the family's own parser is to be given as the tool's parameters."""
-        return self._any().parser_schema
+        """The tool's parameters for the family's own parser."""
+        return self._last_compiled().parser_schema
 
     @property
     def is_satisfiable(self) -> bool:
-        """Whether there are any such arguments; ``True`` also where the schema is refused."""
+        """Whether any arguments satisfy the schema; ``True`` also for a schema that is refused."""
         try:
-            self._any()
+            self._last_compiled()
         except UnsatisfiableSchemaError:
             return False
         except SchemaError:
             return True
         return True
 
-    def _any(self) -> notations.CompiledArguments:
-        made = self._made.get("last")
-        if made is None:
-            made = self._made["last"] = self._arguments(str.encode)
-        return made
+    def _last_compiled(self) -> notations.CompiledArguments:
+        compiled = self._compiled.get("last")
+        if compiled is None:
+            compiled = self._compiled["last"] = self._compile(str.encode)
+        return compiled
 
-    def _arguments(self, spell: Spell) -> notations.CompiledArguments:
+    def _compile(self, spell: Spell) -> notations.CompiledArguments:
         try:
             return self.notation.compile(self.schema, avoid=self.avoid, spell=spell, **self.options)
         except SchemaError as error:

@@ -1,4 +1,4 @@
-"""Families whose calls look like code: Python's calls, and Gemma's ``call:NAME{…}``."""
+"""Families that write calls as code: Python's calls, and Gemma's ``call:NAME{…}``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""**The table of families**: every known way in which models write tool calls, by name."""
+"""The table of tool-call formats of model families, by name."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
 
 
 def format_named(name: str) -> ToolFormat:
-    """Return the format of that name.
+    """Return the format of a name; case is ignored, and ``-`` equals ``_``.
 
-    Raises :class:`~state_machines.errors.CompositionError`, with the names that come near.
+    Raises:
+        CompositionError: There is no such format. The hint has similar names.
 
     >>> format_named("hermes").start
     '<tool_call>'

@@ -1,4 +1,4 @@
-"""Families whose calls hold their arguments as a JSON object."""
+"""Families that write arguments as a JSON object."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LLAMA3 = ToolFormat(
 
 LLAMA3_PYTHON_TAG = ToolFormat(
     name="llama3_python_tag",
-    models="Llama 3.1, 3.2 and 3.3 where <|python_tag|> is to begin a call",
+    models="Llama 3.1, 3.2 and 3.3 if <|python_tag|> should begin a call",
     start="<|python_tag|>",
     head='{"name": "{name}", "parameters": ',
     notation=JSON,
@@ -83,7 +83,7 @@ KIMI_K2 = ToolFormat(
     foot=("<|tool_call_end|>",),
     wraps="all",
     end="<|tool_calls_section_end|>",
-    # The parser looks for the end of a call before it reads the JSON.
+    # The parser searches for the end of a call before it reads the JSON.
     avoid=("<|tool_call_end|>",),
     names=r"[A-Za-z0-9_.-]+",
     tokens=(
@@ -144,7 +144,7 @@ GPT_OSS = ToolFormat(
     start="<|channel|>commentary to=functions.",
     head="{name} <|constrain|>json<|message|>",
     notation=JSON,
-    # An end token of these models, so that there is one call in an answer.
+    # An end token of these models, so an answer has one call.
     end="<|call|>",
     wraps="each",
     parallel=False,

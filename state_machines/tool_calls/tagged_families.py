@@ -1,4 +1,4 @@
-"""Families whose calls hold their arguments as tags, one for each."""
+"""Families that write each argument as a tag."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ KIMI_K3 = ToolFormat(
     name="kimi_k3",
     models="Kimi K3",
     start="<|open|>tools<|sep|>",
-    # One JSON block a call; tags for each argument are the other way the models know.
+    # One JSON block for each call. The models also know a tag for each argument.
     head='<|open|>call tool="{name}" index="{id}"<|sep|><|open|>json type="object"<|sep|>',
     notation=JSON,
     foot=("<|close|>json<|sep|><|close|>call<|sep|>",),

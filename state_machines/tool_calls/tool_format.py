@@ -1,7 +1,7 @@
-"""How a family of models writes tool calls, and the language of its calls.
+"""Formats of tool calls.
 
 A :class:`ToolFormat` is an entry of the table in :mod:`state_machines.tool_calls.families`: texts
-and a notation, no code. :meth:`ToolFormat.calls` returns the part of an answer that holds calls.
+and a notation, no code. :meth:`ToolFormat.calls` returns the part of an answer that contains calls.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ID = "{id}"
 
 @dataclass(frozen=True)
 class Delimiters:
-    """Texts around a stretch of an answer; ``end`` is empty where an end token ends it."""
+    """The markers around a part of an answer; ``end`` is empty if an end token ends the part."""
 
     begin: str = ""
     end: str = ""
@@ -49,11 +49,12 @@ NO_DELIMITERS = Delimiters()
 
 @dataclass(frozen=True)
 class CallIds:
-    """How the calls of a family are identified.
+    """The ids of a family's calls.
 
-    ``pattern`` is what the model writes for ``{id}`` in the head or foot, ``template`` makes the id
-    of it (empty: it is no id). ``length`` is that of ids which are made up, of letters and digits;
-    ``None``: any will do.
+    Attributes:
+        pattern: The text that the model writes for ``{id}`` in the head or foot, as a pattern.
+        template: The id, with ``{id}`` for that text. If it is empty, the text is not an id.
+        length: The number of letters and digits of generated ids; ``None`` for any form.
     """
 
     pattern: str = ""
@@ -65,42 +66,44 @@ class CallIds:
 class ToolFormat:
     r"""The tool calls of a family of models.
 
-    What is written is, where ``wraps`` is ``"each"``::
+    If ``wraps`` is ``"each"``, calls are written as::
 
         start head ARGUMENTS foot end [between] start head ARGUMENTS foot end …
 
-    and where it is ``"all"``::
+    If it is ``"all"``, they are written as::
 
         start [opening] head ARGUMENTS foot [between] head ARGUMENTS foot … closing end
 
-    ``name``, ``models``
-        What the format is called, and the models that are trained to write it.
-    ``start``, ``end``
-        The marker that begins calls, at which free text stops, and the one that ends them. An
-        empty ``end``: calls end with their foot, or with the answer.
-    ``head``, ``foot``
-        With ``{name}`` for the tool's name and ``{id}`` for what :attr:`ids` describes. Any one of
-        the texts of ``foot`` ends the arguments; so with ``opening`` and ``between``.
-    ``notation``, ``avoid``
-        How arguments are written, and the texts that no string in them can contain.
-    ``without_arguments``
-        The format of calls without arguments, where this one's parser cannot read such calls.
-    ``parallel``
-        Whether there can be several calls.
-    ``names``
-        A pattern (of :mod:`re`) for the names that can be written. ``python_names``: they must
-        not be words of Python's either.
-    ``tokens``
-        Markers that must be single tokens of the vocabulary, as the models know no other way to
-        write them.
-    ``ids``
-        How calls are identified.
-    ``reasoning``, ``answer``, ``preamble``
-        What delimits reasoning (``None``: as the tokenizer says), the answer itself, and text
-        before a call. ``joint`` stands between two such stretches, or one and calls, ``finish``
-        after the last.
-    ``parser``
-        The module of ``mlx_lm.tool_parsers`` that reads these calls, if there is one.
+    Where a field has several texts, any one of them can be written.
+
+    Attributes:
+        name: The name of the format.
+        models: The models that are trained to write it.
+        start: The marker that begins calls and ends free text.
+        end: The marker that ends calls. If it is empty, calls end with their foot or the answer.
+        wraps: Whether ``start`` and ``end`` stand around each call or around all of them.
+        opening: The text between ``start`` and the first call.
+        head: The text before the arguments, with ``{name}`` for the tool's name and ``{id}`` for
+            the text that :attr:`ids` describes.
+        foot: The text after the arguments, which may contain ``{id}``.
+        between: The text between two calls.
+        closing: The text between the last call and ``end``.
+        notation: The notation of the arguments.
+        avoid: Texts that no string in the arguments can contain.
+        without_arguments: The format of calls without arguments, if this format's parser cannot
+            read them.
+        parallel: Whether there can be several calls.
+        names: A pattern (of :mod:`re`) for the names that can be written.
+        python_names: Whether words of Python are excluded from the names.
+        tokens: Markers that must be single tokens of the vocabulary, because the models know them
+            only as such.
+        ids: How calls are identified.
+        reasoning: The markers around reasoning; ``None`` for those of the tokenizer.
+        answer: The markers around the answer.
+        preamble: The markers around text before a call.
+        joint: The text between two of these parts, or between one of them and calls.
+        finish: The text after the last part.
+        parser: The module of ``mlx_lm.tool_parsers`` that reads these calls, if there is one.
     """
 
     name: str
@@ -135,14 +138,20 @@ class ToolFormat:
         max_calls: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Part:
-        """Return ``min_calls`` to ``max_calls`` calls of the tools (``None``: no bound).
+        """Return the part of an answer that contains calls of the tools.
 
-        ``options`` are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`, for
-        the arguments; ``whitespace`` is for notations with JSON in them. Raises
-        :class:`~state_machines.errors.CompositionError` where there are no tools, or more calls are
-        wanted than the format has, and
-        :class:`~state_machines.errors.ToolNameError` for a name that it cannot write and for two
-        tools of one name. Schemas are looked at when the part's machine is made.
+        Args:
+            tools: The tools; their names must differ.
+            min_calls: The minimum number of calls.
+            max_calls: The maximum number of calls; ``None`` if there is no bound.
+            options: Options of :class:`~state_machines.json_schema.JsonSchemaStateMachine` for the
+                arguments. ``whitespace`` is for notations that contain JSON.
+
+        Raises:
+            CompositionError: There are no tools, or the bounds cannot be met.
+            ToolNameError: The format cannot write a name, or two tools have the same name.
+
+        Schemas are compiled when the machine of the part is built.
         """
         if not tools:
             raise CompositionError("there is no tool to call", part=self.name)
@@ -151,12 +160,12 @@ class ToolFormat:
             max_calls = 1
         if max_calls is not None and min_calls > max_calls:
             raise CompositionError(
-                f"{min_calls} calls are wanted, and there can be {max_calls}",
+                f"{min_calls} calls are required, and {max_calls} are possible",
                 part=self.name,
                 hint="" if self.parallel else "Models of this family call one tool at a time",
             )
-        some = [call for tool in tools for call in self._ways_to_call(tool, options or {})]
-        call = Choice(*some) if len(some) > 1 else some[0]
+        forms = [form for tool in tools for form in self._call_forms(tool, options or {})]
+        call = Choice(*forms) if len(forms) > 1 else forms[0]
         between = _one_of(self.between)
         if self.wraps == "each":
             wrapped = Sequence(Marker(CALL, self.start), call)
@@ -171,11 +180,12 @@ class ToolFormat:
         return calls if min_calls else Optional(calls)
 
     def check(self, vocabulary: Vocabulary) -> None:
-        """Raise :class:`~state_machines.errors.MarkerError` where a vocabulary cannot write this.
+        """Check that a vocabulary can write the format.
 
-        That is where it lacks one of :attr:`tokens`, and where a marker holds an end token, so that
-        the answer would end before it is complete. (A marker that *is* an end token may be the
-        last of an answer: the end itself is that marker.)
+        Raises:
+            MarkerError: The vocabulary lacks one of :attr:`tokens`, or a marker contains an end
+                token, which would end the answer early. A marker that *is* an end token may be the
+                last of an answer: the end itself is that marker.
         """
         special = vocabulary.special_tokens
         forms: set[bytes | None] | None = None
@@ -200,9 +210,11 @@ class ToolFormat:
         )
 
     def new_id(self, name: str, index: int) -> str:
-        """Return an id for the call number ``index`` (from 0) of an answer, in the family's way.
+        """Return an id in the family's form, for a call whose id the model did not write.
 
-        For calls whose id the model did not write.
+        Args:
+            name: The name of the tool.
+            index: The number of the call in the answer, from 0.
         """
         if "{name}" in self.ids.template:
             return self.ids.template.replace("{name}", name).replace(_ID, str(index))
@@ -230,22 +242,24 @@ class ToolFormat:
                 )
             seen.add(tool.name)
 
-    def _ways_to_call(self, tool: ToolSignature, options: Mapping[str, Any]) -> list[Part]:
+    def _call_forms(self, tool: ToolSignature, options: Mapping[str, Any]) -> list[Part]:
         if self.without_arguments is None:
             return [self._call(tool, self._arguments(tool, options))]
-        # Both name the same tool, so that who reads the calls need not know of this.
+        # Both forms name the same tool, so readers of calls need not distinguish them.
         schema = {} if isinstance(tool.parameters, bool) else tool.parameters
-        least = schema.get("minProperties", 0)
+        minimum = schema.get("minProperties", 0)
         # The schema compiler refuses a bound that is not a number.
-        some = {"minProperties": max(least, 1) if isinstance(least, int | float) else least}
-        none = {"maxProperties": 0}
-        ways = []
-        for entry, bound in ((self, some), (self.without_arguments, none)):
+        nonempty = {
+            "minProperties": max(minimum, 1) if isinstance(minimum, int | float) else minimum
+        }
+        empty = {"maxProperties": 0}
+        forms = []
+        for entry, bound in ((self, nonempty), (self.without_arguments, empty)):
             bounded = {**schema, **bound} if tool.parameters is not False else False
             arguments = entry._arguments(tool, options, bounded)
             if arguments.is_satisfiable:
-                ways.append(entry._call(tool, arguments))
-        return ways or [self._call(tool, self._arguments(tool, options))]
+                forms.append(entry._call(tool, arguments))
+        return forms or [self._call(tool, self._arguments(tool, options))]
 
     def _arguments(
         self,
@@ -301,7 +315,7 @@ def _within(text: str) -> tuple[Marker, ...]:
 
 
 def _one_of(texts: tuple[str, ...]) -> Part | None:
-    """Return the part that writes one of the texts; ``None`` where that is nothing at all."""
+    """Return a part that writes one of the texts; ``None`` if they are all empty."""
     written = [Marker(CALL, text) for text in texts if text]
     if not written:
         return None

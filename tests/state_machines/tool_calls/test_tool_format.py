@@ -161,19 +161,19 @@ def test_as_many_calls_as_are_asked_for(name: str) -> None:
     assert count(entry, 1, None) == {1, 2, 3}
 
 
-def test_a_family_without_parallel_calls_makes_one_at_most() -> None:
+def test_family_without_parallel_calls_makes_at_most_one() -> None:
     assert count(FORMATS["llama3"], 0, None) == {0, 1}
     with pytest.raises(CompositionError, match="one tool at a time"):
         FORMATS["llama3"].calls([CLOCK], 2)
 
 
-def test_without_tools_there_is_nothing_to_call() -> None:
+def test_calls_without_tools_raise() -> None:
     with pytest.raises(CompositionError, match="no tool"):
         FORMATS["hermes"].calls([])
 
 
-def test_more_calls_than_there_can_be() -> None:
-    with pytest.raises(CompositionError, match="3 calls are wanted, and there can be 2"):
+def test_minimum_above_the_maximum_of_calls_raises() -> None:
+    with pytest.raises(CompositionError, match="3 calls are required, and 2 are possible"):
         FORMATS["hermes"].calls([CLOCK], 3, 2)
 
 
