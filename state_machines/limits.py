@@ -132,10 +132,10 @@ class Limits:
     machine_steps: int = 8192
     """Derivatives that matchers add to a machine before it releases them."""
 
-    finder_derivatives: int = 1 << 14
+    string_automaton_derivatives: int = 1 << 14
     """Derivatives stored by one automaton that finds the end of a text."""
 
-    finder_transitions: int = 1 << 12
+    string_automaton_transitions: int = 1 << 12
     """States of such an automaton whose transitions are stored."""
 
     constant_nodes: int = 16

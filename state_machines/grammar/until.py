@@ -27,7 +27,14 @@ from state_machines.grammar.nodes import Concatenation, Union, concatenation, un
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 
-__all__ = ["Finder", "UntilText", "ended", "finder", "text_until", "text_without"]
+__all__ = [
+    "AhoCorasick",
+    "UntilText",
+    "aho_corasick",
+    "text_until",
+    "text_without",
+    "with_shortest_text",
+]
 
 FAR = 256
 """Number of characters above which the states of a counter do not store their derivatives."""
@@ -35,10 +42,10 @@ FAR = 256
 _TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
 
 STATES_PER_STEP = 16
-"""States of a finder that are built or visited in one step of a budget."""
+"""States of an automaton that are built or visited in one step of a budget."""
 
 
-class Finder:
+class AhoCorasick:
     """An automaton that finds the first of several strings in a text.
 
     It is built in time and memory linear in the length of the strings.
@@ -162,7 +169,7 @@ class Finder:
                 target = known.get((state, letter)) if path[-1][0] else 0
         if path:
             spend(len(path) // STATES_PER_STEP)
-            if len(known) > LIMITS.finder_derivatives:
+            if len(known) > LIMITS.string_automaton_derivatives:
                 known.clear()
             known.update(dict.fromkeys(path, target))
         return target
@@ -178,7 +185,7 @@ class Finder:
             sets = {target: CodePointSet.of("".join(c)) for target, c in by_target.items()}
             sets[0] = sets[0] | self._others if 0 in sets else self._others
             transitions = tuple((letters, target) for target, letters in sets.items())
-            if len(self._transitions) > LIMITS.finder_transitions:
+            if len(self._transitions) > LIMITS.string_automaton_transitions:
                 self._transitions.clear()
             self._transitions[state] = transitions
         return transitions
@@ -193,39 +200,46 @@ class Finder:
         return self.found[self.next_state(state, string[-1])] == string
 
 
-_FINDERS: WeakValueLruCache[tuple[frozenset[str], frozenset[str]], Finder] = WeakValueLruCache(
-    LIMITS.held_languages
+_AUTOMATA: WeakValueLruCache[tuple[frozenset[str], frozenset[str]], AhoCorasick] = (
+    WeakValueLruCache(LIMITS.held_languages)
 )
 
 
-def finder(strings: frozenset[str], first: frozenset[str] = frozenset()) -> Finder:
-    """Return the automaton of two sets of non-empty strings; see :class:`Finder`."""
-    return _FINDERS.get(
-        (strings, first), lambda: Finder(tuple(sorted(strings)), tuple(sorted(first)))
+def aho_corasick(strings: frozenset[str], first: frozenset[str] = frozenset()) -> AhoCorasick:
+    """Return the automaton of two sets of non-empty strings; see :class:`AhoCorasick`."""
+    return _AUTOMATA.get(
+        (strings, first), lambda: AhoCorasick(tuple(sorted(strings)), tuple(sorted(first)))
     )
 
 
 class UntilText(Node):
-    """The rest of a text; ``state`` is the state of the finder.
+    """The rest of a text; ``state`` is the state of the automaton.
 
     With a ``wanted`` string the text ends with it, and has ``min_chars`` to ``max_chars`` more
     characters before it (both may be negative while the string may have begun). Without one the
     text contains none of the strings.
     """
 
-    __slots__ = ("finder", "max_chars", "min_chars", "state", "wanted")
+    __slots__ = ("automaton", "max_chars", "min_chars", "state", "wanted")
 
     def __init__(
-        self, found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
+        self,
+        automaton: AhoCorasick,
+        wanted: str | None,
+        state: int,
+        min_chars: int,
+        max_chars: int | None,
     ) -> None:
         ending = len(wanted) if wanted is not None else 0
-        shortest = max(1, ending - found.depth[state]) if wanted is not None else max(0, min_chars)
+        shortest = (
+            max(1, ending - automaton.depth[state]) if wanted is not None else max(0, min_chars)
+        )
         super().__init__(
             nullable=wanted is None and min_chars <= 0,
             min_length=shortest,
             max_length=None if max_chars is None else max(0, max_chars + ending),
         )
-        self.finder = found
+        self.automaton = automaton
         self.wanted = wanted
         self.state = state
         self.min_chars = min_chars
@@ -236,31 +250,31 @@ class UntilText(Node):
     def character_derivative(self, point: int) -> Node:
         """Return the derivative by a code point."""
         max_chars = None if self.max_chars is None else self.max_chars - 1
-        state = self.finder.next_state(self.state, chr(point))
-        return _until(self.finder, self.wanted, state, self.min_chars - 1, max_chars)
+        state = self.automaton.next_state(self.state, chr(point))
+        return _until(self.automaton, self.wanted, state, self.min_chars - 1, max_chars)
 
     def compute_transitions(self) -> Transitions:
         max_chars = None if self.max_chars is None else self.max_chars - 1
         return collect_transitions(
-            (letters, _until(self.finder, self.wanted, state, self.min_chars - 1, max_chars))
-            for letters, state in self.finder.transitions(self.state)
+            (letters, _until(self.automaton, self.wanted, state, self.min_chars - 1, max_chars))
+            for letters, state in self.automaton.transitions(self.state)
         )
 
     def near(self, length: int) -> UntilText:
         """Return a text with the same beginnings up to ``length``; equal for all bounds beyond."""
-        min_chars = min(self.min_chars, length + self.finder.longest + 1)
-        far = self.max_chars is not None and self.max_chars > length + self.finder.longest
+        min_chars = min(self.min_chars, length + self.automaton.longest + 1)
+        far = self.max_chars is not None and self.max_chars > length + self.automaton.longest
         max_chars = None if far else self.max_chars
-        return _interned(self.finder, self.wanted, self.state, min_chars, max_chars)
+        return _interned(self.automaton, self.wanted, self.state, min_chars, max_chars)
 
-    def at_any_length(self) -> UntilText:
+    def without_min_chars(self) -> UntilText:
         """Return the text without its lower bound."""
-        lowest = 0 if self.wanted is None else -self.finder.longest
-        return _interned(self.finder, self.wanted, self.state, lowest, self.max_chars)
+        lowest = 0 if self.wanted is None else -self.automaton.longest
+        return _interned(self.automaton, self.wanted, self.state, lowest, self.max_chars)
 
     def without_end(self) -> UntilText:
         """Return the texts of any length that contain none of the strings."""
-        return _interned(self.finder, None, self.state, 0, None)
+        return _interned(self.automaton, None, self.state, 0, None)
 
     def ends_with(self, text: bytes) -> bool:
         """Whether bytes end with the wanted string, given that no beginning of them does."""
@@ -270,30 +284,30 @@ class UntilText(Node):
             return False
         state = self.state
         for letter in letters:
-            state = self.finder.next_state(state, letter)
-        return self.finder.found[state] == self.wanted
+            state = self.automaton.next_state(state, letter)
+        return self.automaton.found[state] == self.wanted
 
-    def ended(self) -> Node:
+    def shortest(self) -> Node:
         """Return the rest of the text with the fewest characters."""
         max_chars = max(self.min_chars, 0)
         if self.max_chars is not None:
             max_chars = min(max_chars, self.max_chars)
         while True:
-            # One more character may be needed in order that no other string is found.
-            node = _until(self.finder, self.wanted, self.state, self.min_chars, max_chars)
+            # One more character may be needed in order that no other string is automaton.
+            node = _until(self.automaton, self.wanted, self.state, self.min_chars, max_chars)
             if node is not EMPTY:
                 return node
             max_chars += 1
 
 
-def ended(node: Node) -> Node:
-    """Return the rest of the bytes of a text with the fewest characters."""
+def with_shortest_text(node: Node) -> Node:
+    """Return a node whose free text, if it begins with one, has the fewest characters left."""
     if isinstance(node, EncodedText) and isinstance(node.text, UntilText):
-        return encoded(node.text.ended(), node.spelling, node.terminator)
+        return encoded(node.text.shortest(), node.spelling, node.terminator)
     if isinstance(node, Concatenation):
-        return concatenation(node.head, ended(node.tail))
+        return concatenation(node.head, with_shortest_text(node.tail))
     if isinstance(node, Union):
-        return union(map(ended, node.members))
+        return union(map(with_shortest_text, node.members))
     return node
 
 
@@ -307,8 +321,8 @@ def text_without(
 
     They have ``min_chars`` to ``max_chars`` characters.
     """
-    found = finder(frozenset(strings), frozenset(first))
-    return _until(found, None, found.start, min_chars, max_chars)
+    automaton = aho_corasick(frozenset(strings), frozenset(first))
+    return _until(automaton, None, automaton.start, min_chars, max_chars)
 
 
 def text_until(
@@ -324,41 +338,41 @@ def text_until(
     end, ``wanted`` is the longest of them. A text begins with one of ``first`` only if it is that
     string. There are ``min_chars`` to ``max_chars`` characters before ``wanted``.
     """
-    found = finder(frozenset(strings) | {wanted}, frozenset(first))
-    if not found.finds(wanted):
+    automaton = aho_corasick(frozenset(strings) | {wanted}, frozenset(first))
+    if not automaton.finds(wanted):
         return EMPTY
     # The counters include the wanted string, and a lower bound of zero is no bound.
-    return _until(found, wanted, found.start, min_chars or -found.longest, max_chars)
+    return _until(automaton, wanted, automaton.start, min_chars or -automaton.longest, max_chars)
 
 
 def _until(
-    found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
+    automaton: AhoCorasick, wanted: str | None, state: int, min_chars: int, max_chars: int | None
 ) -> Node:
-    string = found.found[state]
+    string = automaton.found[state]
     if string is not None:
         if string != wanted:
             return EMPTY
         # The counters include the string.
         is_within = min_chars <= -len(string) and (max_chars is None or max_chars >= -len(string))
         return EPSILON if is_within else EMPTY
-    if not _can_end(found, wanted, state, min_chars, max_chars):
+    if not _can_end(automaton, wanted, state, min_chars, max_chars):
         return EMPTY
     if wanted is None and max_chars == 0:
         return EPSILON
     # Lower values of the counter are equivalent.
-    lowest = 0 if wanted is None else -found.longest
-    return _interned(found, wanted, state, max(min_chars, lowest), max_chars)
+    lowest = 0 if wanted is None else -automaton.longest
+    return _interned(automaton, wanted, state, max(min_chars, lowest), max_chars)
 
 
 def _interned(
-    found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
+    automaton: AhoCorasick, wanted: str | None, state: int, min_chars: int, max_chars: int | None
 ) -> UntilText:
-    key = ("UntilText", found.strings, found.first, wanted, state, min_chars, max_chars)
-    return intern_node(key, lambda: UntilText(found, wanted, state, min_chars, max_chars))
+    key = ("UntilText", automaton.strings, automaton.first, wanted, state, min_chars, max_chars)
+    return intern_node(key, lambda: UntilText(automaton, wanted, state, min_chars, max_chars))
 
 
 def _can_end(
-    found: Finder, wanted: str | None, state: int, min_chars: int, max_chars: int | None
+    automaton: AhoCorasick, wanted: str | None, state: int, min_chars: int, max_chars: int | None
 ) -> bool:
     """Whether there is a path to the end.
 
@@ -369,16 +383,16 @@ def _can_end(
         return True
     if wanted is None:
         return max_chars >= max(min_chars, 0)
-    if max_chars + found.depth[state] < 0:
+    if max_chars + automaton.depth[state] < 0:
         return False
     if min_chars <= max_chars and (max_chars > 0 or (max_chars == 0 and state == 0)):
         return True
-    for letters, target in found.transitions(state):
-        string = found.found[target]
+    for letters, target in automaton.transitions(state):
+        string = automaton.found[target]
         if string is None:
             # Only characters of the wanted string may follow.
-            if found.depth[target] and _can_end(
-                found, wanted, target, min_chars - 1, max_chars - 1
+            if automaton.depth[target] and _can_end(
+                automaton, wanted, target, min_chars - 1, max_chars - 1
             ):
                 return True
         elif string == wanted and letters and min_chars - 1 <= -len(string) <= max_chars - 1:

@@ -92,7 +92,7 @@ class Lexemes:
     def _make_until(self, prefix: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
         if prefix is not EPSILON or terminator or text.max_chars is not None:
             return self._make(prefix, encoded(text, RAW, terminator))
-        unbounded = text.at_any_length()
+        unbounded = text.without_min_chars()
         if unbounded is not text:
             # The lower bound only restricts where the text may end.
             walk = self._until_walk(EPSILON, unbounded, b"")

@@ -19,7 +19,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
-from state_machines.grammar.until import Finder, finder, text_until, text_without
+from state_machines.grammar.until import AhoCorasick, aho_corasick, text_until, text_without
 from state_machines.limits import LIMITS
 from state_machines.root.parts import Marker, Part, Spell, SubState, Text
 from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
@@ -217,7 +217,7 @@ class AnswerAutomaton:
     def _check_text(self, text: Text, following: tuple[FollowEntry, ...]) -> None:
         """Raise if a part that follows a text could not be written or not be recognised."""
         markers = [(entry, entry.part) for entry in following if isinstance(entry.part, Marker)]
-        found = finder(frozenset((*text.excluding, *(marker.text for _, marker in markers))))
+        found = aho_corasick(frozenset((*text.excluding, *(marker.text for _, marker in markers))))
         for entry, marker in markers:
             first = _first_in(marker.text, found)
             if first == marker.text or self._positions.spelling(marker).is_special:
@@ -300,8 +300,8 @@ def speller(special_tokens: Collection[str]) -> Spell:
     return spell
 
 
-def _first_in(text: str, found: Finder) -> str | None:
-    """Return the string of a finder whose first occurrence in a text ends first."""
+def _first_in(text: str, found: AhoCorasick) -> str | None:
+    """Return the string of an automaton whose first occurrence in a text ends first."""
     state = 0
     for letter in text:
         state = found.next_state(state, letter)

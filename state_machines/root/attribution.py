@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.until import ended
+from state_machines.grammar.until import with_shortest_text
 from state_machines.root.answer_automaton import AnswerAutomaton, AutomatonState, Transition
 from state_machines.root.parts import Marker, Part, Text
 from state_machines.root.positions import Skipped
@@ -103,7 +103,7 @@ class Attribution:
     def end_texts(self) -> None:
         """Restrict free texts to their shortest continuation."""
         threads = [
-            thread._replace(node=ended(thread.node))
+            thread._replace(node=with_shortest_text(thread.node))
             if isinstance(thread.transition.part, Text)
             else thread
             for thread in self.threads

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from state_machines.budgets import step_budget
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.until import Finder, UntilText, text_until, text_without
+from state_machines.grammar.until import AhoCorasick, UntilText, text_until, text_without
 
 LETTERS = "ab"
 LONGEST = 7
@@ -112,7 +112,7 @@ def test_no_state_is_a_dead_end(
             node = targets[0]
             assert has_word(node)
             if isinstance(node, UntilText):
-                assert has_word(node.ended())
+                assert has_word(node.shortest())
 
 
 def has_word(node: Node) -> bool:
@@ -136,7 +136,7 @@ def test_ended_text_is_a_shortest_one(
             return
         node = next((t for symbols, t in node.transitions if ord(letter) in symbols), EMPTY)
     if isinstance(node, UntilText):
-        ended = node.ended()
+        ended = node.shortest()
         assert language(ended) <= language(node)
         assert ended.max_length is not None
 
@@ -165,7 +165,7 @@ def test_ended_text_respects_its_upper_bound() -> None:
     node = text_until("ab", (), 0, 0)
     (begun,) = {target for symbols, target in node.transitions if ord("a") in symbols}
     assert isinstance(begun, UntilText)
-    assert language(begun.ended()) == language(begun) == {"b"}
+    assert language(begun.shortest()) == language(begun) == {"b"}
 
 
 def test_texts_with_far_bounds_share_their_near_text() -> None:
@@ -194,10 +194,10 @@ def test_texts_without_the_trigger(text: str) -> None:
     assert encoded(text_until("<tool_call>"), RAW).matches(text.encode() + b"<tool_call>")
 
 
-def test_finder_of_long_overlapping_strings_costs_linear_work() -> None:
+def test_automaton_of_long_overlapping_strings_costs_linear_work() -> None:
     strings = tuple("ab" * (440 + i) + f"-{i}" for i in range(64))
     with step_budget(sum(map(len, strings)) // 4):
-        found = Finder(strings)
+        found = AhoCorasick(strings)
         state = 0
         for letter in "ab" * 2000:
             state = found.next_state(state, letter)
@@ -210,10 +210,10 @@ def test_finder_of_long_overlapping_strings_costs_linear_work() -> None:
     st.lists(st.text("abc", min_size=1, max_size=5), max_size=3),
     st.text("abcd", max_size=14),
 )
-def test_finder_finds_the_longest_string_that_ends_a_text(
+def test_automaton_finds_the_longest_string_that_ends_a_text(
     strings: list[str], first: list[str], text: str
 ) -> None:
-    found = Finder(tuple(dict.fromkeys(strings)), tuple(dict.fromkeys(first)))
+    found = AhoCorasick(tuple(dict.fromkeys(strings)), tuple(dict.fromkeys(first)))
     state = found.start
     for end in range(1, len(text) + 1):
         state = found.next_state(state, text[end - 1])
