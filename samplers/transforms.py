@@ -181,8 +181,7 @@ def apply_min_p(logprobs: mx.array, min_p: float, min_tokens_to_keep: int = 1) -
     """Keep tokens with at least ``min_p`` of the highest probability; all if it is 0.
 
     The ``min_tokens_to_keep`` most likely tokens are always kept (Nguyen et al. 2024, "Turning up
-    the
-    heat: min-p sampling"). Tokens at ``-inf`` stay there, even if that leaves fewer.
+    the heat: min-p sampling"). Tokens at ``-inf`` stay there, even if that leaves fewer.
     """
     if min_p <= 0:
         return logprobs

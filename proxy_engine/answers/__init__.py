@@ -1,6 +1,6 @@
-"""What a model may answer, and what it has answered.
+"""Compiling answers and reading them.
 
-Reading order: ``response_format`` (a caller's form of it to a machine and a parser),
-``tool_formats`` (how the model writes calls and reasoning), ``compiler`` (all of it as one
-machine); ``reader`` (what was written to events and to a result), ``partial_json``.
+Reading order: ``response_format`` (to a machine and a parser), ``composition`` (the parts of a
+whole answer), ``compiler`` (to one machine), ``machine_cache``, ``compile_job`` and ``turns``
+(bounded, fair compilation); ``reader`` (output to events and results), ``partial_json``.
 """

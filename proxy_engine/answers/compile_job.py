@@ -1,4 +1,4 @@
-"""The compile work of one request: bounded, cancellable, and sharing the processor fairly."""
+"""The compilation of one request: bounded, cancellable, and sharing the processor fairly."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ __all__ = ["CompileJob"]
 T = TypeVar("T")
 
 _POLITENESS_SECONDS = 0.0001
-"""How long the job sleeps at a checkpoint: a thread that waits for the interpreter gets it then."""
+"""Sleep at a checkpoint, in seconds. It releases the interpreter lock to waiting threads."""
 
 
 class CompileJob:
-    """Compiling a response format and tools, the first mask, and the first completion plan.
+    """Compiles a response format and tools, the first mask, and the first completion plan.
 
-    For one thread. All calls of :meth:`run` together use at most ``max_seconds`` of processor time
-    (``None``: no limit beside those of ``state_machines.budgets``).
+    Not safe to share between threads. All calls of :meth:`run` together use at most
+    ``max_seconds`` of processor time, in addition to the step limits of
+    ``state_machines.budgets``.
 
     Args:
-        turns: Shared by all jobs of an engine; ``None``: the job shares with nobody.
-        cancelled: Ends the job, at its next checkpoint.
-        max_seconds: Limit on processor time, in seconds.
+        turns: Shared by all jobs of an engine; ``None``: not shared.
+        cancelled: Ends the job at its next checkpoint.
+        max_seconds: Limit on processor time; ``None``: no limit.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class CompileJob:
         self._since = 0.0
 
     def run(self, work: Callable[[], T]) -> T:
-        """Return ``work()``, which must not wait for another job.
+        """Return ``work()``. The work must not wait for another job.
 
         Raises:
-            CompileLimitError: The work takes more than ``max_seconds``.
+            CompileLimitError: The job takes more than ``max_seconds``.
             RequestCancelledError: ``cancelled`` was set.
         """
         self.check()
@@ -74,12 +75,12 @@ class CompileJob:
                 self._turns.give()
 
     def check(self) -> None:
-        """Raise if the job must not go on."""
+        """Raise if the job is cancelled or over its limit."""
         if self._cancelled.is_set():
             raise RequestCancelledError("the request was cancelled before it began")
         if self._max_seconds is not None and self._used > self._max_seconds:
             raise CompileLimitError(
-                f"compiling what the answer may be took more than {self._max_seconds:g} seconds of "
+                f"compiling the answer's grammar took more than {self._max_seconds:g} seconds of "
                 "processor time",
                 seconds=self._max_seconds,
                 hint="Simplify the schema, pattern, grammar or tools",

@@ -1,4 +1,4 @@
-"""What an answer may be: response format, tools and reasoning put together, in the model's way."""
+"""Compile response format, tools and reasoning into one state machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["STRUCTURED", "Answer", "AnswerCompiler"]
 STRUCTURED = "structured"
 _FALLBACK_REASONING = Delimiters("<think>", "</think>")
 
-# A text without bounds, and structured output alone, need no composition.
+# Unbounded text and structured output alone need no composition.
 _FREE = Text(TEXT)
 
 
@@ -32,8 +32,11 @@ _FREE = Text(TEXT)
 class Answer:
     """A compiled answer.
 
-    ``machine`` is ``None`` for free text. ``part`` is the part that writes all of it, where it is
-    no composition. ``new_id`` makes the id of a call from its tool's name and its number.
+    Attributes:
+        machine: The state machine; ``None`` for free text.
+        part: The only part of an answer that is no composition.
+        response: The response format.
+        new_id: Makes the id of a tool call from the tool's name and the call's number.
     """
 
     machine: StateMachine | None
@@ -43,10 +46,13 @@ class Answer:
 
 
 class AnswerCompiler:
-    """Compiles answers for one model, and remembers the machines used last.
+    """Compiles answers for a model, with an LRU cache of machines. Thread-safe.
 
-    ``dialect`` is the format of the model's family, ``reasoning`` the markers that it knows.
-    ``capacity`` is in machines. Safe to use from several threads.
+    Args:
+        vocabulary: The model's vocabulary.
+        dialect: The model's tool format.
+        reasoning: The model's reasoning markers, if it has some.
+        capacity: Capacity of the cache, in machines.
     """
 
     def __init__(
@@ -59,13 +65,13 @@ class AnswerCompiler:
         self._vocabulary = vocabulary
         self._dialect = dialect
         self._reasoning = reasoning
-        # What a key names by its id is kept with the machine.
+        # A key has the `id` of an object, which is kept alive with the machine.
         self._machines: MachineCache[tuple[RootStateMachine, object]] = MachineCache(capacity)
 
     def thinks(
         self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions
     ) -> bool:
-        """Whether the prompt is to invite reasoning."""
+        """Return whether the chat template should enable reasoning."""
         if options.reasoning is None:
             return response.is_free or choice.may_call
         return options.reasoning is not False
@@ -80,13 +86,22 @@ class AnswerCompiler:
         open_reasoning: Delimiters | None,
         job: CompileJob | None = None,
     ) -> Answer:
-        """Compile the answer as part of ``job``.
+        """Compile the answer of a request.
 
-        ``has_tools``: the prompt names tools, whether they may be called or not.
-        ``open_reasoning``: the prompt ends within reasoning between these.
+        Args:
+            response: The response format.
+            choice: The tools that may be called.
+            options: The options.
+            has_tools: Whether the prompt describes tools, even if none may be called.
+            open_reasoning: The markers of reasoning that the prompt has opened, if it has.
+            job: The job that the compilation is part of.
 
-        Raises ``CompositionError``, ``MarkerError``, ``ToolNameError``, ``ToolSchemaError``, and
-        what :meth:`CompileJob.run` raises.
+        Raises:
+            CompositionError: The parts cannot be combined.
+            MarkerError: The vocabulary lacks a marker of the tool format.
+            ToolNameError: The tool format cannot write a tool's name.
+            ToolSchemaError: The schema of a tool is refused.
+            ProxyError: :meth:`CompileJob.run` raised it.
         """
         thinks = self.thinks(response, choice, options)
         reasoning = self._reasoning_of(options, thinks=thinks, opened=open_reasoning)
@@ -108,7 +123,7 @@ class AnswerCompiler:
         return Answer(machine, None, response, self._dialect.new_id)
 
     def delimiters(self, options: GenerationOptions) -> tuple[Delimiters, ...]:
-        """What may delimit reasoning in a prompt: the caller's own markers, the model's."""
+        """Return the markers that may open reasoning in a prompt."""
         return tuple(filter(None, (_own_delimiters(options), self._reasoning)))
 
     def _compose(
@@ -145,7 +160,7 @@ class AnswerCompiler:
             return RootStateMachine(part, self._vocabulary)
 
     def _unwanted(self, options: GenerationOptions) -> tuple[str, ...]:
-        """Return the markers that a model that must not reason could begin to do so with."""
+        """Return the markers that free text must not contain if reasoning is disabled."""
         if options.reasoning is not False or self._reasoning is None:
             return ()
         return tuple(filter(None, (self._reasoning.begin, self._reasoning.end)))
@@ -157,11 +172,11 @@ class AnswerCompiler:
         own = ReasoningOptions(is_required=given is True)
         if isinstance(given, ReasoningOptions):
             own = given
-        # What the prompt has opened can be closed in one way only.
+        # Reasoning that the prompt has opened needs the matching end marker.
         delimiters = opened or _own_delimiters(options) or self._reasoning
         is_open = opened is not None
         if is_open and given is False:
-            # The model's template leaves no other way than to close it at once.
+            # The chat template always opens reasoning, so it is closed at once.
             own = ReasoningOptions(max_chars=0)
         elif not thinks and not is_open:
             return None
@@ -189,7 +204,7 @@ class AnswerCompiler:
         tools = [[tool.name, tool.arguments_schema] for tool in choice.tools]
         return (
             id(response.part or response.machine),
-            # In their order: so the properties are written.
+            # Not sorted: properties are written in the schema's order.
             json.dumps(tools),
             choice.may_answer,
             _max_calls(choice, options),
@@ -201,7 +216,7 @@ class AnswerCompiler:
 
 
 def _max_calls(choice: ToolChoice, options: GenerationOptions) -> int:
-    # Who names a tool wants that call.
+    # A named tool is called exactly once.
     is_one = choice.mode == "named" or not options.parallel_tool_calls
     return 1 if is_one else options.max_tool_calls
 
@@ -214,14 +229,14 @@ def _own_delimiters(options: GenerationOptions) -> Delimiters | None:
 
 
 def _is_limited(options: GenerationOptions) -> bool:
-    """Whether free text may be ended before the model ends it, which takes a matcher."""
+    """Return whether free text may have to end early, which needs a matcher."""
     state = options.parts.get(TEXT)
     return bool(options.stop) or (state is not None and state.max_tokens is not None)
 
 
 @contextmanager
 def _naming_tools(choice: ToolChoice) -> Iterator[None]:
-    """Within, an error of a tool's schema becomes a ``ToolSchemaError``."""
+    """Convert a ``SchemaError`` of a tool to ``ToolSchemaError``."""
     try:
         yield
         return
@@ -229,7 +244,7 @@ def _naming_tools(choice: ToolChoice) -> Iterator[None]:
         tool = next((tool for tool in choice.tools if tool.name == error.tool), None)
         if tool is None:
             raise
-        # The cause says the same of the schema alone.
+        # The cause locates the error within the tool's schema.
         refusal = error.__cause__ if isinstance(error.__cause__, SchemaError) else error
     with tool_schema_errors(tool):
         raise refusal

@@ -1,11 +1,11 @@
-"""A whole answer: reasoning, then content or tool calls, as a model family writes them.
+"""The parts of a whole answer: reasoning, then content or tool calls.
 
 ::
 
-    [reasoning]  content                       nothing to call
-    [reasoning]  text, then no call or several tools, and the model may answer in its own words
-    [reasoning]  structured output | calls     tools, and an answer that has a form
-    [reasoning]  calls                         a call is asked for
+    [reasoning]  content                       without tools
+    [reasoning]  text [calls]                  with tools, free text
+    [reasoning]  structured output | calls     with tools and a response format
+    [reasoning]  calls                         with required calls
 """
 
 from __future__ import annotations
@@ -25,15 +25,19 @@ TEXT = "text"
 REASONING = "reasoning"
 
 SPACES = ("\n\n", "\n")
-"""What models write between reasoning and the rest."""
+"""Whitespace between reasoning and the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reasoning:
-    """Reasoning of ``min_chars`` to ``max_chars`` characters, between ``delimiters``.
+    """Reasoning before the answer.
 
-    ``is_open``: the prompt ends with the delimiter that begins it. ``is_required``: there must be
-    some; otherwise it is the model's choice.
+    Attributes:
+        delimiters: The markers around it.
+        is_open: Whether the prompt has opened it.
+        is_required: Whether the model must reason.
+        min_chars: Minimum number of characters.
+        max_chars: Maximum number of characters; ``None``: no limit.
     """
 
     delimiters: Delimiters
@@ -45,15 +49,22 @@ class Reasoning:
     def __post_init__(self) -> None:
         if not self.delimiters.end or not (self.delimiters.begin or self.is_open):
             raise CompositionError(
-                "reasoning needs texts that begin and end it",
+                "reasoning needs a begin and an end marker",
                 part=REASONING,
-                hint="Name them: the model's tokenizer knows none",
+                hint="Give them in ReasoningOptions: the model's tokenizer has none",
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """``min_calls`` to ``max_calls`` calls of ``tools`` (``None``: no bound)."""
+    """Tool calls of an answer.
+
+    Attributes:
+        format: The model's tool format.
+        tools: The tools that may be called.
+        min_calls: Minimum number of calls.
+        max_calls: Maximum number of calls; ``None``: no limit.
+    """
 
     format: ToolFormat
     tools: Several[ToolSignature]
@@ -61,7 +72,7 @@ class Calls:
     max_calls: int | None = None
 
     def part(self, min_calls: int) -> Part:
-        """Return the part that writes at least ``min_calls`` calls."""
+        """Return the part with at least ``min_calls`` calls."""
         return self.format.calls(self.tools, min_calls=min_calls, max_calls=self.max_calls)
 
 
@@ -76,13 +87,19 @@ def compose_answer(
 ) -> Part:
     """Return the parts of an answer.
 
-    ``content`` is what is asked for; ``None``: free text. ``calls`` with a ``min_calls`` of one
-    or more leave no room for it. ``dialect`` is the format of the model's family, with calls or
-    without: its markers are kept out of free text, and where it has some around answers these are
-    written. ``excluding`` are more texts that free text must not contain. ``stop`` are texts that
-    end free text, and the answer with it. They do not apply to structured output, calls and
-    reasoning, nor to a ``content`` that is a composition. Raises
-    :class:`~state_machines.errors.CompositionError`.
+    Args:
+        content: The content; ``None``: free text.
+        calls: Tool calls in place of the content or after it. If ``min_calls`` is positive, there
+            is no content.
+        reasoning: Reasoning before the content.
+        dialect: The model's tool format, also for answers without calls: free text does not
+            contain its markers, and content is written between its answer delimiters.
+        excluding: Texts that free text must not contain.
+        stop: Texts that end free text, and the answer. They do not apply to reasoning, structured
+            output, calls and compositions.
+
+    Raises:
+        CompositionError: The parts cannot be combined.
     """
     dialect = dialect or (calls.format if calls is not None else None)
     without = dict.fromkeys((*excluding, *_foreign(reasoning, dialect)))
@@ -136,7 +153,7 @@ def _answer(
             return Sequence(free, calls.part(0))
         stops = (Marker(TEXT, text) for text in stop)
         return Sequence(free, Optional(Choice(*stops, calls.part(1))))
-    # A stop string ends the answer, and calls must follow this text; so there is none in it.
+    # Calls must follow this text, and a stop string would end the answer: it cannot have one.
     said = _delimited(_excluding(content, stop), preamble)
     before = [said, *([Marker(TEXT, joint)] if joint else [])]
     return Choice(answer, Sequence(Optional(Sequence(*before)), calls.part(1)))
@@ -147,7 +164,7 @@ def _excluding(text: Text, more: Several[str]) -> Text:
 
 
 def _foreign(reasoning: Reasoning | None, dialect: ToolFormat | None) -> Iterator[str]:
-    """Yield the markers that have no place in free text."""
+    """Yield the markers that free text must not contain."""
     if reasoning is not None:
         yield from filter(None, (reasoning.delimiters.begin, reasoning.delimiters.end))
     if dialect is not None:
@@ -155,10 +172,10 @@ def _foreign(reasoning: Reasoning | None, dialect: ToolFormat | None) -> Iterato
 
 
 def _delimited(content: Part, around: Delimiters) -> Part:
-    identifier = getattr(content, "name", TEXT)
+    name = getattr(content, "name", TEXT)
     parts = [content]
     if around.begin:
-        parts.insert(0, Marker(identifier, around.begin))
+        parts.insert(0, Marker(name, around.begin))
     if around.end:
-        parts.append(Marker(identifier, around.end))
+        parts.append(Marker(name, around.end))
     return Sequence(*parts) if len(parts) > 1 else content

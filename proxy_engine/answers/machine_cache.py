@@ -19,10 +19,13 @@ _SECONDS_BETWEEN_CHECKS = 0.05
 
 
 class MachineCache(Generic[V]):
-    """The values used last. Safe to use from several threads.
+    """An LRU cache. Thread-safe.
 
-    No lock is held while a value is made. A second request for a key that is being made waits for
-    the first; requests for other keys do not.
+    No lock is held during a compilation. A second request for a key that is being compiled waits
+    for the first; requests for other keys do not.
+
+    Args:
+        capacity: Maximum number of values.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -32,10 +35,10 @@ class MachineCache(Generic[V]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], V], job: CompileJob) -> V:
-        """Return the value of a key, from ``job.run(make)`` if there is none.
+        """Return the value of a key; compile it with ``job.run(make)`` if it is missing.
 
-        Raises what ``make`` raises, also where another thread has called it, and what
-        :meth:`CompileJob.run` raises for this job.
+        Raises:
+            ProxyError: ``make`` raised it, in this thread or in another; or ``job`` was stopped.
         """
         while True:
             with self._lock:
@@ -50,7 +53,7 @@ class MachineCache(Generic[V]):
             try:
                 return self._await(making, job)
             except _ANOTHER_JOB:
-                # The other request was stopped, not this one.
+                # The other request was stopped; this one may continue.
                 job.check()
 
     def _make(self, key: Hashable, make: Callable[[], V], job: CompileJob, making: Future[V]) -> V:

@@ -1,14 +1,13 @@
-"""A JSON value while it is being written: the best value that what there is so far stands for.
+"""The value of incomplete JSON text, for display while it is generated.
 
-Strings are shown as far as they are written, without escapes that are not whole yet; numbers,
-``true``, ``false`` and ``null`` once they are valid; keys once they have a value. What was shown
-only grows: a number may get more digits, but it does not disappear.
+Strings appear as far as they are written, without incomplete escapes; numbers, ``true``, ``false``
+and ``null`` once they are valid; keys once they have a value. Values only grow: a number may get
+more digits but never disappears.
 
-Pydantic's parser does the work. It reads a text from its beginning each time, at some 180 MB/s,
-which is no slower than to copy a value that grows in place; and a reader needs a copy. So that a
-long text costs no more than its length times a constant, looks are rationed: up to ``_FREE``
-characters every piece is looked at, beyond that as often as all looks together have read no more
-than ``_PASSES`` times the text.
+Pydantic's parser parses the text from the start each time, at about 180 MB/s, which is as fast as
+copying a value that is updated in place. To keep the total cost linear in the length, parses are
+rationed: every piece is parsed up to ``_FREE`` characters; beyond, only while all parses together
+have read at most ``_PASSES`` times the text.
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ _UNFINISHED_NUMBER = re.compile(r"(?<=[0-9])(?:\.|[eE][+-]?)$")
 
 
 class PartialJson:
-    """One JSON text, fed piece by piece.
+    """A JSON text that grows piece by piece.
 
-    ``value`` is the newest value, ``has_value`` whether there is one at all (a text ``[`` has
-    one, ``tr`` has none). Values are new objects each time, so a reader may keep or change them.
+    Attributes:
+        value: The latest value, a new object each time.
+        has_value: Whether there is a value: ``[`` has one, ``tr`` has none.
     """
 
     def __init__(self) -> None:
-        # Joined when they are looked at: to append to a text each time would copy all of it.
+        # Joined on demand: appending to a string would copy it each time.
         self._pieces: list[str] = []
         self._length = 0
         self._read = 0
@@ -46,16 +46,18 @@ class PartialJson:
 
     @property
     def text(self) -> str:
-        """All pieces, joined."""
+        """The concatenated pieces."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
     def add(self, piece: str, *, last: bool = False) -> bool:
-        """Take ``piece``; say whether ``value`` is another one now.
+        """Append ``piece``, and return whether ``value`` has changed.
 
-        ``last`` looks whatever has been read before, so that the value of a whole text is whole.
-        Text that is not JSON, or that Python's ``str`` cannot hold (half a surrogate pair as an
-        escape), leaves the value as it is.
+        Text that is not JSON, and escapes of lone surrogates, leave the value unchanged.
+
+        Args:
+            piece: More text.
+            last: Whether the text is complete; it is parsed whatever the ration.
         """
         self._follow(piece)
         self._pieces.append(piece)
@@ -66,7 +68,7 @@ class PartialJson:
         self._read += length
         text = self.text
         if not self._in_string:
-            # Without this, `1` would be shown, hidden at `1.`, and shown again at `1.5`.
+            # Otherwise `1` would appear, disappear at `1.`, and appear again at `1.5`.
             text = _UNFINISHED_NUMBER.sub("", text)
         try:
             value = from_json(text, allow_partial="trailing-strings")
@@ -79,7 +81,7 @@ class PartialJson:
         return True
 
     def _follow(self, piece: str) -> None:
-        """Keep up with whether the text's end is inside a string."""
+        """Track whether the end of the text is inside a string."""
         position = 0
         if self._escaped and piece:
             self._escaped = False
@@ -95,5 +97,4 @@ class PartialJson:
 
 
 def _same(value: Any, other: Any) -> bool:
-    # Python's 1 equals 1.0; to a reader they are the same number, too.
     return bool(value == other)

@@ -1,4 +1,4 @@
-"""From what each part of an answer has written to events, and to the fields of a result."""
+"""Convert the output of an answer's parts to events and to the fields of a result."""
 
 from __future__ import annotations
 
@@ -31,12 +31,10 @@ from .partial_json import PartialJson
 
 __all__ = ["AnswerReader"]
 
-# What a special token's bytes begin with, which no text contains.
-
 
 @dataclass(slots=True)
 class _Call:
-    """A call that is being written."""
+    """A call that is being generated."""
 
     index: int
     name: str
@@ -51,67 +49,68 @@ class _Call:
 
 
 class AnswerReader:
-    """Reads the pieces of one answer as they become certain.
+    """Reads the output of one answer, piece by piece.
 
-    ``new_id`` makes the id of a call, from its tool's name and its number, where the model writes
-    none. With ``watches_value``, the value of structured output is told while it is written.
+    Args:
+        new_id: Makes the id of a call from the tool's name and the call's number, if the model
+            writes no ids.
+        watches_value: Whether to emit ``PartialValue`` events.
     """
 
     def __init__(self, *, new_id: Callable[[str, int], str], watches_value: bool = False) -> None:
         self._new_id = new_id
         self._watches_value = watches_value
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._segments: list[tuple[Part, list[str]]] = []
+        self._written: list[tuple[Part, list[str]]] = []
         self._call: _Call | None = None
         self._value: PartialJson | None = None
         self.calls: list[ToolCall] = []
         self._values: list[tuple[SubState, list[str]]] = []
 
     def read(self, pieces: Sequence[Piece], *, is_last: bool = False) -> list[Event]:
-        """Take pieces, and return what is to be told of them.
+        """Take pieces of output, and return the events.
 
-        Raises ``OutputValidationError`` for a call that is whole and cannot be read, because it is
-        nested more deeply than Python reads.
+        Raises:
+            OutputValidationError: The arguments of a complete call cannot be parsed, because they
+                are nested too deeply for Python.
         """
         events: list[Event] = []
         for part, written in pieces:
             events += self._read(part, self._decoded(part, written))
         if is_last:
             left = self._decoder.decode(b"", final=True)
-            if left and self._segments:
-                events += self._read(self._segments[-1][0], left)
+            if left and self._written:
+                events += self._read(self._written[-1][0], left)
             events += self._end_call(may_be_cut=True)
             events += self._end_value()
         return events
 
     @property
     def values(self) -> list[tuple[SubState, str]]:
-        """Sub-states other than tool calls, with what they wrote so far."""
+        """The parts other than text and tool calls, with their output so far."""
         return [(part, "".join(texts)) for part, texts in self._values]
 
     @property
     def text(self) -> str:
         """Free text and structured output so far."""
-        return "".join(
-            text for part, texts in self._segments if _is_content(part) for text in texts
-        )
+        return "".join(text for part, texts in self._written if _is_content(part) for text in texts)
 
     @property
     def reasoning(self) -> str:
         """Reasoning so far."""
         return "".join(
             text
-            for part, texts in self._segments
+            for part, texts in self._written
             if isinstance(part, Text) and part.name == REASONING
             for text in texts
         )
 
     @property
     def parts(self) -> tuple[AnswerPart, ...]:
-        """Everything so far, by the part that wrote it."""
+        """The output so far, by part."""
         return tuple(
-            AnswerPart(_identifier(part), "".join(texts), isinstance(part, Marker))
-            for part, texts in self._segments
+            AnswerPart(_name(part), "".join(texts), isinstance(part, Marker))
+            for part, texts in self._written
             if any(texts)
         )
 
@@ -121,11 +120,11 @@ class AnswerReader:
         return self._decoder.decode(written.replace(Vocabulary.SPECIAL_MARK, b""))
 
     def _read(self, part: Part, text: str) -> Iterator[Event]:
-        is_new = not self._segments or self._segments[-1][0] is not part
+        is_new = not self._written or self._written[-1][0] is not part
         if is_new:
             yield from self._end_value()
-            self._segments.append((part, []))
-        self._segments[-1][1].append(text)
+            self._written.append((part, []))
+        self._written[-1][1].append(text)
         call = self._call
         if isinstance(part, CallStart):
             if is_new:
@@ -162,7 +161,7 @@ class AnswerReader:
             yield ToolCallStarted(part=CALL, index=call.index, id=call.id, name=call.name)
         call.text.append(text)
         call.written.append(text)
-        # Other notations have no JSON to tell before they are read.
+        # Other notations are converted to JSON once they are complete.
         if text and part.notation is JSON:
             yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
 
@@ -179,7 +178,7 @@ class AnswerReader:
         if call is None or call.arguments is None:
             return
         may_be_cut = may_be_cut and not call.is_whole
-        # Of all notations, only JSON tells by itself where it is over.
+        # Only JSON shows by itself whether it is complete.
         if may_be_cut and call.arguments.notation is not JSON:
             return
         written = "".join(call.written)
@@ -189,7 +188,8 @@ class AnswerReader:
             if may_be_cut:
                 return
             raise OutputValidationError(
-                f"the arguments of the call of {call.name!r} cannot be read: {error}", text=written
+                f"the arguments of the call of {call.name!r} cannot be parsed: {error}",
+                text=written,
             ) from error
         if call.arguments.notation is not JSON:
             text = json.dumps(arguments, ensure_ascii=False)
@@ -222,7 +222,7 @@ def _of(call: _Call | None) -> _Call:
     return call
 
 
-def _identifier(part: Part) -> str:
+def _name(part: Part) -> str:
     return str(getattr(part, "name", ""))
 
 

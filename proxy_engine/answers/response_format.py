@@ -1,18 +1,18 @@
-"""What an answer has to look like: every accepted form, brought to a state machine and a parser.
+"""Compile response formats of every kind to a state machine and a parser.
 
 ==============================================  =====================================
-given                                           ``parsed`` is
+response format                                 ``parsed``
 ==============================================  =====================================
 ``None``, ``{"type": "text"}``                  ``None``: free text
-a pydantic model                                an instance of it
-any type pydantic knows (``list[int]``, …)      a value of it
+a pydantic model                                an instance
+a type, ``Annotated``, or ``TypeAdapter``       a value of the type
 a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_schema", "json_schema": …}``   the JSON value (OpenAI's form)
-``{"type": "json_object"}``                     the JSON value, some object
+``{"type": "json_object"}``                     the JSON object
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine, a ``MachineSource``      the text
-a part of ``state_machines.root``               what its sub-states' ``parse`` returns: the value
-                                                of one, or a dict by identifier
+a part of ``state_machines.root``               the results of its parts' ``parse``: a value,
+                                                or a dict by name if there are several
 ==============================================  =====================================
 """
 
@@ -44,7 +44,7 @@ JsonSchema: TypeAlias = Mapping[str, Any] | bool
 
 @dataclass(frozen=True, slots=True)
 class MachineSource:
-    """A state machine that is yet to be compiled: ``compile(source)``."""
+    """A state machine that is not compiled yet: ``compile(source)``."""
 
     compile: Callable[[Any], StateMachine]
     source: Hashable
@@ -54,9 +54,10 @@ class MachineSource:
 class ResponseFormat:
     """A compiled response format.
 
-    ``machine`` is ``None`` for free text, and where there is a ``part``, the caller's own
-    composition. ``parse`` turns the whole output into ``parsed``, and raises
-    ``OutputValidationError``.
+    Attributes:
+        machine: The state machine; ``None`` for free text and for a composition.
+        parse: Converts the output to ``parsed``, or raises ``OutputValidationError``.
+        part: A composition of the caller.
     """
 
     machine: StateMachine | None
@@ -65,27 +66,30 @@ class ResponseFormat:
 
     @property
     def is_free(self) -> bool:
-        """Whether any text will do."""
+        """Whether the answer is free text."""
         return self.machine is None and self.part is None
 
 
 class ResponseFormatCompiler:
-    """Compiles response formats, and caches the machines of those used last.
+    """Compiles response formats, with an LRU cache of machines. Thread-safe.
 
-    A machine keeps the masks it has computed, so the second request with a schema is much
-    cheaper than the first. ``capacity`` is in machines. Safe to use from several threads.
+    A machine keeps the masks that it has computed, so a second request with a schema costs much
+    less than the first.
+
+    Args:
+        capacity: Capacity of the cache, in machines.
     """
 
     def __init__(self, capacity: int = 64) -> None:
         self._machines: MachineCache[StateMachine] = MachineCache(capacity)
 
     def compile(self, given: Any, job: CompileJob | None = None) -> ResponseFormat:
-        """Compile any of the forms above, as part of ``job``.
+        """Compile a response format of any kind, as part of ``job``.
 
         Raises:
-            InvalidResponseFormatError: It is none of them.
+            InvalidResponseFormatError: It is of no accepted kind.
             SchemaError: A schema is invalid, unsatisfiable, or would not be enforced.
-            ProxyError: What else compiling raises, see :meth:`CompileJob.run`.
+            ProxyError: :meth:`CompileJob.run` raised it.
         """
         job = job or CompileJob()
         if given is None:
@@ -106,7 +110,7 @@ class ResponseFormatCompiler:
         return self._type(given, job)
 
     def _mapping(self, given: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
-        # None of these three is a type of JSON Schema's, so the two readings cannot collide.
+        # JSON Schema has no type of these names, so there is no ambiguity.
         match given.get("type"):
             case "text":
                 _refuse_extra_keys(given, {"type"})
@@ -122,7 +126,7 @@ class ResponseFormatCompiler:
                         "a response format of type 'json_schema' needs a 'json_schema' object "
                         "with a 'schema' in it"
                     )
-                # "strict" changes nothing: here every schema is enforced.
+                # "strict" has no effect: every schema is enforced.
                 _refuse_extra_keys(wrapped, {"name", "description", "schema", "strict"})
                 return self._json(wrapped["schema"], job)
         return self._json(given, job)
@@ -143,7 +147,7 @@ class ResponseFormatCompiler:
             )
             schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
         except Exception as error:
-            # A type can run its own code when pydantic builds its schema.
+            # A type's own code, called for its schema, may raise anything.
             raise InvalidResponseFormatError(
                 f"{short_repr(given)} is not a response format: {error}",
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
@@ -153,21 +157,21 @@ class ResponseFormatCompiler:
 
     def _machine(self, schema: JsonSchema, job: CompileJob) -> StateMachine:
         try:
-            # Keys in their order: the order of properties is part of what a schema means here.
+            # Not sorted: properties are written in the schema's order.
             key = json.dumps(schema, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidResponseFormatError(f"the schema is not JSON: {error}") from error
 
         def compile_schema() -> StateMachine:
-            # A copy: the caller may go on changing the dict, and the cache may not change with it.
-            # Spaces as `json.dumps` writes them, and no choice about them: what is forced is quick.
+            # A copy, since the caller may change the dict. Whitespace is fixed to that of
+            # `json.dumps`: forced text is not sampled.
             return JsonSchemaStateMachine(json.loads(key), whitespace="spaced")
 
         return self._machines.get(key, compile_schema, job)
 
 
 def _no_value(text: str) -> None:
-    """Free text has no parsed value."""
+    """Return ``None``: free text has no parsed value."""
 
 
 _FREE_TEXT = ResponseFormat(None, _no_value)
@@ -195,7 +199,7 @@ def _type_parser(adapter: pydantic.TypeAdapter[Any]) -> Callable[[str], Any]:
             raise OutputValidationError(
                 f"the output does not validate: {error}",
                 text=text,
-                hint="The type asks for more than its JSON Schema says.",
+                hint="The type has constraints that its JSON Schema lacks.",
             ) from error
 
     return parse

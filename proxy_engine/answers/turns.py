@@ -22,7 +22,7 @@ _SECONDS_BETWEEN_CHECKS = 0.05
 class Turns:
     """Lets one of several threads work at a time. Not re-entrant.
 
-    ``used`` is always the processor time, in seconds, that the caller's job has used so far.
+    ``used`` is the processor time, in seconds, that the caller's job has used so far.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,9 @@ class Turns:
     def take(self, used: float, check: Callable[[], None]) -> None:
         """Wait for the turn.
 
-        ``check`` is called at intervals. An exception of it ends the waiting without the turn.
+        Args:
+            used: Processor time of the job so far, in seconds.
+            check: Called at intervals; if it raises, the thread stops waiting.
         """
         with self._lock:
             if not self._is_taken:
@@ -49,9 +51,9 @@ class Turns:
             self._pass_on()
 
     def let_others(self, used: float, check: Callable[[], None]) -> None:
-        """Let those work that have used less, and wait for the turn again.
+        """Pass the turn to a job that has used less, and wait for it again.
 
-        Where ``check`` raises, the turn is lost.
+        If ``check`` raises, the thread has no turn.
         """
         with self._lock:
             if not self._waiting or self._waiting[0][0] >= used:
