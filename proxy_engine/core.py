@@ -1,4 +1,4 @@
-"""What is behind an engine: a model and all that serves it, put together and taken apart."""
+"""Builds and owns the engine's components."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from .text_checks import short_repr
 __all__ = ["EngineCore"]
 
 _MAX_THREADS = 128
-"""Requests of event loops that are prepared, and slow masks that are computed, at a time.
+"""Maximum number of threads that prepare requests of event loops and compute slow masks.
 
-Threads are made as they are needed; one of them works at a time, see ``Turns``.
+They are created on demand; one of them works at a time, see ``Turns``.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCore:
-    """A model with its vocabulary, the preparation of requests, and their queue."""
+    """The components of an engine, from the model to the queue of requests."""
 
     loaded: LoadedModel
     vocabulary: Vocabulary
@@ -71,10 +71,10 @@ class EngineCore:
         batch_size: int,
         max_compile_seconds: float | None,
     ) -> EngineCore:
-        """Load what an engine was asked for; see ``InferenceEngine`` for the arguments."""
+        """Load a model and build the components; the arguments are those of ``InferenceEngine``."""
         if not isinstance(model, str | os.PathLike | Module | None):
             raise InvalidOptionError(
-                f"a model is a directory, a hub id or a model in memory, not {short_repr(model)}",
+                f"model should be a path, a repo id or a model in memory, not {short_repr(model)}",
                 option="model",
             )
         kinds: tuple[tuple[str, object, type], ...] = (
@@ -93,7 +93,7 @@ class EngineCore:
             )
         if isinstance(model, Module) != (tokenizer is not None):
             raise InvalidOptionError(
-                "a model in memory comes with its tokenizer, a named one without",
+                "a model in memory needs its tokenizer; a model by name has its own",
                 option="tokenizer",
             )
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
@@ -180,14 +180,14 @@ class EngineCore:
             raise
 
     def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
-        """Read a request's prompt, and save the model's cache of it; see ``InferenceEngine``."""
-        # Where all of an answer is forced, the prompt would not be read.
+        """Process a request's prompt, and save the model's cache of it."""
+        # An answer that is forced entirely would need no forward pass over the prompt.
         request = replace(request, options=request.options.override({"fast_forward": False}))
         self.scheduler.submit(request, _until_read(request)).result()
         return self.worker.submit(lambda: self.caches.save(path, request.prompt_ids)).result()
 
     def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
-        """Load what was saved; see ``InferenceEngine``."""
+        """Load a saved prompt cache."""
         return self.worker.submit(lambda: self.caches.load(path)).result()
 
 

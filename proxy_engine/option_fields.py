@@ -59,7 +59,7 @@ def with_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[type[M]
 
 
 def given_options(model: pydantic.BaseModel) -> OptionOverrides:
-    """Return the options among the fields of ``model``, without those that are ``None``."""
+    """Return the options among the fields of ``model``, except ``None``."""
     values = {name: getattr(model, name, None) for name in OPTION_NAMES}
     return cast(
         OptionOverrides, {name: value for name, value in values.items() if value is not None}

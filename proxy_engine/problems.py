@@ -1,4 +1,4 @@
-"""Translate pydantic's validation errors: where in the input a problem is, and what it is."""
+"""Translate validation errors of pydantic: the location in the input, and a description."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Problem:
 
     Attributes:
         location: Where it is.
-        what: What is wrong, in words that follow the value's name, such as ``"should be a valid
+        what: A description to follow the value's name, such as ``"should be a valid
             integer, not 'x'"``.
         kind: Pydantic's type of the error, such as ``"missing"`` or ``"extra_forbidden"``.
     """

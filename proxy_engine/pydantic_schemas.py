@@ -1,4 +1,4 @@
-"""JSON Schemas of pydantic types, without what pydantic would accept and drop."""
+"""JSON Schemas of pydantic types that match what validation keeps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ __all__ = ["ClosedJsonSchema"]
 
 
 class ClosedJsonSchema(GenerateJsonSchema):
-    """Pydantic's JSON Schema, without the properties that pydantic would accept and drop.
+    """Pydantic's JSON Schema, with ``additionalProperties: false`` where extra properties are
+    dropped.
 
-    Models, dataclasses and typed dicts that allow extra ones say so in their schema, and keep it.
+    Types that allow extra properties have a schema that says so; it is unchanged.
     """
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:

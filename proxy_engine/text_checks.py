@@ -1,4 +1,4 @@
-"""Checks of values that callers give: lists, text, and what error messages show of them."""
+"""Checks of input values, and their representation in error messages."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["has_surrogate", "listed", "short_repr"]
 def listed(value: object) -> list[Any] | None:
     """Return the items of a list or another iterable; ``None`` for any other value.
 
-    Strings, bytes and mappings are iterable, too. They do not count as lists here.
+    Strings, bytes and mappings do not count as lists.
     """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return None
     try:
         return list(value)
     except TypeError:
-        # An array of NumPy's without dimensions says that it is iterable, and is not.
+        # A NumPy array without dimensions has `__iter__`, which raises.
         return None
 
 
 def short_repr(value: object, limit: int = 80) -> str:
-    """Return ``repr(value)`` cut to ``limit`` characters; never raises.
+    """Return ``repr(value)``, cut to ``limit`` characters; never raises.
 
-    ``repr`` itself raises for values that are nested too deeply and for integers of more than
-    4,300 digits. Such a value is shown by its type.
+    ``repr`` raises for deeply nested values and for integers of more than 4,300 digits. These are
+    shown by their type.
     """
     try:
         text = repr(value)
@@ -36,7 +36,7 @@ def short_repr(value: object, limit: int = 80) -> str:
 
 
 def has_surrogate(text: str) -> bool:
-    """Return whether ``text`` holds half a surrogate pair, so that it has no UTF-8 form."""
+    """Return whether ``text`` has a lone surrogate, which UTF-8 cannot encode."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

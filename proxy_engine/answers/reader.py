@@ -178,7 +178,7 @@ class AnswerReader:
         if call is None or call.arguments is None:
             return
         may_be_cut = may_be_cut and not call.is_whole
-        # Only JSON shows by itself whether it is complete.
+        # Only JSON text reveals whether it is complete.
         if may_be_cut and call.arguments.notation is not JSON:
             return
         written = "".join(call.written)

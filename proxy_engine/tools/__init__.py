@@ -1,4 +1,4 @@
-"""Tools: what a model may call, made from dicts, types and functions."""
+"""Tools that a model may call: OpenAI-style dicts, types and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the arguments of a call, a JSON object, become what a tool's function is called with."""
+"""Convert the arguments of a call, a JSON object, to the arguments of a function."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["ArgumentReader", "InstanceArguments", "JsonArguments", "KeywordArgum
 
 
 class ArgumentReader(Protocol):
-    """Reads arguments, and calls with them."""
+    """Validates arguments and calls a function with them."""
 
     def read(self, arguments: Mapping[str, Any]) -> Any:
-        """What the arguments stand for. Raises ``ValueError`` where they are not valid."""
+        """Return the arguments as Python values. Raises ``ValueError`` if they are invalid."""
 
     def call(self, function: Callable[..., Any], value: Any) -> Any:
-        """Call ``function`` with what ``read`` returned."""
+        """Call ``function`` with the result of ``read``."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonArguments:
-    """A JSON Schema is all that is known: arguments are JSON, and given by keyword."""
+    """Arguments of a tool with a JSON Schema only: JSON values, passed by keyword."""
 
     schema: Mapping[str, Any]
 
@@ -46,7 +46,7 @@ class JsonArguments:
 
 @dataclass(frozen=True, slots=True)
 class InstanceArguments:
-    """The arguments make an instance of a model or a dataclass, the function's one argument."""
+    """Arguments that become an instance of a type, the only argument of the function."""
 
     adapter: pydantic.TypeAdapter[Any]
 
@@ -62,11 +62,12 @@ class InstanceArguments:
 
 @dataclass(frozen=True, slots=True)
 class KeywordArguments:
-    """The arguments of a Python function.
+    """Arguments of a Python function.
 
-    ``model`` has a field for each parameter; ``parameters`` are their names by that of the
-    field. ``defaults``: fields whose default is written as ``Field(default=…)``, which Python
-    would hand to the function as it stands.
+    Attributes:
+        model: A model with a field for each parameter.
+        parameters: Names of parameters by field.
+        defaults: Fields whose default is a ``Field(default=…)``, which Python would pass as it is.
     """
 
     model: type[pydantic.BaseModel]
@@ -90,8 +91,7 @@ class KeywordArguments:
 
 
 def _written(arguments: Mapping[str, Any]) -> str:
-    # Pydantic reads more of JSON than of Python: a date, a set, a tuple are JSON's strings and
-    # arrays, in strict models, too.
+    # As text: even in strict mode, pydantic reads dates, sets and tuples from JSON.
     try:
         return json.dumps(arguments if isinstance(arguments, dict) else dict(arguments))
     except (TypeError, ValueError) as error:
@@ -99,7 +99,7 @@ def _written(arguments: Mapping[str, Any]) -> str:
 
 
 def _refusal(error: pydantic.ValidationError) -> str:
-    """One line a fault, without links and without the name of a model nobody wrote."""
+    """Return one line per error, without links and without the name of the generated model."""
     lines = []
     for fault in error.errors(include_url=False, include_context=False):
         place = ".".join(map(str, fault["loc"]))

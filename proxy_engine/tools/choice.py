@@ -1,4 +1,4 @@
-"""Whether a model may, must or must not call tools, and which."""
+"""The tool choice: whether a model may, must or must not call tools."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ ToolChoiceMode: TypeAlias = Literal["auto", "required", "none", "named"]
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """``tools``: those that may be called. ``mode``: what the caller asked for.
+    """The tool choice of a request.
 
-    ``"auto"``: the model answers or calls. ``"required"``: it calls. ``"none"``: it answers.
-    ``"named"``: it calls the one tool there is in ``tools``.
+    Attributes:
+        mode: ``"auto"``: the model answers or calls tools. ``"required"``: it calls tools.
+            ``"none"``: it answers. ``"named"``: it calls the only tool in ``tools``.
+        tools: The tools that may be called.
     """
 
     mode: ToolChoiceMode
@@ -39,12 +41,17 @@ class ToolChoice:
 
     @classmethod
     def of(cls, given: Any, tools: Sequence[Tool]) -> ToolChoice:
-        """What ``given`` means for ``tools``.
+        """Return the tool choice that ``given`` means for ``tools``.
 
-        ``given`` is ``None`` (``"auto"``), ``"auto"``, ``"required"``, ``"none"``, the name of a
-        tool, ``{"type": "function", "function": {"name": …}}``, or ``{"type": "function",
-        "name": …}``. A tool that is called like one of the three words is named by a dict.
-        Raises ``InvalidOptionError`` for ``tool_choice``.
+        Args:
+            given: ``"auto"`` (also ``None``), ``"required"``, ``"none"``, the name of a tool,
+            ``{"type":
+                "function", "function": {"name": …}}`` or ``{"type": "function", "name": …}``. A
+                tool named like one of the three words needs a dict.
+            tools: The tools.
+
+        Raises:
+            InvalidOptionError: It is none of these; the option is ``tool_choice``.
         """
         if isinstance(given, ToolChoice):
             if given.mode == "named":
@@ -92,7 +99,7 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
         if tool.name == name:
             return tool
     known = [tool.name for tool in tools]
-    # Names are short; to compare a long text with them would take long.
+    # Comparing a long text would take long.
     close = difflib.get_close_matches(
         name[:80], [*known, "auto", "required", "none"], n=1, cutoff=0.5
     )
@@ -106,7 +113,7 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
 def _refuse_extra(keys: Mapping[object, object]) -> None:
     if keys:
         raise _invalid(
-            f"a tool is named by its name alone, without {', '.join(map(short_repr, keys))}"
+            f"a tool choice has only the name of a tool, not {', '.join(map(short_repr, keys))}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Tools from OpenAI's dicts, in either of the two forms that its interfaces have."""
+"""Tools from OpenAI's dicts, in the forms of both of its APIs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ _HINT = (
 def tool_from_openai(
     definition: Mapping[str, Any], function: Callable[..., Any] | None = None
 ) -> Tool:
-    """``{"type": "function", "function": {…}}``, or the same without the inner object.
+    """Return a tool from ``{"type": "function", "function": {…}}``, or the same without the inner
+    object.
 
-    ``parameters`` may be missing, for a tool without any. Raises ``InvalidToolError``.
+    Args:
+        definition: The dict; ``parameters`` may be missing.
+        function: The function to call.
+
+    Raises:
+        InvalidToolError: The dict is malformed.
     """
     kind = definition.get("type")
     if not isinstance(kind, str) or kind != "function":
@@ -43,7 +49,7 @@ def tool_from_openai(
     _refuse_extra(given, _KEYS)
     if given.get("name") is None:
         raise InvalidToolError("the tool has no name", hint=_HINT)
-    # `null` is how some clients write that there is none.
+    # Some clients write `null` for a missing value.
     stated = {key: value for key, value in given.items() if value is not None}
     return Tool(**stated, function=function)
 

@@ -1,4 +1,4 @@
-"""Tools from Python functions: signature, type hints and docstring say all there is to know."""
+"""Tools from Python functions: signature, type hints and docstring."""
 
 from __future__ import annotations
 
@@ -34,15 +34,22 @@ def tool_from_function(
     description: str | None = None,
     strict: bool | None = None,
 ) -> Tool:
-    """A tool that calls ``function`` with keywords.
+    """Return a tool that calls ``function`` with keyword arguments.
 
-    The schema is made of the type hints by pydantic (``Annotated[int, Field(ge=0)]`` and the
-    like hold) and admits no other arguments. Parameters with a default may be left out.
-    Descriptions come from ``Field(description=…)``, from a string in ``Annotated``, or from the
-    docstring. A parameter without a hint takes any JSON value. Keywords bound by
-    ``functools.partial`` are hidden from the model.
+    Pydantic derives the schema from the type hints; constraints such as ``Annotated[int,
+    Field(ge=0)]`` apply. A parameter without a hint accepts any JSON value, one with a default is
+    optional. Parameters bound by ``functools.partial`` are hidden from the model. Descriptions
+    come from ``Field(description=…)``, a string in ``Annotated``, or the docstring.
 
-    Raises ``InvalidToolError`` for parameters that no JSON object can give by name.
+    Args:
+        function: The function, sync or async.
+        name: Default: the function's name.
+        description: Default: the docstring's text.
+        strict: OpenAI's field; every schema is enforced here.
+
+    Raises:
+        InvalidToolError: A parameter is positional-only or variadic, or pydantic has no schema for
+        it.
     """
     inner, bound = _unwrapped(function)
     own_name: str = name or getattr(inner, "__name__", None) or type(inner).__name__
@@ -50,7 +57,7 @@ def tool_from_function(
         signature = inspect.signature(function)
         hints = typing.get_type_hints(_hinted(inner), include_extras=True)
     except Exception as error:
-        # Annotations are code, which can raise any exception.
+        # Evaluating annotations runs code, which may raise anything.
         raise InvalidToolError(
             f"the signature cannot be read: {error}",
             tool=own_name,
@@ -74,7 +81,7 @@ def tool_from_function(
 
 
 def _unwrapped(function: Callable[..., Any]) -> tuple[Callable[..., Any], set[str]]:
-    """The function inside of ``functools.partial``, and the keywords that are bound."""
+    """Return the function inside ``functools.partial``, and the names that are bound."""
     bound: set[str] = set()
     while isinstance(function, functools.partial):
         bound |= set(function.keywords)
@@ -85,7 +92,7 @@ def _unwrapped(function: Callable[..., Any]) -> tuple[Callable[..., Any], set[st
 def _hinted(function: Callable[..., Any]) -> Any:
     if inspect.isroutine(function):
         return function
-    # An object that can be called.
+    # A callable object.
     return type(function).__call__
 
 
@@ -108,11 +115,11 @@ def _compiled(
     for index, (name, parameter) in enumerate(parameters.items()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise InvalidToolError(
-                f"parameter {_STARS[parameter.kind]}{name} cannot be given by name",
+                f"parameter {_STARS[parameter.kind]}{name} cannot be passed by name",
                 tool=tool,
                 hint="A tool's parameters are ordinary or keyword-only ones.",
             )
-        # Names of the model's own: a parameter may be called `json`, or `_x`.
+        # Not the parameter's name: `json` and `_x` cannot be fields of a model.
         field = f"parameter_{index}"
         hint = hints.get(name, Any)
         default = pydantic.Field() if parameter.default is parameter.empty else parameter.default
@@ -136,7 +143,7 @@ def _compiled(
             tool, __config__=pydantic.ConfigDict(extra="forbid"), **fields
         )
     except Exception as error:
-        # A type can run its own code when pydantic builds its schema.
+        # A type's own code, called for its schema, may raise anything.
         raise InvalidToolError(
             f"pydantic has no schema for the parameters: {error}", tool=tool
         ) from error
@@ -145,5 +152,5 @@ def _compiled(
 
 
 def _text_of(info: FieldInfo) -> str | None:
-    """A string in ``Annotated``, which many write for a description."""
+    """Return a string in ``Annotated``, a common form of descriptions."""
     return next((entry for entry in info.metadata if isinstance(entry, str)), None)

@@ -1,4 +1,4 @@
-"""A list of whatever programs call tools, to tools."""
+"""Convert a list of tools in any form."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ __all__ = ["resolve_tool", "resolve_tools"]
 
 
 def resolve_tool(given: Any) -> Tool:
-    """A ``Tool``, an OpenAI-style dict, a pydantic model, a dataclass, or a function.
+    """Return the tool for a ``Tool``, an OpenAI-style dict, a pydantic model, a dataclass or a
+    function.
 
-    Raises ``InvalidToolError``, ``ToolSchemaError``.
+    Raises:
+        InvalidToolError: It is none of these, or invalid.
+        ToolSchemaError: Its schema is refused.
     """
     if isinstance(given, Tool):
         return given
@@ -36,17 +39,18 @@ def resolve_tool(given: Any) -> Tool:
 
 
 def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
-    """The tools of a mixed list, in its order; none for ``None``.
+    """Return the tools of a mixed list, in order; none for ``None``.
 
-    Raises ``InvalidToolError`` with the ``index`` of the first that is none, or whose name
-    another one has already.
+    Raises:
+        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is that of the
+        item.
     """
     if given is None:
         return ()
     items = listed(given)
     if items is None:
         raise InvalidToolError(
-            f"tools are given in a list, not as {type(given).__name__}",
+            f"tools should be a list, not {type(given).__name__}",
             hint="Put a single tool in brackets.",
         )
     tools: dict[str, Tool] = {}
@@ -57,7 +61,7 @@ def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
             raise error.at(index) from (error.__cause__ or error)
         if tool.name in tools:
             raise InvalidToolError(
-                "another tool has this name already",
+                "another tool has the same name",
                 tool=tool.name,
                 index=index,
                 hint=f"It is tool {list(tools).index(tool.name)}. Rename one of the two.",

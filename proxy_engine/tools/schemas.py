@@ -1,4 +1,4 @@
-"""JSON Schemas of pydantic types as tools have them: closed, and without needless titles."""
+"""JSON Schemas of parameters: closed, and without redundant titles."""
 
 from __future__ import annotations
 
@@ -15,23 +15,31 @@ __all__ = ["described", "generated_schema"]
 
 
 class _ToolJsonSchema(ClosedJsonSchema):
-    # A default that JSON cannot write is Python's own affair; the model may leave it out.
+    # The model may omit a parameter whose default is not JSON.
     ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {  # type: ignore[misc]
         "skipped-choice",
         "non-serializable-default",
     }
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Titles that only repeat a name would be read by the model, and paid for."""
+        """Omit titles that repeat the name, which would cost prompt tokens."""
         return False
 
 
 def generated_schema(adapter: pydantic.TypeAdapter[Any], tool: str) -> dict[str, Any]:
-    """The schema of ``adapter``, without title and description. Raises ``InvalidToolError``."""
+    """Return the schema of ``adapter``, without title and description.
+
+    Args:
+        adapter: The type.
+        tool: The tool's name, for errors.
+
+    Raises:
+        InvalidToolError: Pydantic has no schema for the type.
+    """
     try:
         schema = adapter.json_schema(schema_generator=_ToolJsonSchema)
     except Exception as error:
-        # A type can run its own code when pydantic builds its schema.
+        # A type's own code, called for its schema, may raise anything.
         raise InvalidToolError(
             f"pydantic has no schema for the parameters: {error}", tool=tool
         ) from error
@@ -41,7 +49,7 @@ def generated_schema(adapter: pydantic.TypeAdapter[Any], tool: str) -> dict[str,
 
 
 def described(schema: dict[str, Any], descriptions: Mapping[str, str]) -> dict[str, Any]:
-    """``schema`` with descriptions of those properties that have none."""
+    """Add descriptions to the properties that have none."""
     properties = schema.get("properties", {})
     return {
         **schema,

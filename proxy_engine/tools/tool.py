@@ -1,4 +1,4 @@
-"""A tool: what a model may call, and what happens when it does."""
+"""A tool: its definition for the model, and its function."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ __all__ = ["Tool", "tool_schema_errors"]
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
-# Where `$ref` made all that stands beside it void.
+# Drafts in which `$ref` overrides the keywords beside it.
 _DRAFTS_WITH_LONE_REFERENCES = re.compile(r"draft-0[3-7]/")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something a model may call by name, with arguments that match a JSON Schema.
+    """A tool that a model may call.
 
-    ``name``: 1 to 64 of ASCII letters, digits, ``_``, ``-`` and ``.``. ``description``: what the
-    model is told of it. ``parameters``: a JSON Schema of the arguments, copied; none are taken
-    unless it is given. ``strict``: OpenAI's field; every schema is enforced here, whatever it
-    says. ``function``: what is called, sync or async; ``None`` where the caller runs the tool.
-    ``reader``: how arguments are validated and handed over; by keyword unless given.
+    Attributes:
+        name: 1 to 64 ASCII letters, digits, ``_``, ``-`` and ``.``.
+        description: Text for the model.
+        parameters: JSON Schema of the arguments; copied. By default there are none.
+        strict: OpenAI's field. Every schema is enforced here.
+        function: The function to call, sync or async; ``None`` if the caller runs the tool.
+        reader: Converts arguments for the function; by default they are passed by keyword.
 
-    ``tool_from_openai``, ``tool_from_type`` and ``tool_from_function`` make one of what programs
-    have; ``resolve_tools`` tells them apart. Raises ``InvalidToolError``; ``ToolSchemaError`` where
-    ``parameters`` do not admit an object.
+    Raises:
+        InvalidToolError: A value is invalid.
+        ToolSchemaError: ``parameters`` does not describe an object.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Tool:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise InvalidToolError(
-                f"{short_repr(self.name)} is no name for a tool",
+                f"{short_repr(self.name)} is not a valid name of a tool",
                 tool=self.name if isinstance(self.name, str) else None,
                 hint="A name is 1 to 64 ASCII letters, digits, '_', '-' and '.'.",
             )
@@ -60,16 +62,16 @@ class Tool:
             if not isinstance(getattr(self, name), kind):
                 raise self._invalid(f"{name} must not be {short_repr(getattr(self, name))}")
         if has_surrogate(self.description):
-            raise self._invalid("the description holds half a surrogate pair")
+            raise self._invalid("the description has a lone surrogate")
         if self.function is not None and not callable(self.function):
             raise self._invalid(f"the function is not callable: {short_repr(self.function)}")
         object.__setattr__(self, "parameters", self._copied_parameters())
-        # Parameters that are no object are noticed now, not at the first call.
+        # Raises now, not at the first call, if the parameters are no object.
         _ = self.arguments_schema
 
     @property
     def arguments_schema(self) -> dict[str, Any]:
-        """``parameters``, without what is not an object: arguments always are one."""
+        """``parameters``, restricted to objects."""
         schema = self.parameters
         kinds = schema.get("type", "object")
         if kinds == "object":
@@ -77,7 +79,7 @@ class Tool:
                 return schema
         elif not isinstance(kinds, list) or "object" not in kinds:
             raise ToolSchemaError(
-                f"the parameters of a tool are an object, not of type {short_repr(kinds)}",
+                f"the parameters of a tool should be an object, not of type {short_repr(kinds)}",
                 tool=self.name,
                 pointer="/type",
                 keyword="type",
@@ -94,13 +96,15 @@ class Tool:
         return {**schema, "type": "object"}
 
     def validate(self, arguments: Mapping[str, Any]) -> Any:
-        """What ``arguments`` stand for: keywords, or an instance of the tool's type.
+        """Return ``arguments`` as Python values: keyword arguments, or an instance of the tool's
+        type.
 
-        Raises ``ToolArgumentsError``.
+        Raises:
+            ToolArgumentsError: The arguments are invalid.
         """
         if not isinstance(arguments, Mapping):
             raise ToolArgumentsError(
-                f"arguments are an object, not {short_repr(arguments)}",
+                f"arguments should be an object, not {short_repr(arguments)}",
                 tool=self.name,
                 arguments=arguments,
             )
@@ -129,17 +133,19 @@ class Tool:
             return None
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
-        """Validate ``arguments`` and call the function; an async one is run to its end.
+        """Validate ``arguments`` and call the function. An async function is run to its end.
 
-        Raises ``ToolArgumentsError``, ``InvalidToolError`` where there is no function, and
-        whatever the function raises.
+        Raises:
+            ToolArgumentsError: The arguments are invalid.
+            InvalidToolError: The tool has no function.
+            Exception: The function raised it.
         """
         function = self._function()
         result = self._reader.call(function, self.validate(arguments))
         return _run(result) if isawaitable(result) else result
 
     async def ainvoke(self, arguments: Mapping[str, Any]) -> Any:
-        """``invoke`` for an event loop: a function that is not async is called on a thread."""
+        """:meth:`invoke` for event loops; a function that is not async runs on a thread."""
         function = self._function()
         value = self.validate(arguments)
         if iscoroutinefunction(function):
@@ -149,7 +155,7 @@ class Tool:
         return await result if isawaitable(result) else result
 
     def to_openai(self) -> dict[str, Any]:
-        """``{"type": "function", "function": {…}}``, as chat templates take it; a new dict."""
+        """Return ``{"type": "function", "function": {…}}``, a new dict."""
         function = {
             "name": self.name,
             "description": self.description,
@@ -175,7 +181,7 @@ class Tool:
             )
         try:
             text = json.dumps(dict(self.parameters), allow_nan=False, ensure_ascii=False)
-            # Half a surrogate pair has no UTF-8 form, and so no tokens.
+            # Lone surrogates have no UTF-8 encoding, and so no tokens.
             text.encode("utf-8")
             copied: dict[str, Any] = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
@@ -188,7 +194,7 @@ class Tool:
 
 @contextmanager
 def tool_schema_errors(tool: Tool, index: int | None = None) -> Iterator[None]:
-    """Within, a ``SchemaError`` becomes a ``ToolSchemaError`` that names ``tool``."""
+    """Convert a ``SchemaError`` to a ``ToolSchemaError`` of ``tool``."""
     try:
         yield
     except ToolSchemaError:
@@ -205,7 +211,7 @@ def tool_schema_errors(tool: Tool, index: int | None = None) -> Iterator[None]:
 
 
 def _run(awaitable: Any) -> Any:
-    """The result of ``awaitable``, also where this thread has an event loop that is running."""
+    """Return the result of ``awaitable``, even if this thread's event loop is running."""
 
     async def wait() -> Any:
         return await awaitable

@@ -1,4 +1,4 @@
-"""Tools from pydantic models and dataclasses: the arguments of a call are an instance."""
+"""Tools from pydantic models and dataclasses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["is_tool_type", "tool_from_type"]
 
 
 def is_tool_type(given: Any) -> bool:
-    """Whether ``given`` is a class that ``tool_from_type`` takes."""
+    """Return whether ``tool_from_type`` accepts ``given``."""
     return isinstance(given, type) and (
         issubclass(given, pydantic.BaseModel) or dataclasses.is_dataclass(given)
     )
@@ -33,11 +33,17 @@ def tool_from_type(
     description: str | None = None,
     strict: bool | None = None,
 ) -> Tool:
-    """A tool whose arguments are an instance of ``given``, a pydantic model or a dataclass.
+    """Return a tool whose arguments are an instance of ``given``.
 
-    Its name is the class's, its description the class's docstring. ``function`` is called with
-    the instance; without one an instance that can be called (``__call__``) is called itself.
-    Raises ``InvalidToolError``.
+    Args:
+        given: A pydantic model or a dataclass.
+        function: Called with the instance. Default: the instance itself, if it is callable.
+        name: Default: the class's name.
+        description: Default: the class's docstring.
+        strict: OpenAI's field; every schema is enforced here.
+
+    Raises:
+        InvalidToolError: ``given`` is neither, or pydantic has no schema for it.
     """
     if not is_tool_type(given):
         raise InvalidToolError(f"{short_repr(given)} is neither a pydantic model nor a dataclass")
@@ -45,7 +51,7 @@ def tool_from_type(
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(given)
     except Exception as error:
-        # A type can run its own code when pydantic builds its schema.
+        # A type's own code, called for its schema, may raise anything.
         raise InvalidToolError(
             f"pydantic has no schema for the parameters: {error}", tool=own_name
         ) from error
@@ -63,13 +69,13 @@ def tool_from_type(
 
 
 def _own_call(given: type[Any]) -> Callable[[Any], Any] | None:
-    # Not by `getattr`: a class itself can be called, whatever its instances can.
+    # Not `getattr`: a class is callable even if its instances are not.
     calls = (vars(base)["__call__"] for base in given.__mro__ if "__call__" in vars(base))
     return next(calls, None)
 
 
 def _docstring(given: type[Any]) -> str | None:
     docstring = vars(given).get("__doc__")
-    # The one that dataclasses write for themselves is a signature.
+    # The default docstring of a dataclass is its signature.
     written = not (docstring or "").startswith(f"{given.__name__}(")
     return docstring if written else None
