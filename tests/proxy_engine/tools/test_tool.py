@@ -190,12 +190,12 @@ def with_hint(hint: str) -> Any:
 @pytest.mark.parametrize(
     ("given", "index", "name", "said"),
     [
-        ([greet, Tool("greet")], 1, "greet", "already.*It is tool 0"),
+        ([greet, Tool("greet")], 1, "greet", "same name.*It is tool 0"),
         ([greet, 5], 1, None, "5 is not a tool"),
         ([int], 0, None, "class int"),
         ([{"type": "retrieval"}], 0, None, "retrieval"),
         ([{"name": "f", "parameters": {}}], 0, "f", "None"),
-        ([{"type": "function"}], 0, None, "not a valid name"),
+        ([{"type": "function"}], 0, None, "has no name"),
         ([{"type": "function", "function": "f"}], 0, None, "not an object"),
         ([{"type": "function", "name": "f", "input_schema": {}}], 0, "f", "input_schema"),
         ([{"type": "function", "function": {"name": "a b"}}], 0, "a b", "not a valid name"),
