@@ -18,7 +18,6 @@ from state_machines import StateMachine, Vocabulary
 from state_machines.completion import Guard
 
 from ..errors import InvalidOptionError
-from ..models.loading import logits_width
 from .batch import Batch
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
@@ -99,7 +98,9 @@ def generate_step(
         )
     if not isinstance(tokenizer, TokenizerWrapper):
         tokenizer = TokenizerWrapper(tokenizer)
-    vocabulary = _checked_vocabulary(vocabulary, tokenizer, logits_width(model))
+    # Lazy: the pass is not evaluated.
+    logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
+    vocabulary = _checked_vocabulary(vocabulary, tokenizer, logits.shape[-1])
     guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
     recorded = _RecordedSampler(sampler, logits_processors)
     tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)

@@ -35,8 +35,8 @@ def prefill_of(model: Module, tokens: list[int], known: int, **more: Any) -> Pre
     cache = make_prompt_cache(model)
     if known:
         read(model, tokens[:known], cache)
-    row: Any = SequenceState(tokens)
-    return Prefill(row, model, cache, 128, known, **more)
+    sequence: Any = SequenceState(tokens)
+    return Prefill(sequence, model, cache, 128, known, **more)
 
 
 @pytest.mark.parametrize("longest", [20, 120])
@@ -58,9 +58,9 @@ def test_joint_prefill_computes_the_logits_and_caches_of_single_prefills(
         for index, (text, prefill) in enumerate(zip(texts, prefills, strict=True)):
             cache = make_prompt_cache(model)
             expected = read(model, text, cache)
-            row: Any = prefill.sequence
-            assert is_close(np.array(row.logits[0].astype(mx.float32)), expected)
-            assert not row.pending
+            sequence: Any = prefill.sequence
+            assert is_close(np.array(sequence.logits[0].astype(mx.float32)), expected)
+            assert not sequence.pending
             assert prefill.left == 0
             own = extract_kv_row(layers, index, len(text))
             after = [draw.randrange(VOCABULARY)]

@@ -1,4 +1,4 @@
-"""Engines in forked processes: every call raises, nothing waits for a thread that is gone."""
+"""Engines in forked processes: every call raises, and none waits for a missing thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 30
 
 
 def exit_status(check: Callable[[], object]) -> int:
-    """Run ``check`` in a forked child: 0 where it returns, negative where it had to be stopped."""
+    """Run ``check`` in a forked child: 0 if it returns, negative if it is killed by the alarm."""
     with warnings.catch_warnings():
         # Newer Pythons warn of forks in processes with threads.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -51,7 +51,7 @@ def is_refused(call: Callable[[], object]) -> bool:
 
 @pytest.fixture
 def busy(engine: InferenceEngine) -> Iterator[InferenceEngine]:
-    """An engine that works when the process is forked, so that its locks are held now and then."""
+    """An engine that generates while the process is forked, so that its locks may be held."""
     with engine.stream("busy", max_tokens=500, min_tokens=500) as stream:
         next(stream)
         yield engine

@@ -38,7 +38,7 @@ def varied(number: int) -> BatchRequest:
 
 
 def answered(engine: InferenceEngine, requests: Sequence[Any], **options: Any) -> list[Any]:
-    """The results of requests that all wait before the first of them begins."""
+    """Return the results of requests that are all queued before the first one begins."""
     queued = threading.Event()
     engine._core.worker.submit(lambda: queued.wait(20))
 
@@ -58,9 +58,9 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     prefill_together = continuous_batch.prefill_together
 
-    def counting(readings: Sequence[Any]) -> list[Any]:
-        sizes.append(len(readings))
-        return prefill_together(readings)
+    def counting(prefills: Sequence[Any]) -> list[Any]:
+        sizes.append(len(prefills))
+        return prefill_together(prefills)
 
     monkeypatch.setattr(continuous_batch, "default_prefill_step_size", lambda: 512)
     monkeypatch.setattr(continuous_batch, "joint_prefill_tokens", lambda step, others_wait: 2048)
@@ -126,8 +126,8 @@ def test_prompts_of_different_lengths_are_processed_separately(
 def test_failed_joint_prefill_falls_back_to_single_prefills(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(readings: Sequence[Any]) -> list[Any]:
-        groups.append(len(readings))
+    def failing(prefills: Sequence[Any]) -> list[Any]:
+        groups.append(len(prefills))
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(continuous_batch, "prefill_together", failing)
@@ -142,7 +142,7 @@ def test_failed_joint_prefill_falls_back_to_single_prefills(
 def test_cancelled_requests_are_left_out_of_a_joint_prefill(
     tiny_model: Any, tiny_tokenizer: Any, groups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cancelled when all are begun, before any is read: at the last one's first progress."""
+    """Cancel when all have begun and none is processed: at the first progress of the last one."""
     requests: list[Request] = []
     told: dict[int, list[PromptProgress]] = {}
     submit = scheduler.Scheduler.submit

@@ -46,9 +46,9 @@ def test_slow_masks_do_not_change_the_answers(
     computed = []
     compute = sequence_state.SequenceState.compute_mask
 
-    def counted(row: sequence_state.SequenceState) -> None:
+    def counted(sequence: sequence_state.SequenceState) -> None:
         computed.append(threading.current_thread())
-        compute(row)
+        compute(sequence)
 
     with monkeypatch.context() as patched:
         patched.setattr(sequence_state, "MASK_STEPS", 0)
@@ -69,13 +69,13 @@ class Held:
         self.release = threading.Event()
         self.error: Exception | None = None
 
-        def compute(row: sequence_state.SequenceState) -> None:
+        def compute(sequence: sequence_state.SequenceState) -> None:
             self.began.set()
             self.release.wait(10)
             if self.error is not None:
                 raise self.error
 
-        def slow(row: sequence_state.SequenceState, matcher: Matcher) -> Any:
+        def slow(sequence: sequence_state.SequenceState, matcher: Matcher) -> Any:
             if self.release.is_set():
                 return matcher.allowed_tokens()
             raise sequence_state.SlowMaskError
