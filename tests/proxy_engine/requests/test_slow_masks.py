@@ -31,9 +31,7 @@ def answers(engine: InferenceEngine) -> list[tuple[str, str]]:
     results = [
         begun.result()
         for begun in [
-            engine._begin(
-                f"prompt {number}", schema, None, None, {"temperature": 0, "max_tokens": 60}
-            ).future
+            engine._begin(f"prompt {number}", schema, {"temperature": 0, "max_tokens": 60}).future
             for number, schema in enumerate(SCHEMAS)
         ]
     ]
@@ -88,7 +86,7 @@ def test_slow_mask_does_not_delay_other_requests(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
+    slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     assert engine.generate("y", max_tokens=9).text
     assert not slow.future.done()
@@ -100,7 +98,7 @@ def test_request_with_a_slow_mask_can_be_cancelled(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
+    slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     slow.cancelled.set()
     assert slow.future.result(10).finish_reason == "cancelled"
@@ -131,7 +129,7 @@ def test_error_of_a_slow_mask_fails_its_request_only(
 ) -> None:
     held = Held(monkeypatch)
     held.error = LookupError("broken")
-    slow = engine._begin("x", SCHEMAS[0], None, None, {"max_tokens": 60})
+    slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
