@@ -46,7 +46,7 @@ def extract_lines(
     ``output`` holds whole lines, each written once, however this function ends.
 
     Args:
-        engine: The engine.
+        engine: Generates the results.
         extraction: The schema, instruction and options.
         lines: The input, after the lines that are done.
         output: Where to write; ``None`` for standard output.
@@ -64,9 +64,9 @@ def extract_lines(
     started = time.monotonic()
     written, failed = done.lines, done.failures
     prompt_tokens = completion_tokens = 0
+    write = progress.print_result if output is None else output.write
     if output is not None:
         output.begin(done.size)
-    write = progress.print_result if output is None else output.write
     try:
         with contextlib.closing(_outcomes(engine, extraction, lines)) as outcomes, progress:
             for outcome in outcomes:
@@ -84,20 +84,28 @@ def extract_lines(
                 progress.advance(is_failure=outcome.result is None)
     except BaseException:
         if output is not None:
-            to_stderr(
-                f"proxy-engine: {output.path!r} has {written} lines; to continue, run the same "
-                "command with --resume and without --overwrite"
-            )
+            to_stderr(_resume_hint(output.path, written))
         raise
     if not is_quiet:
-        seconds = time.monotonic() - started
-        to_stderr(
-            f"{written - done.lines} lines in {seconds:.1f} s: {prompt_tokens} prompt tokens, "
-            f"{completion_tokens} completion tokens ({completion_tokens / seconds:.1f} tokens/s)"
-        )
+        tokens = prompt_tokens, completion_tokens
+        to_stderr(_summary(written - done.lines, time.monotonic() - started, *tokens))
     if failed:
         to_stderr(f"proxy-engine: {failed} of {written} lines failed")
     return failed
+
+
+def _resume_hint(path: str, lines: int) -> str:
+    return (
+        f"proxy-engine: {path!r} has {lines} lines; to continue, run the same command with "
+        "--resume and without --overwrite"
+    )
+
+
+def _summary(lines: int, seconds: float, prompt_tokens: int, completion_tokens: int) -> str:
+    return (
+        f"{lines} lines in {seconds:.1f} s: {prompt_tokens} prompt tokens, {completion_tokens} "
+        f"completion tokens ({completion_tokens / seconds:.1f} tokens/s)"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,10 @@ async def create_chat_completion(
     body: ChatRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Answer a conversation; with ``stream``, as server-sent events."""
-    return await reply(request, services, lambda: _asked(body, services.settings))
+    return await reply(request, services, lambda: _read_request(body, services.settings))
 
 
-def _asked(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
+def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
     if body.max_tokens is not None and body.max_completion_tokens not in (None, body.max_tokens):
         raise ApiError(
             400,

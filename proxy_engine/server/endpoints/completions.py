@@ -38,10 +38,10 @@ async def create_completion(
     body: CompletionRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Continue one or several texts; with ``stream``, as server-sent events."""
-    return await reply(request, services, lambda: _asked(body, services.settings))
+    return await reply(request, services, lambda: _read_request(body, services.settings))
 
 
-def _asked(body: CompletionRequest, settings: ServerSettings) -> GenerationRequest:
+def _read_request(body: CompletionRequest, settings: ServerSettings) -> GenerationRequest:
     choices = body.n or 1
     if body.best_of not in (None, choices):
         raise ApiError(400, "best_of must equal n", code="unsupported", param="best_of")

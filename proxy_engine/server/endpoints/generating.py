@@ -73,37 +73,37 @@ async def reply(
     """
 
     async def begun() -> tuple[GenerationRequest, RunningAnswers]:
-        asked = await asyncio.to_thread(read)
-        with translated_errors(asked.names):
+        parsed = await asyncio.to_thread(read)
+        with translated_errors(parsed.names):
             running = await begin(
-                asked.generations,
-                asked.model,
+                parsed.generations,
+                parsed.model,
                 queue=services.queue,
                 host=services.host,
                 metrics=services.metrics,
                 running=services.running,
             )
-        return asked, running
+        return parsed, running
 
-    asked, running = await unless_disconnected(request.receive, begun())
+    parsed, running = await unless_disconnected(request.receive, begun())
     log_fields: dict[str, Any] = request.state.log_fields
     log_fields["model"] = running.lease.model.name
     if services.settings.log_prompts:
-        log_fields["prompts"] = [generation.prompt for generation in asked.generations]
+        log_fields["prompts"] = [generation.prompt for generation in parsed.generations]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(running.close)
-        encoder = asked.make_encoder(running.lease)
-        if asked.is_streamed:
+        encoder = parsed.make_encoder(running.lease)
+        if parsed.is_streamed:
             settings = services.settings
             # From here on the response closes the answers.
             stack.pop_all()
             return ServerSentEvents(
-                _frames(encoder, running, asked, log_fields),
+                _frames(encoder, running, parsed, log_fields),
                 running.close,
                 keep_alive=settings.keep_alive_seconds,
                 patience=settings.write_seconds,
             )
-        with translated_errors(asked.names):
+        with translated_errors(parsed.names):
             await unless_disconnected(request.receive, _consume(encoder, running, log_fields))
         return json_reply(encoder.response())
 
@@ -119,7 +119,7 @@ async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[s
 async def _frames(
     encoder: Encoder,
     running: RunningAnswers,
-    asked: GenerationRequest,
+    parsed: GenerationRequest,
     log_fields: dict[str, Any],
 ) -> AsyncIterator[bytes]:
     for data in encoder.begin():
@@ -133,7 +133,7 @@ async def _frames(
     except ApiError as error:
         failure = error
     except ProxyError as error:
-        failure = api_error(error, asked.names)
+        failure = api_error(error, parsed.names)
     except Exception:
         _logger.exception("stream failed")
         failure = INTERNAL_ERROR

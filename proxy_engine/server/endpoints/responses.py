@@ -51,7 +51,9 @@ async def create_response(
     # On the event loop's thread, like all uses of the store.
     earlier = _earlier_messages(body, services.responses)
     return await reply(
-        request, services, lambda: _asked(body, earlier, services.responses, services.settings)
+        request,
+        services,
+        lambda: _read_request(body, earlier, services.responses, services.settings),
     )
 
 
@@ -91,7 +93,7 @@ def _earlier_messages(body: ResponsesRequest, store: ResponseStore) -> list[dict
     return stored.messages
 
 
-def _asked(
+def _read_request(
     body: ResponsesRequest,
     earlier: list[dict[str, Any]],
     store: ResponseStore,
