@@ -62,8 +62,7 @@ def extract_lines(
         ProxyError: An error that does not come from a line, such as ``EngineClosedError``.
     """
     started = time.monotonic()
-    written, failed = done.lines, done.failures
-    prompt_tokens = completion_tokens = 0
+    written, failed, prompt_tokens, completion_tokens = done.lines, done.failures, 0, 0
     write = progress.print_result if output is None else output.write
     if output is not None:
         output.begin(done.size)

@@ -84,10 +84,7 @@ def create_app(
     app.state.services = services
     for module in (chat, completions, responses, models, operations):
         app.include_router(module.router)
-    app.add_exception_handler(ApiError, _api_error)
-    app.add_exception_handler(ProxyError, _proxy_error)
-    app.add_exception_handler(RequestValidationError, _invalid_body)
-    app.add_exception_handler(HTTPException, _http_error)
+    _add_error_handlers(app)
     # Middleware that is added last handles a request first.
     app.add_middleware(
         BodyMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds
@@ -135,31 +132,22 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
     return services
 
 
-async def _api_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, ApiError):
-        raise error
-    return error_reply(error)
+def _add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(ApiError)
+    async def of_api(request: Request, error: ApiError) -> Response:
+        return error_reply(error)
 
+    @app.exception_handler(ProxyError)
+    async def of_engine(request: Request, error: ProxyError) -> Response:
+        return error_reply(api_error(error))
 
-async def _proxy_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, ProxyError):
-        raise error
-    return error_reply(api_error(error))
+    @app.exception_handler(RequestValidationError)
+    async def of_validation(request: Request, error: RequestValidationError) -> Response:
+        return error_reply(invalid_body(error))
 
-
-async def _invalid_body(request: Request, error: Exception) -> Response:
-    if not isinstance(error, RequestValidationError):
-        raise error
-    return error_reply(invalid_body(error))
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
-    api_error = ApiError(
-        error.status_code,
-        str(error.detail),
-        code=_CODES.get(error.status_code),
-        headers=error.headers,
-    )
-    return error_reply(api_error)
+    @app.exception_handler(HTTPException)
+    async def of_http(request: Request, error: HTTPException) -> Response:
+        code = _CODES.get(error.status_code)
+        return error_reply(
+            ApiError(error.status_code, str(error.detail), code=code, headers=error.headers)
+        )
