@@ -27,6 +27,7 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.completion import Completion, Guard
+from state_machines.errors import InvalidArgumentError
 from state_machines.limits import LIMITS
 from state_machines.masks import trie_walk
 from state_machines.root import Marker, Sequence, Structured
@@ -37,7 +38,7 @@ TEXTS = ["".join(letters) for size in range(4) for letters in product("abé", re
 
 
 def compiled(grammar: Grammar) -> GrammarStateMachine | None:
-    """Return the machine of a grammar; ``None`` where no text matches, which is said then."""
+    """Return the machine of a grammar; ``None`` if its constructor says that no text matches."""
     if "root" in grammar.productive():
         return GrammarStateMachine(grammar.text)
     with pytest.raises(UnsatisfiableGrammarError):
@@ -58,7 +59,9 @@ A, B, NOTHING = ("text", "a"), ("text", "b"), ("text", "")
     Grammar({"root": ("any", ("all", X, ROOT, A), B), "x": ("all", Y, Y), "y-1": NOTHING}), ["ba"]
 )
 @settings(max_examples=200, deadline=None)
-def test_just_the_texts_of_a_grammar_are_admitted(grammar: Grammar, longer: list[str]) -> None:
+def test_machine_admits_exactly_the_texts_of_the_grammar(
+    grammar: Grammar, longer: list[str]
+) -> None:
     machine = compiled(grammar)
     event("productive" if machine is not None else "empty")
     if machine is None:
@@ -66,13 +69,13 @@ def test_just_the_texts_of_a_grammar_are_admitted(grammar: Grammar, longer: list
     for text in [*TEXTS, *longer]:
         chart = Chart(grammar, text)
         assert machine.matches(text) == chart.is_word, text
-        # A state is there just where some text goes on from it.
+        # A prefix has a state exactly if some text continues it.
         assert machine.begins(text) == chart.is_beginning, text
 
 
 @given(grammars(), st.lists(st.integers(0, 1000), max_size=6))
 @settings(max_examples=60, deadline=None)
-def test_masks_are_those_of_brute_force(grammar: Grammar, choices: list[int]) -> None:
+def test_masks_of_random_grammars_equal_brute_force(grammar: Grammar, choices: list[int]) -> None:
     machine = compiled(grammar)
     if machine is None:
         return
@@ -100,7 +103,7 @@ def check_walks(machine: GrammarStateMachine, random: Random, extra: list[int]) 
 
 @given(grammars(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_texts_are_complete_within_their_tokens(grammar: Grammar, random: Random) -> None:
+def test_random_grammars_complete_within_max_tokens(grammar: Grammar, random: Random) -> None:
     machine = compiled(grammar)
     if machine is not None:
         # Of longer texts, grammars that are drawn have ever more readings.
@@ -183,7 +186,9 @@ NAMES = ["json", "arithmetic", "c", "list", "chess", "counted"]
 
 
 @pytest.mark.parametrize(("text", "words", "others"), CASES, ids=NAMES)
-def test_grammars_as_they_are_written(text: str, words: list[str], others: list[str]) -> None:
+def test_real_grammars_admit_and_refuse_texts(
+    text: str, words: list[str], others: list[str]
+) -> None:
     machine = GrammarStateMachine(text)
     assert [machine.matches(word) for word in words] == [True] * len(words)
     assert [machine.matches(word) for word in others] == [False] * len(others)
@@ -193,7 +198,7 @@ def test_grammars_as_they_are_written(text: str, words: list[str], others: list[
 
 
 @pytest.mark.parametrize(("text", "words", "others"), CASES, ids=NAMES)
-def test_masks_of_grammars_are_those_of_brute_force(
+def test_masks_of_real_grammars_equal_brute_force(
     text: str, words: list[str], others: list[str]
 ) -> None:
     for word in words:
@@ -205,7 +210,7 @@ def test_masks_of_grammars_are_those_of_brute_force(
 
 
 @pytest.mark.parametrize("text", [case[0] for case in CASES], ids=NAMES)
-def test_grammars_are_written_within_their_tokens(text: str) -> None:
+def test_real_grammars_complete_within_max_tokens(text: str) -> None:
     check_walks(GrammarStateMachine(text), Random(1), [0, 1, 2, 3, 7, 20, 60])
 
 
@@ -220,7 +225,7 @@ def test_grammars_are_written_within_their_tokens(text: str) -> None:
         ('root ::= "ab"{3}', "a", b"babab"),
     ],
 )
-def test_what_must_come_is_known(text: str, word: str, forced: bytes) -> None:
+def test_forced_bytes_of_a_grammar(text: str, word: str, forced: bytes) -> None:
     matcher = GrammarStateMachine(text).matcher(VOCABULARY)
     for byte in word.encode():
         matcher.advance(byte)
@@ -228,7 +233,7 @@ def test_what_must_come_is_known(text: str, word: str, forced: bytes) -> None:
 
 
 @pytest.mark.parametrize("depth", [200, 2000])
-def test_texts_may_be_nested_deeply(depth: int) -> None:
+def test_deeply_nested_texts_match(depth: int) -> None:
     machine = GrammarStateMachine(JSON)
     assert machine.matches("[" * depth + "]" * depth)
     assert machine.matches('{"a":' * depth + "1" + "}" * depth)
@@ -242,7 +247,7 @@ def test_texts_may_be_nested_deeply(depth: int) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 300])
-def test_rules_may_lead_through_many_others(count: int) -> None:
+def test_long_chains_of_rules_compile(count: int) -> None:
     chain = [f'r{i} ::= r{i + 1} | "{i}" r0 ";"' for i in range(count)]
     machine = GrammarStateMachine("\n".join([*chain, f'r{count} ::= "(" r0 ")" | "x"']), start="r0")
     assert machine.matches("(1x;)")
@@ -272,13 +277,13 @@ def test_rules_may_lead_through_many_others(count: int) -> None:
         ('root ::= "a"{0} "b"+?', ["", "b", "bb"], ["a"]),
     ],
 )  # fmt: skip
-def test_the_notation(text: str, words: list[str], others: list[str]) -> None:
+def test_gbnf_syntax(text: str, words: list[str], others: list[str]) -> None:
     machine = GrammarStateMachine(text)
     assert [machine.matches(word) for word in words] == [True] * len(words)
     assert [machine.matches(word) for word in others] == [False] * len(others)
 
 
-def test_texts_may_begin_with_another_rule() -> None:
+def test_start_names_another_rule() -> None:
     assert GrammarStateMachine('root ::= "a"\nother ::= "b"', start="other").matches("b")
 
 
@@ -317,7 +322,7 @@ def test_texts_may_begin_with_another_rule() -> None:
         ("root ::= " + "(" * 100, "groups inside each other", 1, 10 + LIMITS.nested_groups),
     ],
 )
-def test_what_is_no_grammar(text: str, what: str, line: int, column: int) -> None:
+def test_syntax_errors_have_line_and_column(text: str, what: str, line: int, column: int) -> None:
     with pytest.raises(GrammarSyntaxError, match="of the grammar") as caught:
         GrammarStateMachine(text)
     error = caught.value
@@ -325,7 +330,7 @@ def test_what_is_no_grammar(text: str, what: str, line: int, column: int) -> Non
     assert (error.line, error.column) == (line, column)
 
 
-def test_lark_is_told_from_what_is_read() -> None:
+def test_lark_grammar_gets_a_hint() -> None:
     with pytest.raises(GrammarSyntaxError, match="Lark"):
         GrammarStateMachine('start: "a" | "b"')
 
@@ -340,7 +345,7 @@ def test_lark_is_told_from_what_is_read() -> None:
         'root ::= root "a" | [^\\x00-\\U0010FFFF]',
     ],
 )
-def test_grammars_that_nothing_matches(text: str) -> None:
+def test_unsatisfiable_grammars_raise(text: str) -> None:
     with pytest.raises(UnsatisfiableGrammarError) as caught:
         GrammarStateMachine(text)
     assert caught.value.rule == "root"
@@ -355,12 +360,12 @@ def test_grammars_that_nothing_matches(text: str) -> None:
         "\n".join(f'r{i} ::= r{i + 1} "x"' for i in range(9000)) + '\nr9000 ::= "a"\nroot ::= r0',
     ],
 )
-def test_grammars_that_take_too_much(text: str) -> None:
+def test_grammars_beyond_the_limits_raise(text: str) -> None:
     with pytest.raises(UnsupportedGrammarError):
         GrammarStateMachine(text)
 
 
-def test_groups_may_be_nested_as_deeply_as_is_read() -> None:
+def test_groups_nested_to_the_limit_compile() -> None:
     deep = "(" * LIMITS.nested_groups + '"a"' + ' | "b")*?' * LIMITS.nested_groups
     assert GrammarStateMachine(f"root ::= {deep}").matches("abab")
     more = "(" * 20 + 'root? "a"' + ' "b")*?' * 20
@@ -368,13 +373,13 @@ def test_groups_may_be_nested_as_deeply_as_is_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["root ::= x", "", 'root ::= root "a" | b'])
-def test_errors_say_where(text: str) -> None:
+def test_error_message_has_the_position(text: str) -> None:
     with pytest.raises(GrammarError, match=r"at line 1, column \d+ of the grammar"):
         GrammarStateMachine(text)
 
 
 @pytest.mark.parametrize("text", [JSON, ARITHMETIC, C_LIKE], ids=["json", "arithmetic", "c"])
-def test_what_was_compiled_goes_with_its_machine(text: str) -> None:
+def test_freed_machine_frees_its_nodes(text: str) -> None:
     gc.collect()
     gc.disable()
     try:
@@ -387,8 +392,8 @@ def test_what_was_compiled_goes_with_its_machine(text: str) -> None:
         gc.enable()
 
 
-def test_what_many_tokens_suit_is_walked_as_an_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As if many tokens did.
+def test_state_with_many_tokens_is_walked_as_an_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Lower the limits, so that few tokens count as many.
     monkeypatch.setattr(trie_walk, "MAX_VISITS", 1)
     monkeypatch.setattr(trie_walk, "VISITS_PER_STEP", 1)
     for states in (3, 2048):
@@ -401,7 +406,7 @@ def test_what_many_tokens_suit_is_walked_as_an_automaton(monkeypatch: pytest.Mon
             matcher.advance(byte)
 
 
-def test_grammars_are_parts_of_an_answer() -> None:
+def test_grammar_may_be_a_part_of_an_answer() -> None:
     numbers = GrammarStateMachine('root ::= "[" (root ("," root)*)? "]" | [0-9]')
     first, second = Structured("a", grammar=numbers), Structured("b", grammar=numbers)
     machine = compiled_part(Sequence(first, Marker("and", " and "), second), VOCABULARY)
@@ -414,7 +419,7 @@ def test_grammars_are_parts_of_an_answer() -> None:
         assert machine.matches(VOCABULARY.decode(written))
 
 
-def test_many_texts_are_one_state_where_they_have_met() -> None:
+def test_equal_remainders_are_one_state() -> None:
     """Ambiguity does not multiply the states of a text."""
     machine = GrammarStateMachine('root ::= root root | "a" | "ab" | "b" | [a-z] ws\nws ::= " "*')
     state, seen = machine.start, set()
@@ -424,7 +429,7 @@ def test_many_texts_are_one_state_where_they_have_met() -> None:
     assert len(seen) < 5
 
 
-def test_a_machine_is_released_with_its_states(vocabulary: Vocabulary) -> None:
+def test_matcher_outlives_its_machine(vocabulary: Vocabulary) -> None:
     machine = GrammarStateMachine(JSON)
     matcher = machine.matcher(vocabulary)
     for byte in b'{"a": [':
@@ -432,8 +437,14 @@ def test_a_machine_is_released_with_its_states(vocabulary: Vocabulary) -> None:
     expected = matcher.allowed_tokens()
     del machine
     gc.collect()
-    # What was forgotten is made anew for who still writes.
+    # Released expansions are defined again for the matcher.
     np.testing.assert_array_equal(matcher.allowed_tokens(), expected)
     for byte in b"1, 2]}":
         matcher.advance(byte)
     assert matcher.is_accepting
+
+
+def test_unknown_notation_raises() -> None:
+    with pytest.raises(InvalidArgumentError, match="no notation 'ebnf'") as caught:
+        GrammarStateMachine('root ::= "a"', notation="ebnf")
+    assert caught.value.argument == "notation"

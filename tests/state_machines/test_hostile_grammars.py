@@ -39,7 +39,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_too_much_work_is_refused(name: str) -> None:
+def test_grammars_beyond_the_step_budget_raise(name: str) -> None:
     start = "r0" if name == "rules" else "root"
     with pytest.raises(UnsupportedGrammarError), step_budget(LIMITS.compile_steps // 10):
         GrammarStateMachine(REFUSED[name], start=start)
@@ -57,13 +57,13 @@ def test_too_much_work_is_refused(name: str) -> None:
     ],
     ids=["counts", "digits", "comment", "comments", "name", "groups"],
 )
-def test_text_that_is_no_grammar_is_read_once(text: str) -> None:
+def test_invalid_text_is_read_in_linear_time(text: str) -> None:
     with pytest.raises(GrammarError), step_budget(50_000):
         GrammarStateMachine(text)
 
 
-def test_long_texts_comments_and_lines() -> None:
-    """Steps do not grow with what is one token of the notation."""
+def test_long_strings_comments_and_lines_are_cheap() -> None:
+    """The steps do not grow with the length of a string or comment."""
     long = "x" * 50_000
     text = "\n" * 100_000 + f'root ::= "{long}" # {long}\n' + "#\n" * 5000 + ' | "y" | end\n'
     with step_budget(LIMITS.compile_steps // 4):
@@ -72,14 +72,14 @@ def test_long_texts_comments_and_lines() -> None:
     assert machine.matches("z")
 
 
-def test_places_of_errors_in_long_grammars() -> None:
+def test_error_positions_in_long_grammars() -> None:
     with pytest.raises(GrammarSyntaxError) as caught:
         GrammarStateMachine('root ::= "a"\n' * 1 + "# é\n\n" * 1000 + "  | here")
     assert (caught.value.line, caught.value.column) == (2002, 5)
 
 
-def test_stop_while_compiling() -> None:
-    """A checkpoint can end the work at any time; what it raises comes out."""
+def test_checkpoint_can_stop_a_compilation() -> None:
+    """A checkpoint can stop the work at any time; its exception propagates."""
 
     class StopError(Exception):
         pass
@@ -93,8 +93,8 @@ def test_stop_while_compiling() -> None:
             GrammarStateMachine(text, start="r0" if text.startswith("r0") else "root")
 
 
-def test_states_are_found_while_their_machine_goes() -> None:
-    """Nodes outlive their machine; threads that meet what it forgets are not disturbed."""
+def test_nodes_are_usable_while_their_machine_is_freed() -> None:
+    """Nodes outlive their machine; releasing it does not disturb other threads."""
     deadline = monotonic() + 1.0
     failures: list[BaseException] = []
     for _ in range(40):

@@ -144,17 +144,13 @@ def judge(pattern: Spelled, texts: list[str]) -> None:
 
 @settings(max_examples=250, deadline=None)
 @given(patterns(anchors=False), LONGER)
-def test_patterns_without_assertions_mean_what_they_mean_in_python(
-    pattern: Spelled, texts: list[str]
-) -> None:
+def test_patterns_without_assertions_agree_with_python(pattern: Spelled, texts: list[str]) -> None:
     judge(pattern, TEXTS + texts)
 
 
 @settings(max_examples=500, deadline=None)
 @given(patterns(anchors=True), LONGER)
-def test_patterns_with_assertions_mean_what_they_mean_in_python(
-    pattern: Spelled, texts: list[str]
-) -> None:
+def test_patterns_with_assertions_agree_with_python(pattern: Spelled, texts: list[str]) -> None:
     judge(pattern, TEXTS + texts)
 
 
@@ -251,14 +247,14 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("pattern", "found", "missed"), FOUND)
-def test_found(pattern: str, found: list[str], missed: list[str]) -> None:
+def test_search_finds_matches_anywhere(pattern: str, found: list[str], missed: list[str]) -> None:
     for text in found:
         assert finds(pattern, text), text
     for text in missed:
         assert not finds(pattern, text), text
 
 
-def test_through_bytes() -> None:
+def test_patterns_agree_after_encoding_to_bytes() -> None:
     node = compile_pattern(r"^(?!é)[é\p{Lu}😀]{2}$", search=True)
     for text, expected in [("Éé", True), ("😀É", True), ("éÉ", False), ("É", False)]:
         assert encoded(node, RAW).matches(text.encode()) is expected
@@ -266,7 +262,7 @@ def test_through_bytes() -> None:
         assert encoded(node, JSON_STRING).matches(written) is expected
 
 
-def test_the_whole_text_or_a_part() -> None:
+def test_search_and_full_match_differ() -> None:
     assert is_whole("a|ab", "ab")
     assert not is_whole("a", "ab")
     assert not is_whole("a", "ba")
@@ -282,7 +278,7 @@ def test_huge_counts_stay_counters() -> None:
     assert compile_pattern("^(?:ab?){0,1000000}$", search=True).max_length == 2_000_000
 
 
-def test_states_are_small_where_they_can_be() -> None:
+def test_search_patterns_are_simplified() -> None:
     anything = everything(ANY_CODE_POINT)
     for pattern in ("", "a*", "[a-z]{0,9}", "(a|b?)", "(?:)", "^", "$", "^.*"):
         assert compile_pattern(pattern, search=True) is anything, pattern
@@ -330,7 +326,7 @@ def test_states_are_small_where_they_can_be() -> None:
         (r"[\8]", 1),
     ],
 )
-def test_invalid(pattern: str, position: int) -> None:
+def test_invalid_patterns_raise(pattern: str, position: int) -> None:
     with pytest.raises(InvalidPatternError) as caught:
         compile_pattern(pattern, search=True)
     assert caught.value.position == position
@@ -360,7 +356,7 @@ def test_invalid(pattern: str, position: int) -> None:
         ("^" + "a?b*" * 2000 + "$", 0, "optional"),
     ],
 )
-def test_unsupported(pattern: str, position: int, what: str) -> None:
+def test_unsupported_patterns_raise(pattern: str, position: int, what: str) -> None:
     with pytest.raises(UnsupportedPatternError, match=what) as caught:
         compile_pattern(pattern, search=True)
     assert caught.value.position == position
@@ -391,7 +387,7 @@ def test_unsupported(pattern: str, position: int, what: str) -> None:
         "assertions",
     ],
 )
-def test_large_patterns(pattern: str, text: str) -> None:
+def test_large_patterns_compile_or_raise(pattern: str, text: str) -> None:
     try:
         node = compile_pattern(pattern, search=True)
     except UnsupportedPatternError:
@@ -420,13 +416,13 @@ def test_general_categories_agree_with_the_standard_library(category: str) -> No
     assert sum(ours and theirs for ours, theirs in known) > 10
 
 
-def test_space_is_ecmas() -> None:
+def test_space_class_is_that_of_ecma() -> None:
     separators = property_set("Zs")
     assert separators is not None
     assert set(separators) | {*range(9, 14), 0x2028, 0x2029, 0xFEFF} == set(SPACE)
 
 
-def test_case_is_ignored_as_by_simple_folding() -> None:
+def test_ignored_case_uses_simple_folding() -> None:
     points = {*range(0x250), 0x39C, 0x3BC, 0x1E9E, 0x212A, 0x212B} - {0x130, 0x131}  # Turkic
     for point in points & set(range(0x250)):
         ((members, _),) = compile_pattern(f"(?i)^\\u{point:04x}$", search=False).transitions
@@ -434,7 +430,7 @@ def test_case_is_ignored_as_by_simple_folding() -> None:
         assert points & set(members) == {p for p in points if oracle.fullmatch(chr(p))}, chr(point)
 
 
-# Patterns that nobody here wrote
+# Patterns from other sources
 
 
 def _patterns_in(value: Any, found: dict[str, None]) -> None:

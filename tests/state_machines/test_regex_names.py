@@ -46,7 +46,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("names", [names.split() for names in BINARY.split(",")], ids=str)
-def test_a_short_name_is_the_long_one(names: list[str]) -> None:
+def test_short_property_names_equal_long_ones(names: list[str]) -> None:
     long = property_set(names[0])
     assert long
     assert all(property_set(name) == long for name in names)
@@ -75,7 +75,7 @@ def test_members_of_properties(name: str) -> None:
         *("Script=Old_italic", "sc=Lu", "scx=", "Script_Extensions=Gree", "blk=Greek", "gc=gc=L"),
     ],
 )
-def test_what_ecma_does_not_list_is_no_property(name: str) -> None:
+def test_unlisted_property_names_raise(name: str) -> None:
     with pytest.raises(InvalidPatternError):
         compile_pattern(rf"\p{{{name}}}", search=True)
 
@@ -92,7 +92,7 @@ def test_categories_and_scripts(name: str) -> None:
     compile_pattern(rf"\p{{{name}}}\P{{{name}}}", search=True)
 
 
-def test_a_property_without_data_is_refused_by_name() -> None:
+def test_property_without_data_raises_unsupported() -> None:
     with pytest.raises(UnsupportedPatternError, match="CWKCF"):
         compile_pattern(r"\p{CWKCF}", search=True)
 
@@ -146,12 +146,12 @@ def test_group_names(pattern: str) -> None:
         "(?:(?<a>x)|y)|(?:z|(?<b>x))(?<b>x)",
     ],
 )
-def test_names_that_are_none_or_stand_twice_in_one_match(pattern: str) -> None:
+def test_invalid_or_duplicate_group_names_raise(pattern: str) -> None:
     with pytest.raises(InvalidPatternError):
         compile_pattern(pattern, search=False)
 
 
-def test_a_reference_knows_a_group_by_its_name_however_it_is_written() -> None:
+def test_named_reference_matches_escaped_group_name() -> None:
     with pytest.raises(UnsupportedPatternError, match="back-reference"):
         compile_pattern(r"(?<\u0061>x)\k<a>", search=False)
     with pytest.raises(InvalidPatternError, match="not there"):
@@ -174,7 +174,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("pattern", LARGE.values(), ids=LARGE)
-def test_large_patterns_are_read_or_refused_within_their_budget(pattern: str) -> None:
+def test_large_patterns_stay_within_their_budget(pattern: str) -> None:
     steps = 0
 
     def count() -> None:

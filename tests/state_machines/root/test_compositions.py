@@ -1,4 +1,4 @@
-"""Compositions one by one: who wrote what, what is refused, and how the work grows."""
+"""Compositions: attribution of text to parts, refused compositions, growth of the work."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read(part: Part, text: str | bytes, vocabulary: Vocabulary | None = None) ->
 CALL = Sequence(Marker("call", "<call>"), schema("arguments", a={"type": "integer"}))
 
 
-def test_alternatives_that_begin_alike_are_told_apart() -> None:
+def test_options_with_a_common_prefix_are_attributed_correctly() -> None:
     one = schema("one", kind={"const": "x"}, size={"type": "integer"})
     two = schema("two", kind={"const": "x"}, name={"type": "string"})
     machine = RootStateMachine(Choice(one, two))
@@ -74,7 +74,7 @@ def test_alternatives_that_begin_alike_are_told_apart() -> None:
         assert (piece.part.name, piece.text.decode()) == (owner, text[: shared + 1])  # type: ignore[attr-defined]
 
 
-def test_names_that_begin_alike() -> None:
+def test_tool_names_with_a_common_prefix_are_distinguished() -> None:
     def tool(name: str) -> Part:
         return Sequence(Marker(name, f"<{name}>"), regex(f"{name} arguments", "[a-z]*"))
 
@@ -93,7 +93,7 @@ def test_names_that_begin_alike() -> None:
     ]
 
 
-def test_the_earlier_of_two_that_could_have_written_it() -> None:
+def test_ambiguous_text_belongs_to_the_earlier_option() -> None:
     assert read(Choice(regex("one", "a+"), regex("two", "a*")), "aa") == [("one", "aa")]
     assert read(Choice(regex("two", "a*"), regex("one", "a+")), "aa") == [("two", "aa")]
     assert read(Sequence(regex("one", "a*"), regex("two", "a+")), "aaa") == [
@@ -102,7 +102,7 @@ def test_the_earlier_of_two_that_could_have_written_it() -> None:
     ]
 
 
-def test_a_trigger_cannot_hide_between_texts() -> None:
+def test_marker_cannot_span_adjacent_texts() -> None:
     interleaved = Loop(Choice(Text(min_chars=1), CALL))
     assert read(interleaved, "<call>garbage") is None
     assert read(interleaved, "so<call") == [("text", "so<call")]
@@ -116,7 +116,7 @@ def test_a_trigger_cannot_hide_between_texts() -> None:
     ]
 
 
-def test_a_trigger_cannot_hide_behind_what_may_be_empty() -> None:
+def test_marker_after_empty_part_ends_the_text() -> None:
     part = Sequence(Text(), regex("space", " *"), CALL)
     assert read(part, '<call>x<call>{"a": 1}') is None
     assert read(part, 'x<call>{"a": 1}') == [
@@ -127,22 +127,22 @@ def test_a_trigger_cannot_hide_behind_what_may_be_empty() -> None:
     ]
 
 
-def test_a_text_that_must_reach_its_marker_may_follow_a_text() -> None:
+def test_text_with_end_marker_may_follow_a_text() -> None:
     part = Sequence(Text("one"), Text("two", end="|"))
     assert read(part, "ab|") == [("one", "ab"), ("two", "|")]
 
 
-def test_texts_do_not_begin_like_what_may_stand_in_their_place() -> None:
+def test_text_cannot_begin_with_an_alternative_marker() -> None:
     part = Sequence(Optional(Text("thought", begin="<think>", end="</think>")), Text())
     assert read(part, "<think>so") is None
     assert read(part, "<thin") == [("text", "<thin")]
     assert read(part, "no <think>so") == [("text", "no <think>so")]
     attribution = Attribution(RootStateMachine(part).automaton)
-    told = attribution.feed(b"<think>so <")
-    assert [piece.text for piece in told] == [b"<think>", b"so "]
+    pieces = attribution.feed(b"<think>so <")
+    assert [piece.text for piece in pieces] == [b"<think>", b"so "]
 
 
-def test_what_stands_between_rounds_begins_nothing_by_itself() -> None:
+def test_separator_of_rounds_counts_with_the_next_marker() -> None:
     part = Sequence(Loop(CALL, between=Marker("call", "\n")), Text())
     assert read(part, '<call>{"a": 1}\nbye') == [
         ("call", "<call>"),
@@ -152,14 +152,14 @@ def test_what_stands_between_rounds_begins_nothing_by_itself() -> None:
     assert read(part, '<call>{"a": 1}\n<call>bye') is None
 
 
-def test_stop_strings_may_begin_with_one_another() -> None:
+def test_stop_strings_may_be_prefixes_of_each_other() -> None:
     part = Text(stop=("\n", "\n\n"))
     assert read(part, "a\n") == [("text", "a"), ("text", "\n")]
     assert read(part, "a") == [("text", "a")]
     assert read(part, "a\n\n") is None
 
 
-def test_special_tokens_and_the_same_spelled_by_letters() -> None:
+def test_marker_may_be_special_token_or_plain_text() -> None:
     vocabulary = special("<|c|>")
     part = Sequence(Text(), Marker("channel", "<|c|>thought"), regex("number", "[0-9]+"))
     for written in (b"hi\xff<|c|>thought42", b"hi<|c|>thought42"):
@@ -176,7 +176,7 @@ def test_special_tokens_and_the_same_spelled_by_letters() -> None:
 
 
 @pytest.mark.parametrize("end", ["</s>", "}</s>"])
-def test_a_marker_may_end_the_output(end: str) -> None:
+def test_end_token_may_be_the_last_marker(end: str) -> None:
     vocabulary = special()
     part = Sequence(Loop(Sequence(Marker("call", "<c>"), regex("n", "[0-9]+")), max_count=2))
     part = Sequence(part, Marker("end", end))
@@ -190,7 +190,7 @@ def test_a_marker_may_end_the_output(end: str) -> None:
     )
 
 
-def test_an_answer_that_has_ended_does_not_go_on() -> None:
+def test_nothing_follows_a_marker_that_ends_the_output() -> None:
     """What follows may be empty, and then is: no token can be written any more."""
     vocabulary = special(ends="<|call|>")
     part = Loop(Sequence(regex("n", "[0-9]"), Marker("end", "<|call|>")), min_count=1)
@@ -204,7 +204,7 @@ def test_an_answer_that_has_ended_does_not_go_on() -> None:
 
 
 class _Never(SubState):
-    """What a user may forget to write."""
+    """A minimal sub-state of the user."""
 
     def machine(self) -> RegexStateMachine:
         return RegexStateMachine("x")
@@ -239,7 +239,7 @@ class _Never(SubState):
         (lambda: RootStateMachine(Marker("m", "a</s>b"), special()), "m"),
     ],
 )
-def test_what_cannot_be_put_together(make: Any, part: str) -> None:
+def test_invalid_compositions_raise(make: Any, part: str) -> None:
     with pytest.raises(CompositionError) as caught:
         make()
     assert caught.value.part.startswith(part)
@@ -267,7 +267,7 @@ LONG = "Once upon a <call in a c</think place, <<cal.\nSo "
         (regex("words", "([a-z<>A-Z,./]+ ?|\n)*"), ""),
     ],
 )
-def test_long_texts_are_followed_by_few_threads_and_told_of_soon(part: Part, before: str) -> None:
+def test_long_texts_need_few_threads_and_are_attributed_soon(part: Part, before: str) -> None:
     attribution = Attribution(RootStateMachine(part).automaton)
     attribution.feed(before.encode())
     told = 0
@@ -281,7 +281,7 @@ def test_long_texts_are_followed_by_few_threads_and_told_of_soon(part: Part, bef
     assert all(len(thread.history) <= 3 for thread in attribution.threads)
 
 
-def test_a_bounded_text_does_not_hold_on_to_its_states(vocabulary: Vocabulary) -> None:
+def test_bounded_text_frees_its_states(vocabulary: Vocabulary) -> None:
     thought = Text("thought", max_chars=100_000, end="</think>")
     machine = RootStateMachine(Sequence(thought, Text()), vocabulary)
     matcher = machine.matcher(vocabulary)
@@ -295,7 +295,7 @@ def test_a_bounded_text_does_not_hold_on_to_its_states(vocabulary: Vocabulary) -
     assert early() is None
 
 
-def test_an_answer_is_not_mistaken_for_one_that_is_forgotten() -> None:
+def test_states_of_a_freed_machine_do_not_collide_with_new_ones() -> None:
     """States outlive their machine where a cache holds them; its memory is used again."""
 
     def machine_of(word: str) -> RootStateMachine:

@@ -37,7 +37,7 @@ def walk(machine: RootStateMachine, random: Random) -> bytes | None:
 
 
 def as_text(written: bytes) -> str | None:
-    """Return what has been written with one character a special token."""
+    """Return the bytes of a text in which one character is a special token."""
     try:
         return written.replace(as_bytes(SPECIAL), SPECIAL.encode()).decode()
     except UnicodeDecodeError:
@@ -54,7 +54,7 @@ def named(pieces: list[tuple[Any, Any]]) -> list[tuple[str, str, bytes]]:
 
 @examples(150)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
-def test_whatever_is_admitted_and_nothing_else(
+def test_language_and_pieces_equal_the_reference(
     composition: Any, vocabulary: Vocabulary, seed: int
 ) -> None:
     part, patterns = composition
@@ -79,7 +79,7 @@ def _changed(text: str, random: Random) -> str:
 
 @examples(150)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
-def test_nothing_told_is_taken_back(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
+def test_pieces_are_never_revised(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
     machine = compiled(composition[0], vocabulary)
     random = Random(seed)
     for _ in range(6):
@@ -96,7 +96,7 @@ def test_nothing_told_is_taken_back(composition: Any, vocabulary: Vocabulary, se
             told += attribution.feed(text[at : at + size])
             at += size
             _check_prefix(joined(told), whole)
-            # The copy ends here, and the original goes on as if nothing had been.
+            # Finishing the copy does not change the original.
             twin = attribution.copy()
             cut = [*told, *twin.finish()]
             assert b"".join(own for _, own in cut) == text[:at]
@@ -115,8 +115,8 @@ def _check_prefix(told: list[Piece], whole: list[Piece]) -> None:
 
 @examples(100)
 @given(compositions(), vocabularies())
-def test_readings_go_with_the_grammar(composition: Any, vocabulary: Vocabulary) -> None:
-    """The threads are together what the state still admits."""
+def test_threads_together_equal_the_state(composition: Any, vocabulary: Vocabulary) -> None:
+    """The union of the threads' languages equals the language of the state."""
     machine = compiled(composition[0], vocabulary)
     random = Random(0)
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Answers written token by token: masks, matchers, and texts that are told to end."""
+"""Answers generated token by token: masks, matchers, and ``end_texts``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from state_machines.root import (
 
 
 def advance_at_random(matcher: RootMatcher, random: Random, most: int) -> bytes:
-    """Take tokens; fails where none is allowed. Return what was written."""
+    """Take allowed tokens and return their bytes; fail if no token is allowed."""
     written = b""
     for _ in range(most):
         allowed = np.flatnonzero(matcher.allowed_tokens()).tolist()
@@ -48,9 +48,7 @@ def advance_at_random(matcher: RootMatcher, random: Random, most: int) -> bytes:
 
 @examples(120)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
-def test_masks_are_what_the_state_admits(
-    composition: Any, vocabulary: Vocabulary, seed: int
-) -> None:
+def test_masks_equal_brute_force(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
     matcher = compiled(composition[0], vocabulary).matcher(vocabulary)
     random = Random(seed)
     for step in range(15):
@@ -73,7 +71,7 @@ def test_masks_are_what_the_state_admits(
 
 @examples(120)
 @given(compositions(), vocabularies(), st.data())
-def test_every_cutting_is_accepted_and_read_alike(
+def test_pieces_do_not_depend_on_tokenization(
     composition: Any, vocabulary: Vocabulary, data: st.DataObject
 ) -> None:
     machine = compiled(composition[0], vocabulary)
@@ -100,7 +98,7 @@ def test_every_cutting_is_accepted_and_read_alike(
 
 @examples(120)
 @given(compositions(), vocabularies(), st.integers(0, 2**32), st.integers(0, 8))
-def test_texts_end_when_they_are_told_to(
+def test_end_texts_completes_free_text(
     composition: Any, vocabulary: Vocabulary, seed: int, steps: int
 ) -> None:
     matcher = compiled(composition[0], vocabulary).matcher(vocabulary)
@@ -112,7 +110,7 @@ def test_texts_end_when_they_are_told_to(
     was_accepting = matcher.is_accepting
     free = matcher.copy()
     matcher.end_texts()
-    # What was possible for another one still is.
+    # The other copy still admits its tokens.
     assert free.state is before
     assert matcher.is_accepting == was_accepting
     assert matcher.state is not EMPTY
@@ -125,7 +123,9 @@ def test_texts_end_when_they_are_told_to(
 
 @examples(40)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
-def test_copies_are_independent(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
+def test_matcher_copies_are_independent(
+    composition: Any, vocabulary: Vocabulary, seed: int
+) -> None:
     matcher = compiled(composition[0], vocabulary).matcher(vocabulary)
     random = Random(seed)
     advance_at_random(matcher, random, 4)
@@ -140,9 +140,7 @@ def test_copies_are_independent(composition: Any, vocabulary: Vocabulary, seed: 
 
 @examples(15)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
-def test_several_threads_share_a_machine(
-    composition: Any, vocabulary: Vocabulary, seed: int
-) -> None:
+def test_threads_share_a_machine(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
     machine = compiled(composition[0], vocabulary)
 
     def write(number: int) -> tuple[bytes, Any]:
@@ -179,7 +177,7 @@ ANSWER = Sequence(
         "é<tool_call>",
     ],
 )
-def test_a_trigger_is_found_however_it_is_cut(answer: str, vocabulary: Vocabulary) -> None:
+def test_marker_ends_text_however_it_is_tokenized(answer: str, vocabulary: Vocabulary) -> None:
     machine = RootStateMachine(ANSWER, vocabulary)
     state = machine.start.compute_word_derivative(answer.encode())
     assert state.first_bytes == 1 << ord("{")
@@ -200,7 +198,7 @@ def test_a_trigger_is_found_however_it_is_cut(answer: str, vocabulary: Vocabular
         assert [part.name for part in matcher.parts] == ["arguments"]
 
 
-def test_an_ended_text_ends_within_a_character(vocabulary: Vocabulary) -> None:
+def test_end_texts_completes_a_partial_character(vocabulary: Vocabulary) -> None:
     machine = RootStateMachine(Sequence(Text(max_chars=3), Marker("m", "|")), vocabulary)
     matcher = machine.matcher(vocabulary)
     matcher.advance("é".encode()[0])
@@ -209,7 +207,7 @@ def test_an_ended_text_ends_within_a_character(vocabulary: Vocabulary) -> None:
     assert not matcher.state.matches("éa|".encode()[1:])
 
 
-def test_an_ended_text_ends_within_a_marker(vocabulary: Vocabulary) -> None:
+def test_end_texts_completes_a_partial_marker(vocabulary: Vocabulary) -> None:
     matcher = RootStateMachine(ANSWER, vocabulary).matcher(vocabulary)
     for byte in b"so <tool_c":
         matcher.advance(byte)
@@ -219,7 +217,7 @@ def test_an_ended_text_ends_within_a_marker(vocabulary: Vocabulary) -> None:
     assert not matcher.state.first_bytes & (1 << ord("x"))
 
 
-def test_an_ended_text_has_as_many_characters_as_it_must(vocabulary: Vocabulary) -> None:
+def test_end_texts_respects_min_chars(vocabulary: Vocabulary) -> None:
     matcher = RootStateMachine(Text(min_chars=3), vocabulary).matcher(vocabulary)
     matcher.advance(ord("a"))
     matcher.end_texts()
@@ -228,7 +226,7 @@ def test_an_ended_text_has_as_many_characters_as_it_must(vocabulary: Vocabulary)
     assert not matcher.state.matches(b"bcd")
 
 
-def test_a_special_token_is_not_spelled_by_others() -> None:
+def test_special_token_cannot_be_spelled_by_other_tokens() -> None:
     """Byte-level vocabularies have a token for every byte, that of the mark too."""
     forms = [bytes([byte]) for byte in range(256)]
     vocabulary = Vocabulary(

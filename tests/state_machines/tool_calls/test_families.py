@@ -1,4 +1,4 @@
-"""Every family's calls against its own parser: what is generated is read back as it was meant."""
+"""Generated calls of every family are read back by the family's own parser."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
 @given(tools=toolboxes(), seed=st.integers(0, 2**32))
 @examples(15)
-def test_what_is_generated_is_what_the_familys_parser_reads(
+def test_family_parser_reads_generated_calls(
     entry: ToolFormat, tools: list[ToolSignature], seed: int
 ) -> None:
     assert_read_back(entry, tools, seed)
@@ -153,7 +153,7 @@ def assert_read_back(entry: ToolFormat, tools: list[ToolSignature], seed: int) -
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
 @pytest.mark.parametrize("seed", range(6))
-def test_who_wrote_what_is_found_again(entry: ToolFormat, seed: int) -> None:
+def test_pieces_of_generated_calls_are_attributed(entry: ToolFormat, seed: int) -> None:
     tools = [ToolSignature("get", SCALARS), ToolSignature("get_all", SCALARS)]
     part = entry.calls(tools, 1, 3 if entry.parallel else 1)
     pieces = a_walk(part, Random(seed))

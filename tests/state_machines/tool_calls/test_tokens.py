@@ -80,7 +80,7 @@ def assert_calls(calls: list[Call]) -> None:
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
 @pytest.mark.parametrize("seed", range(4))
-def test_calls_written_by_tokens_can_be_read(entry: ToolFormat, seed: int) -> None:
+def test_calls_generated_by_tokens_are_read(entry: ToolFormat, seed: int) -> None:
     vocabulary = family_vocabulary(entry)
     entry.check(vocabulary)
     machine = RootStateMachine(entry.calls(TOOLS, 1, 2 if entry.parallel else 1), vocabulary)
@@ -102,7 +102,7 @@ def test_text_before_calls_ends_at_their_marker(entry: ToolFormat, seed: int) ->
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_tool_is_known_before_its_arguments_are_written(name: str) -> None:
+def test_tool_is_known_before_its_arguments(name: str) -> None:
     entry = FORMATS[name]
     vocabulary = family_vocabulary(entry)
     matcher = RootStateMachine(entry.calls(TOOLS), vocabulary).matcher(vocabulary)
@@ -122,7 +122,7 @@ def _forced_or_first(matcher: RootMatcher) -> list[int]:
     return [i for i in allowed if i not in matcher.vocabulary.end_token_ids]
 
 
-def test_a_vocabulary_without_a_marker_is_refused() -> None:
+def test_vocabulary_without_a_marker_raises() -> None:
     with pytest.raises(MarkerError, match=r"kimi_k2.*<\|tool_call") as caught:
         FORMATS["kimi_k2"].check(family_vocabulary(FORMATS["hermes"]))
     assert caught.value.family == "kimi_k2"
@@ -130,7 +130,7 @@ def test_a_vocabulary_without_a_marker_is_refused() -> None:
     assert "Kimi K2" in str(caught.value)
 
 
-def test_a_marker_that_ends_every_answer_is_refused() -> None:
+def test_marker_with_an_end_token_raises() -> None:
     entry = FORMATS["gpt_oss"]
     forms = [*(bytes((byte,)) for byte in range(256)), *(name.encode() for name in entry.tokens)]
     names = {name: 256 + i for i, name in enumerate(entry.tokens)}

@@ -1,4 +1,4 @@
-"""What formats say of themselves, and what they refuse."""
+"""Tool formats: ids, bounds, options and errors."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_templates_write_is_admitted_and_read(name: str) -> None:
+def test_template_output_is_admitted_and_read(name: str) -> None:
     entry = FORMATS[name]
     machine = RootStateMachine(entry.calls([WEATHER, CLOCK], 1, None if entry.parallel else 1))
     text = WRITTEN[name]
@@ -104,7 +104,7 @@ def test_what_templates_write_is_admitted_and_read(name: str) -> None:
     assert not machine.matches(text.replace("get_weather", "clock"))
 
 
-def test_every_format_is_in_the_documents_table() -> None:
+def test_docs_list_every_format() -> None:
     rows = (ROOT / "docs" / "tool-formats.md").read_text(encoding="utf-8").splitlines()
     named = {match[1]: row for row in rows if (match := re.match(r"\| `(\w+)` ", row))}
     assert set(named) == set(FORMATS)
@@ -115,7 +115,7 @@ def test_every_format_is_in_the_documents_table() -> None:
         assert f"`{parser}`" in cells[6] if parser else cells[6].strip() == "–"
 
 
-def test_a_start_is_told_from_the_name() -> None:
+def test_call_start_determines_the_tool() -> None:
     for entry in FORMATS.values():
         assert entry.start
         assert "{name}" in entry.head
@@ -123,7 +123,7 @@ def test_a_start_is_told_from_the_name() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_ids_are_those_that_were_written_or_made_in_the_same_way(name: str) -> None:
+def test_ids_are_read_or_generated_in_the_same_form(name: str) -> None:
     entry = FORMATS[name]
     machine = RootStateMachine(entry.calls([WEATHER, CLOCK]))
     ids = [call.id for call in calls_in(machine.pieces(WRITTEN[name]))]
@@ -153,7 +153,7 @@ def count(entry: ToolFormat, least: int, most: int | None) -> set[int]:
 
 
 @pytest.mark.parametrize("name", ["hermes", "minimax_m2"])
-def test_as_many_calls_as_are_asked_for(name: str) -> None:
+def test_number_of_calls_is_within_bounds(name: str) -> None:
     entry = FORMATS[name]
     assert count(entry, 0, 2) == {0, 1, 2}
     assert count(entry, 2, 3) == {2, 3}
@@ -189,20 +189,20 @@ def test_minimum_above_the_maximum_of_calls_raises() -> None:
         ("glm4_5", ""),
     ],
 )
-def test_a_name_that_a_family_cannot_write(name: str, tool: str) -> None:
+def test_unwritable_tool_name_raises(name: str, tool: str) -> None:
     with pytest.raises(ToolNameError) as caught:
         FORMATS[name].calls([ToolSignature(tool, NOTHING)])
     assert caught.value.family == name
     assert caught.value.part == tool
 
 
-def test_two_tools_of_one_name() -> None:
+def test_duplicate_tool_name_raises() -> None:
     with pytest.raises(ToolNameError, match="two tools are called 'clock'"):
         FORMATS["hermes"].calls([CLOCK, WEATHER, CLOCK])
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_schema_that_is_refused_names_the_tool_and_the_place(name: str) -> None:
+def test_refused_schema_error_names_tool_and_pointer(name: str) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": "no"}}}
     part = FORMATS[name].calls([CLOCK, ToolSignature("count", schema)])
     with pytest.raises(InvalidSchemaError, match="the tool 'count'") as caught:
@@ -210,7 +210,7 @@ def test_a_schema_that_is_refused_names_the_tool_and_the_place(name: str) -> Non
     assert caught.value.pointer.startswith("/properties/n")
 
 
-def test_arguments_that_there_cannot_be() -> None:
+def test_unsatisfiable_arguments_raise() -> None:
     for name in ("hermes", "longcat"):
         part = FORMATS[name].calls([ToolSignature("never", False)])
         with pytest.raises(UnsatisfiableSchemaError, match="the tool 'never'"):
@@ -229,7 +229,7 @@ def test_longcat_writes_calls_without_arguments_as_json() -> None:
     assert not machine.matches(empty.replace("{}", '{"a": 1}'))
 
 
-def test_names_of_formats() -> None:
+def test_format_names_are_case_insensitive() -> None:
     assert format_named("Kimi-K2") is FORMATS["kimi_k2"]
     with pytest.raises(CompositionError, match="Perhaps hermes"):
         format_named("hermis")
@@ -237,7 +237,7 @@ def test_names_of_formats() -> None:
         format_named("???")
 
 
-def test_a_format_of_ones_own() -> None:
+def test_custom_format() -> None:
     own = replace(FORMATS["hermes"], name="own", start="CALL ", head="{name} ", foot=("",), end=";")
     machine = RootStateMachine(own.calls([WEATHER, CLOCK], 0))
     assert machine.matches('CALL get_weather {"city": "Oslo"};\nCALL clock {};')
@@ -246,7 +246,7 @@ def test_a_format_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_white_space_of_arguments(name: str) -> None:
+def test_whitespace_option_of_arguments(name: str) -> None:
     """It is an option where a format writes JSON, and refused where it does not."""
     entry = FORMATS[name]
     schema = {
@@ -274,7 +274,7 @@ def test_white_space_of_arguments(name: str) -> None:
     ],
     ids=str,
 )
-def test_options_of_arguments_that_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_of_arguments_raise(options: dict[str, Any]) -> None:
     for entry in FORMATS.values():
         with pytest.raises(CompositionError):
             RootStateMachine(entry.calls([WEATHER], options=options))

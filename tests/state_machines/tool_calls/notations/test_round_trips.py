@@ -1,4 +1,4 @@
-"""What is generated is read back: by the notation, by mlx-lm's parser, and as the schema says."""
+"""Generated arguments are read back by the notation and by mlx-lm's parser, and are valid."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def admits(judge: Judge, value: Any) -> bool:
     st.sampled_from((None, *get_args(Whitespace))),
     st.integers(0, 2**32),
 )
-def test_what_is_written_is_read_back(
+def test_generated_arguments_are_read_back(
     family: Family, schema: Any, order: Any, whitespace: Any, seed: int
 ) -> None:
     options = {"whitespace": whitespace} if family.notation.has_json else {}
@@ -102,7 +102,7 @@ def test_what_is_written_is_read_back(
 @FAMILY
 @examples(60)
 @given(st.data())
-def test_what_the_template_writes_is_matched(family: Family, data: st.DataObject) -> None:
+def test_template_arguments_are_admitted(family: Family, data: st.DataObject) -> None:
     schema = data.draw(SCHEMAS)
     arguments = compiled(family, schema, property_order="any")
     judge = Judge(schema)
@@ -142,7 +142,7 @@ def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any
 @FAMILY
 @examples(15)
 @given(SCHEMAS, st.integers(0, 2**32))
-def test_masks_are_those_of_all_tokens(family: Family, schema: Any, seed: int) -> None:
+def test_masks_equal_brute_force(family: Family, schema: Any, seed: int) -> None:
     arguments = compiled(family, schema)
     text = walked(arguments, seed)
     assume(text is not None)
@@ -208,10 +208,12 @@ OF_TEXTS: list[dict[str, Any]] = [
 @FAMILY
 @examples(150)
 @given(TEXTS, st.sampled_from(OF_TEXTS), st.sampled_from("ab"))
-def test_texts_out_of_pieces_of_markers(family: Family, text: str, schema: Any, name: str) -> None:
+def test_texts_made_of_marker_fragments_are_read_back(
+    family: Family, text: str, schema: Any, name: str
+) -> None:
     if family.notation is FUNCTION_GEMMA and schema.get("type") in ("array", "object"):
         return
-    # What is not called "a" the schema does not list.
+    # Only the property "a" is listed in the schema.
     arguments = family.notation.compile({"type": "object", "properties": {"a": schema}})
     judge = Judge({"type": "object", "properties": {"a": schema}})
     value: Any = {"array": [text, text], "object": {"b": text}}.get(str(schema.get("type")), text)

@@ -85,13 +85,13 @@ NAMED = {"ids": lambda notation: notation.name}
         "NaN",
     ],
 )
-def test_strings_are_raw_where_nothing_else_is_due(notation: TaggedNotation, text: str) -> None:
+def test_string_properties_are_raw(notation: TaggedNotation, text: str) -> None:
     assert_reads(notation, of_a(TEXT), tagged(notation, text), {"a": text})
 
 
 @pytest.mark.parametrize("notation", [*TAGGED, DSML], **NAMED)
 @pytest.mark.parametrize("schema", [TEXT, TEXT_OR_NULL, ANYTHING, {"type": "object"}])
-def test_no_value_ends_early(notation: TaggedNotation, schema: Any) -> None:
+def test_value_cannot_contain_its_end(notation: TaggedNotation, schema: Any) -> None:
     for end in (notation.closing, *notation.avoid):
         values = (f"a{end}b", {end: 1})
         hidden = [f"a{end}b", *(json.dumps(value, ensure_ascii=False) for value in values)]
@@ -101,7 +101,7 @@ def test_no_value_ends_early(notation: TaggedNotation, schema: Any) -> None:
 
 
 @pytest.mark.parametrize("notation", [QWEN_CODER, MINIMAX], **NAMED)
-def test_null_is_null_in_whatever_case(notation: TaggedNotation) -> None:
+def test_null_is_read_in_any_case(notation: TaggedNotation) -> None:
     for text in ("null", "NULL", "Null"):
         assert_not_written(notation, of_a(TEXT), tagged(notation, text))
     assert_reads(notation, of_a(TEXT_OR_NULL), tagged(notation, "null"), {"a": None})
@@ -111,18 +111,18 @@ def test_null_is_null_in_whatever_case(notation: TaggedNotation) -> None:
 
 
 @pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
-def test_a_string_called_null_is_one_where_the_parser_is_told(notation: TaggedNotation) -> None:
+def test_string_null_stays_a_string_for_typed_parsers(notation: TaggedNotation) -> None:
     assert_reads(notation, of_a(TEXT), tagged(notation, "null"), {"a": "null"})
 
 
 @pytest.mark.parametrize("notation", [MINIMAX, GLM, GLM_COMPACT, LONGCAT], **NAMED)
-def test_white_space_that_is_stripped_is_not_written(notation: TaggedNotation) -> None:
+def test_stripped_whitespace_is_not_generated(notation: TaggedNotation) -> None:
     padded = (" a", "a ", "\n", "a\n", "\x1ca", "a\x85", "\u3000")
     assert_not_written(notation, of_a(TEXT), *(tagged(notation, text) for text in padded))
     assert_reads(notation, of_a(ANYTHING), tagged(notation, '" a "'), {"a": " a "})
 
 
-def test_white_space_stays_where_a_line_is_all_that_is_stripped() -> None:
+def test_whitespace_is_kept_if_only_a_line_feed_is_stripped() -> None:
     for text in ("\n", " a ", "\n\n", "a\n"):
         assert_reads(QWEN_CODER, of_a(TEXT), tagged(QWEN_CODER, text), {"a": text})
 
@@ -131,7 +131,7 @@ def test_white_space_stays_where_a_line_is_all_that_is_stripped() -> None:
 @pytest.mark.parametrize(
     "value", [5, 12345678901234567890, 0.25, True, None, [], {"b": ["x", None]}, "5", " ", "true"]
 )
-def test_json_is_read_whatever_the_property_is(notation: TaggedNotation, value: Any) -> None:
+def test_json_values_are_read_for_every_type(notation: TaggedNotation, value: Any) -> None:
     text = tagged(notation, json.dumps(value))
     assert_reads(notation, of_a(ANYTHING), text, {"a": value})
     if not isinstance(value, str):
@@ -140,7 +140,7 @@ def test_json_is_read_whatever_the_property_is(notation: TaggedNotation, value: 
 
 
 @pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
-def test_what_is_no_literal_needs_no_quotes(notation: TaggedNotation) -> None:
+def test_text_that_is_no_literal_needs_no_quotes(notation: TaggedNotation) -> None:
     for text in ("Hello, world (again)", "nullable", "é", "setting (a)", "/tmp/x", "Nonesuch", "a"):
         assert_reads(notation, of_a(TEXT_OR_NULL), tagged(notation, text), {"a": text})
     literals = ["5", "-1", ".5", "(1, 2)", "[1]", "'a'", "None", "True", "NaN", "b'a'", "Rb'a'"]
@@ -171,7 +171,7 @@ def test_unlisted_properties_are_literals_to_the_parser(notation: TaggedNotation
     assert_reads(notation, {"type": "object"}, tagged(notation, "five", "b"), {"b": "five"})
 
 
-def test_a_property_is_raw_only_if_it_is_a_string_in_every_alternative() -> None:
+def test_property_is_raw_only_if_all_alternatives_are_strings() -> None:
     schema = {
         "anyOf": [
             {"properties": {"a": {"type": "integer"}, "k": {"const": "number"}}},
@@ -190,7 +190,7 @@ def test_a_property_is_raw_only_if_it_is_a_string_in_every_alternative() -> None
 
 
 @pytest.mark.parametrize("notation", [*TAGGED, DSML], **NAMED)
-def test_constraints_hold_for_raw_strings(notation: TaggedNotation) -> None:
+def test_string_constraints_hold_for_raw_values(notation: TaggedNotation) -> None:
     mark = 'true">' if notation.says_string else ""
     for schema, admitted, refused in (
         ({"type": "string", "maxLength": 3}, "a😀b", "abcd"),
@@ -203,7 +203,7 @@ def test_constraints_hold_for_raw_strings(notation: TaggedNotation) -> None:
 
 
 @pytest.mark.parametrize("notation", [*TAGGED, DSML, PYTHONIC], **NAMED)
-def test_no_name_comes_twice_and_required_ones_come(notation: Notation) -> None:
+def test_names_are_unique_and_required_ones_present(notation: Notation) -> None:
     schema = {"type": "object", "additionalProperties": TEXT, "required": ["a"], "maxProperties": 2}
     mark = 'true">' if notation is DSML else ""
 
@@ -224,12 +224,12 @@ def test_no_name_comes_twice_and_required_ones_come(notation: Notation) -> None:
 @pytest.mark.parametrize(
     "notation", [JSON, *TAGGED, DSML, PYTHONIC, GEMMA4, FUNCTION_GEMMA], **NAMED
 )
-def test_no_arguments(notation: Notation) -> None:
+def test_empty_arguments(notation: Notation) -> None:
     text = "{}" if notation in (JSON, GEMMA4, FUNCTION_GEMMA) else ""
     assert_reads(notation, {"type": "object", "properties": {}}, text, {})
 
 
-def test_dsml_says_what_is_a_string() -> None:
+def test_dsml_marks_strings() -> None:
     schema = of_a({"type": ["string", "integer", "null"]})
     for value, kind in (("5", "true"), (5, "false"), (None, "false"), ("null", "true")):
         text = value if isinstance(value, str) else json.dumps(value)
@@ -238,7 +238,7 @@ def test_dsml_says_what_is_a_string() -> None:
 
 
 @pytest.mark.parametrize("notation", [PYTHONIC, PYTHONIC_JSON], **NAMED)
-def test_strings_mean_the_same_in_python(notation: Notation) -> None:
+def test_python_reads_strings_unchanged(notation: Notation) -> None:
     for text, value in (
         ('"\\u00e9\\n\\"\\\\"', 'é\n"\\'),
         ('"😀"', "😀"),
@@ -253,7 +253,7 @@ def test_strings_mean_the_same_in_python(notation: Notation) -> None:
     assert_not_written(notation, nested, 'a={"\\ud83d\\ude00": 1}')
 
 
-def test_words_of_python_and_of_json() -> None:
+def test_words_of_python_and_json_for_constants() -> None:
     value = {"a": [True, False, None, {"b": True}]}
     python, as_json = 'a=[True, False, None, {"b": True}]', 'a=[true, false, null, {"b": true}]'
     assert_reads(PYTHONIC, of_a(ANYTHING), python, value)
@@ -262,7 +262,7 @@ def test_words_of_python_and_of_json() -> None:
         assert_reads(PYTHONIC_JSON, of_a(ANYTHING), text, value)
 
 
-def test_distinct_items_are_told_apart_by_value() -> None:
+def test_unique_items_compare_by_value() -> None:
     unique = of_a({"type": "array", "uniqueItems": True})
     assert_not_written(
         PYTHONIC_JSON, unique, "a=[True, true]", 'a=["x", "x"]', "a=[[None], [null]]"
@@ -280,7 +280,7 @@ def test_distinct_items_are_told_apart_by_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["a-b", "class", "None", "1a", "c d", "__debug__", "ﬁ", ""])
-def test_names_that_are_no_keyword_arguments(name: str) -> None:
+def test_names_that_are_no_keyword_arguments_raise(name: str) -> None:
     schema = {"type": "object", "properties": {name: TEXT}}
     with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
         PYTHONIC.compile(schema)
@@ -289,12 +289,12 @@ def test_names_that_are_no_keyword_arguments(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["é", "match", "ünïcode", "変数"])
-def test_names_that_are_keyword_arguments(name: str) -> None:
+def test_keyword_argument_names_are_admitted(name: str) -> None:
     schema = {"type": "object", "properties": {name: TEXT}}
     assert_reads(PYTHONIC, schema, f'{name}="x"', {name: "x"})
 
 
-def test_names_that_cannot_be_written() -> None:
+def test_unwritable_names_raise() -> None:
     for notation, name in (
         (QWEN_CODER, "a>b"), (QWEN_CODER, "a b"), (QWEN_CODER, ""), (MINIMAX, 'a"b'), (GLM, " a"),
         (GLM, "a<b"), (DSML, 'a"'), (GEMMA4, "a b"), (GEMMA4, ""), (FUNCTION_GEMMA, "a:b"),
@@ -304,11 +304,11 @@ def test_names_that_cannot_be_written() -> None:
         assert refusal.value.pointer == f"/properties/{name}"
         assert refusal.value.keyword == "properties"
         assert refusal.value.hint
-        # A name that nothing may have is in nobody's way.
+        # A property whose schema is false needs no writable name.
         notation.compile({"type": "object", "properties": {name: False}})
 
 
-def test_nested_names_of_gemma_are_bare_as_well() -> None:
+def test_nested_gemma_names_have_no_quotes() -> None:
     inner = {"type": "array", "items": {"$ref": "#/$defs/x"}}
     schema = {**of_a(inner), "$defs": {"x": {"properties": {"a b": TEXT}}}}
     with pytest.raises(UnsupportedSchemaError) as refusal:
@@ -318,7 +318,7 @@ def test_nested_names_of_gemma_are_bare_as_well() -> None:
     assert_reads(GLM, schema, tagged(GLM, '[{"a b": "x"}]'), {"a": [{"a b": "x"}]})
 
 
-def test_gemma_strings_stand_as_they_are() -> None:
+def test_gemma_strings_are_raw() -> None:
     for text in ("a,b:{}", '"', "\n", "\x000\x00", "<|", '<|"', "|>", "call:x{}", "😀"):
         assert_reads(GEMMA4, of_a(TEXT), f'{{a:<|"|>{text}<|"|>}}', {"a": text})
     assert_not_written(GEMMA4, of_a(TEXT), '{a:<|"|>x<|"|>y<|"|>}', '{a:"x"}', '{"a":<|"|><|"|>}')
@@ -345,7 +345,7 @@ def test_function_gemma_writes_scalars() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
-def test_texts_to_avoid_are_in_no_string_and_no_name(family: Any) -> None:
+def test_avoided_texts_are_excluded_from_strings_and_names(family: Any) -> None:
     schema = {"type": "object", "properties": {"a": {}, "b": TEXT}}
     values = [
         {"b": "x<end>y"},
@@ -381,7 +381,7 @@ def test_markers_may_be_special_tokens() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
-def test_other_texts_are_not_read(family: Any) -> None:
+def test_reader_raises_for_other_texts(family: Any) -> None:
     for text in (
         "x",
         "<",
@@ -398,7 +398,7 @@ def test_other_texts_are_not_read(family: Any) -> None:
             family.notation.compile(True).read(text)
 
 
-def test_errors_of_the_schema_keep_their_places() -> None:
+def test_schema_errors_keep_their_pointers() -> None:
     broken = of_a({"type": "string", "pattern": "("})
     for family in FAMILIES:
         with pytest.raises(Exception, match=r"pattern|group|parenthes") as error:
