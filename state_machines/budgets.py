@@ -1,4 +1,4 @@
-"""Bounds on work, counted in steps, so that a hostile schema ends in an error and not in a hang.
+"""Work budgets, counted in steps: a hostile schema ends in an error instead of a hang.
 
 A step is about the construction of one grammar node: some 200,000 are made in a second on a
 2.5 GHz core. A count of steps gives the same answer on every machine.
@@ -44,12 +44,12 @@ class _Budget:
         return max(0, self.left + self.reserve)
 
     def refill(self) -> None:
-        """Run the checkpoint and go on; raise if the budget is exhausted."""
+        """Run the checkpoint and continue; raise if the budget is exhausted."""
         if self.left + self.reserve < 0:
             raise GrammarBudgetError(
                 f"this took more than {self.limit:,} steps",
                 budget=self.limit,
-                hint="Simplify the schema",
+                hint="Simplify the schema or grammar",
             )
         share = min(self.reserve, LIMITS.checkpoint_steps - self.left)
         self.reserve -= share
@@ -66,11 +66,12 @@ class step_budget:
     """Bound the work of a ``with`` block to a number of steps, in this thread or task.
 
     Args:
-        limit: The most steps; ``None`` sets no limit of its own. The enclosing budget applies too.
-        checkpoint: Called about every ``LIMITS.checkpoint_steps`` steps, in the thread that works;
-            ``None`` keeps the enclosing budget's. What it raises leaves the block. It must not
-            raise :class:`~state_machines.errors.GrammarBudgetError`, which searches catch in order
-            to go on with the best result so far.
+        limit: Maximum number of steps; ``None`` sets no limit of its own. The enclosing budget
+            applies too.
+        checkpoint: Called about every ``LIMITS.checkpoint_steps`` steps, in the working thread;
+            ``None`` keeps the enclosing budget's. Its exceptions leave the block. It must not
+            raise :class:`~state_machines.errors.GrammarBudgetError`, which searches catch to
+            continue with their best result so far.
 
     Raises:
         GrammarBudgetError: The work takes more steps.
@@ -124,9 +125,9 @@ class recursion_budget:
     def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, RecursionError):
             raise GrammarBudgetError(
-                "this text can be read in too many ways",
+                "the text is too ambiguous: its state is nested too deeply",
                 budget=LIMITS.mask_steps,
-                hint="Write the grammar so that a text is read in one way",
+                hint="Write the grammar so that each text has one derivation",
             ) from error
 
 

@@ -3,30 +3,31 @@
 ::
 
     ProxyError
-    ├── SchemaError                     where: a JSON Pointer into the schema
-    │   ├── InvalidSchemaError          the schema itself is malformed
-    │   ├── UnsupportedSchemaError      a keyword that would not be enforced
+    ├── SchemaError                     located by a JSON Pointer into the schema
+    │   ├── InvalidSchemaError          the schema is malformed
+    │   ├── UnsupportedSchemaError      a keyword cannot be enforced
     │   └── UnsatisfiableSchemaError    no value satisfies the schema
-    ├── PatternError                    where: an offset into the pattern
+    ├── PatternError                    located by an offset into the pattern
     │   ├── InvalidPatternError         not a regular expression
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
-    ├── GrammarError                    where: a line and a column of the grammar
-    │   ├── GrammarSyntaxError          not a grammar in GBNF, or names that do not fit together
-    │   ├── UnsupportedGrammarError     a grammar that takes too much work
+    ├── GrammarError                    located by line and column of the grammar
+    │   ├── GrammarSyntaxError          a syntax error, or a rule that is missing or defined twice
+    │   ├── UnsupportedGrammarError     compiling the grammar takes too much work
     │   └── UnsatisfiableGrammarError   no text matches the grammar
-    ├── VocabularyError                 a tokenizer that no vocabulary can be read from
-    │   ├── MarkerError                 a marker of a tool format that the vocabulary lacks
-    │   └── UnwritableTextError         nothing admitted can be written in the vocabulary's tokens
-    ├── CompositionError                parts of an answer that cannot be put together
-    │   └── ToolNameError               a tool whose name a tool format cannot write
-    ├── InvalidArgumentError            an argument of another type, or that means nothing
-    ├── MaxTokensTooSmallError             not even the shortest text fits into so many tokens
-    ├── TokenRejectedError              ``advance`` with a token the mask forbids
-    └── GrammarBudgetError              a grammar needs more states than its budget
+    ├── VocabularyError                 the tokens of a tokenizer cannot be read as bytes
+    │   ├── MarkerError                 the vocabulary lacks a marker of a tool format
+    │   └── UnwritableTextError         no tokens of the vocabulary write a required text
+    ├── CompositionError                parts of an answer that cannot be combined
+    │   └── ToolNameError               a tool format cannot write the name of a tool
+    ├── InvalidArgumentError            an argument has a wrong type or value (also a ValueError)
+    ├── MaxTokensTooSmallError          no text fits into ``max_tokens``
+    ├── TokenRejectedError              ``advance`` got a token that the mask forbids
+    └── GrammarBudgetError              a computation exceeds its work budget
 
-Packages above add their own branches under ``ProxyError``; this one knows nothing of them.
+Packages above add their own branches under ``ProxyError``.
 
-Each error carries its facts as attributes; the sentence is only made by ``str``.
+Each error carries its facts as attributes: what is wrong (``what``), where, and what to do about it
+(``hint``). ``str(error)`` joins them to a message.
 """
 
 from __future__ import annotations
@@ -61,9 +62,11 @@ __all__ = [
 
 
 class ProxyError(Exception):
-    """Root of every exception raised on purpose by this project.
+    """Base class of all exceptions that this project raises.
 
-    ``what`` says what is wrong, ``hint`` what to do about it (may be empty).
+    Attributes:
+        what: What is wrong.
+        hint: What to do about it; may be empty.
     """
 
     def __init__(self, what: str, *, hint: str = "") -> None:
@@ -82,10 +85,12 @@ class ProxyError(Exception):
 class SchemaError(ProxyError):
     """A JSON Schema cannot be compiled.
 
-    ``pointer`` is the JSON Pointer (RFC 6901) of the offending place as a URI fragment without
-    ``#``: ``""`` is the whole schema. ``keyword`` is the keyword at fault, or ``None``.
-    ``is_located`` tells whether whoever raised the error knew the place. ``tool`` names the tool
-    whose parameters the schema describes, or is ``None``.
+    Attributes:
+        pointer: JSON Pointer (RFC 6901) of the offending subschema, as a URI fragment without
+            ``#``; ``""`` is the whole schema.
+        is_located: Whether ``pointer`` is known.
+        keyword: The offending keyword, or ``None``.
+        tool: Name of the tool whose parameters the schema describes, or ``None``.
     """
 
     def __init__(
@@ -98,7 +103,7 @@ class SchemaError(ProxyError):
         self.tool: str | None = None
 
     def located(self, pointer: str, keyword: str | None) -> Self:
-        """Return the same error at a place."""
+        """Return the same error with a location."""
         return type(self)(
             self.what, pointer=pointer, keyword=self.keyword or keyword, hint=self.hint
         )
@@ -108,11 +113,11 @@ class SchemaError(ProxyError):
 
 
 class InvalidSchemaError(SchemaError):
-    """The schema breaks its own specification."""
+    """The schema violates the specification of its dialect."""
 
 
 class UnsupportedSchemaError(SchemaError):
-    """The schema asks for something that would not be enforced."""
+    """The schema has a keyword, or a combination of keywords, that cannot be enforced."""
 
 
 class UnsatisfiableSchemaError(SchemaError):
@@ -120,7 +125,12 @@ class UnsatisfiableSchemaError(SchemaError):
 
 
 class PatternError(ProxyError):
-    """A regular expression cannot be compiled. ``position`` is an offset in code points."""
+    """A regular expression cannot be compiled.
+
+    Attributes:
+        pattern: The pattern.
+        position: Offset of the error in the pattern, in code points.
+    """
 
     def __init__(self, what: str, *, pattern: str, position: int, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -139,14 +149,16 @@ class InvalidPatternError(PatternError):
 
 
 class UnsupportedPatternError(PatternError):
-    """The expression uses a construct that no regular language has, or that is not built."""
+    """The pattern uses a construct that is not regular, or that is not implemented."""
 
 
 class GrammarError(ProxyError):
     """A context-free grammar cannot be compiled.
 
-    ``line`` and ``column`` count from 1, in code points. ``rule`` names the rule at fault, or is
-    empty.
+    Attributes:
+        line: Line of the error, counted from 1.
+        column: Column of the error, in code points, counted from 1.
+        rule: Name of the offending rule, or ``""``.
     """
 
     def __init__(
@@ -162,11 +174,11 @@ class GrammarError(ProxyError):
 
 
 class GrammarSyntaxError(GrammarError):
-    """The text is no grammar in GBNF, or a rule is missing or given twice."""
+    """The text is not a grammar, or a rule is missing or defined twice."""
 
 
 class UnsupportedGrammarError(GrammarError):
-    """To compile the grammar takes more work than is allowed."""
+    """Compiling the grammar takes more work than its budget allows."""
 
 
 class UnsatisfiableGrammarError(GrammarError):
@@ -174,11 +186,16 @@ class UnsatisfiableGrammarError(GrammarError):
 
 
 class VocabularyError(ProxyError):
-    """A tokenizer's tokens cannot be turned into bytes."""
+    """The tokens of a tokenizer cannot be read as bytes."""
 
 
 class MarkerError(VocabularyError):
-    """A vocabulary cannot write ``marker``, without which no tool of ``family`` is called."""
+    """The vocabulary cannot write a marker that a tool format requires.
+
+    Attributes:
+        family: Name of the tool format.
+        marker: The marker.
+    """
 
     def __init__(self, what: str, *, family: str, marker: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -187,11 +204,15 @@ class MarkerError(VocabularyError):
 
 
 class UnwritableTextError(VocabularyError):
-    """No tokens of a vocabulary were found that write what must still come."""
+    """No tokens of the vocabulary were found that complete the text."""
 
 
 class CompositionError(ProxyError):
-    """Parts of an answer that cannot be put together; ``part`` names the one at fault."""
+    """Parts of an answer cannot be combined.
+
+    Attributes:
+        part: Name of the offending part.
+    """
 
     def __init__(self, what: str, *, part: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -202,7 +223,12 @@ class CompositionError(ProxyError):
 
 
 class ToolNameError(CompositionError):
-    """The calls of ``family`` cannot name the tool ``part``, or cannot tell it from another."""
+    """A tool format cannot write the name of a tool, or not distinguish it from another name.
+
+    Attributes:
+        part: Name of the tool.
+        family: Name of the tool format.
+    """
 
     def __init__(self, what: str, *, part: str, family: str, hint: str = "") -> None:
         super().__init__(what, part=part, hint=hint)
@@ -210,7 +236,11 @@ class ToolNameError(CompositionError):
 
 
 class InvalidArgumentError(ProxyError, ValueError):
-    """``argument`` of a Python call is of another type, or has a value that means nothing."""
+    """An argument has a wrong type or an invalid value.
+
+    Attributes:
+        argument: Name of the argument.
+    """
 
     def __init__(self, what: str, *, argument: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -218,9 +248,13 @@ class InvalidArgumentError(ProxyError, ValueError):
 
 
 class MaxTokensTooSmallError(ProxyError):
-    """No admitted text fits into ``given`` tokens; ``needed`` is the least number that does.
+    """No text of the language fits into ``max_tokens``.
 
-    ``is_exact`` tells whether that is proven: if not, it is the least that was found.
+    Attributes:
+        needed: The smallest ``max_tokens`` that is known to be enough; with ``is_exact=False``, if
+            the output is extremely long, a lower bound.
+        given: The ``max_tokens`` of the request.
+        is_exact: Whether it is proven that ``needed`` is the smallest number that is enough.
     """
 
     def __init__(
@@ -233,7 +267,11 @@ class MaxTokensTooSmallError(ProxyError):
 
 
 class TokenRejectedError(ProxyError):
-    """A token was offered that the current state forbids; the state is unchanged."""
+    """The current state forbids a token; the state is unchanged.
+
+    Attributes:
+        token_id: The token.
+    """
 
     def __init__(self, what: str, *, token_id: int, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -241,7 +279,11 @@ class TokenRejectedError(ProxyError):
 
 
 class GrammarBudgetError(ProxyError):
-    """Deciding something about a grammar took more states than ``budget`` allows."""
+    """A computation on a grammar took more work than its budget allows.
+
+    Attributes:
+        budget: The budget, in steps or states.
+    """
 
     def __init__(self, what: str, *, budget: int, hint: str = "") -> None:
         super().__init__(what, hint=hint)

@@ -10,6 +10,7 @@ from state_machines.budgets import spend
 __all__ = ["components"]
 
 VISITS_PER_STEP = 4
+"""Visits of a vertex that cost one step of work."""
 
 _V = TypeVar("_V", bound=Hashable)
 

@@ -1,4 +1,4 @@
-"""What all state machines have in common."""
+"""State machines: languages of texts, by node, by regular expression or by enumeration."""
 
 from __future__ import annotations
 
@@ -45,34 +45,36 @@ class StateMachine:
             finalize(self, _release, start, forget).atexit = False
 
     def matcher(self, vocabulary: Vocabulary) -> Matcher:
-        """Return a matcher at the beginning of the text; cheap."""
+        """Return a matcher at the start of a text. Cheap."""
         self.trim()
         return Matcher(self.start, vocabulary, self)
 
     def trim(self) -> None:
-        """Let go of the states that earlier texts have led to, if these are many.
-
-        A machine remembers the states it has met. Of some languages there is no end of them.
-        """
+        """Release the states of earlier texts, if many were computed since the last call."""
         if self.steps_taken > LIMITS.machine_steps:
             self.steps_taken = 0
             release((self.start,))
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether a whole text is one of the machine's.
+        """Return whether a text is in the language.
 
-        The work is not bounded, but for what :func:`~state_machines.budgets.step_budget` says.
-        Raises :class:`~state_machines.errors.GrammarBudgetError` for a text that a grammar reads in
-        too many ways.
+        The work is bounded only by an enclosing :func:`~state_machines.budgets.step_budget`.
+
+        Args:
+            text: The whole text, as a string or in UTF-8.
+
+        Raises:
+            GrammarBudgetError: The text is too ambiguous in the grammar.
         """
         return compute_word_derivative(
             self.start, text.encode() if isinstance(text, str) else text
         ).nullable
 
     def begins(self, text: str | bytes) -> bool:
-        """Whether one of the machine's texts begins so; bytes may end inside a character.
+        """Return whether some text of the language begins with a text. See :meth:`matches`.
 
-        See :meth:`matches`.
+        Args:
+            text: The prefix; bytes may end inside a character.
         """
         return (
             compute_word_derivative(self.start, text.encode() if isinstance(text, str) else text)
@@ -85,11 +87,14 @@ def _release(start: Node, forget: Callable[[], Iterable[Node]]) -> None:
 
 
 class RegexStateMachine(StateMachine):
-    r"""Admits the texts that a regular expression matches from beginning to end.
+    r"""The texts that a regular expression matches from beginning to end.
 
-    ``pattern`` is ECMA-262 syntax with the ``u`` flag. Raises
-    :class:`~state_machines.errors.InvalidPatternError` also for a pattern that matches nothing,
-    and :class:`~state_machines.errors.UnsupportedPatternError` for what is not regular.
+    Args:
+        pattern: A regular expression in ECMA-262 syntax with the ``u`` flag.
+
+    Raises:
+        InvalidPatternError: The pattern is malformed, or matches nothing.
+        UnsupportedPatternError: The pattern uses a construct that is not regular.
 
     >>> RegexStateMachine(r"\d{4}-\d\d").matches("2024-05")
     True
@@ -98,25 +103,38 @@ class RegexStateMachine(StateMachine):
     def __init__(self, pattern: str) -> None:
         if not isinstance(pattern, str):
             raise InvalidArgumentError(
-                f"a pattern is a string, not {type(pattern).__name__}", argument="pattern"
+                f"pattern must be a string, not {type(pattern).__name__}", argument="pattern"
             )
         try:
             with step_budget(LIMITS.compile_steps):
                 language = compile_pattern(pattern, search=False)
                 if language.is_empty:
-                    raise InvalidPatternError("no text matches", pattern=pattern, position=0)
+                    raise InvalidPatternError(
+                        "no text matches the pattern",
+                        pattern=pattern,
+                        position=0,
+                        hint="Remove contradicting lookarounds and empty classes",
+                    )
                 start = encoded(language, RAW)
         except GrammarBudgetError as error:
             raise UnsupportedPatternError(
-                f"a pattern that takes more than {error.budget:,} steps",
+                f"compiling the pattern takes more than {error.budget:,} steps of work",
                 pattern=pattern,
                 position=0,
+                hint="Simplify the pattern, or lower its repetition counts",
             ) from error
         super().__init__(start)
 
 
 class ChoiceStateMachine(StateMachine):
-    """Admits the given texts, at least one, and no others.
+    """The language of the given texts.
+
+    Args:
+        texts: The texts, at least one.
+
+    Raises:
+        InvalidArgumentError: There is no text, or a value is not a string of Unicode scalars.
+
 
     >>> ChoiceStateMachine(["yes", "no"]).matches("no")
     True
@@ -128,16 +146,16 @@ class ChoiceStateMachine(StateMachine):
             given.append(_encoded(text))
             spend(len(given[-1]) // 65_536 + (number % 16 == 0))
         if not given:
-            raise InvalidArgumentError("a choice needs a text to choose", argument="texts")
+            raise InvalidArgumentError("texts must hold at least one text", argument="texts")
         super().__init__(literals(given))
 
 
 def _listed(texts: object) -> list[object]:
-    # An array of NumPy's without dimensions has ``__iter__``, and is not iterable.
+    # A NumPy array without dimensions has ``__iter__``, but is not iterable.
     is_iterable = isinstance(texts, Iterable) and getattr(texts, "shape", None) != ()
     if isinstance(texts, str | bytes) or not is_iterable:
         raise InvalidArgumentError(
-            f"a choice is among texts in a list, not {type(texts).__name__}", argument="texts"
+            f"texts must be an iterable of strings, not {type(texts).__name__}", argument="texts"
         )
     return list(cast("Iterable[object]", texts))
 
@@ -145,11 +163,11 @@ def _listed(texts: object) -> list[object]:
 def _encoded(text: object) -> bytes:
     if not isinstance(text, str):
         raise InvalidArgumentError(
-            f"a choice is among strings, not {type(text).__name__}", argument="texts"
+            f"texts must hold strings only, not {type(text).__name__}", argument="texts"
         )
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(
-            f"UTF-8 has no lone surrogates: {text[:40]!r}", argument="texts"
+            f"{text[:40]!r} has a lone surrogate, which UTF-8 cannot encode", argument="texts"
         ) from error

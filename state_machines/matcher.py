@@ -21,17 +21,22 @@ _RECURSION_BUDGET = recursion_budget()
 
 
 class MatchedMachine(Protocol):
-    """A machine whose states a matcher goes through."""
+    """What a matcher needs of its machine."""
 
     steps_taken: int
-    """Steps that were computed, and are kept, since the machine let go of such."""
+    """Derivatives that matchers have stored in the machine's states since they were released."""
 
 
 class Matcher:
-    """Where a text stands in a machine's language, and which tokens may come next.
+    """The state of one text in a machine's language, and the mask of the next token.
 
-    Cheap to make and to copy; all matchers of a vocabulary share its masks. One matcher is for
-    one thread at a time, different matchers may run in different threads.
+    Cheap to create and to copy; all matchers of a vocabulary share its masks. Not thread-safe;
+    different matchers may run in different threads.
+
+    Args:
+        state: The first state.
+        vocabulary: The tokens.
+        machine: The owner of the states, which the matcher keeps alive.
     """
 
     __slots__ = ("_finished", "_machine", "_state", "_store", "vocabulary")
@@ -40,7 +45,7 @@ class Matcher:
         self, state: Node, vocabulary: Vocabulary, machine: MatchedMachine | None = None
     ) -> None:
         self.vocabulary = vocabulary
-        # Held, since a machine that goes releases what its states remember of one another.
+        # A machine that is freed releases its states, so the matcher keeps it alive.
         self._machine = machine
         self._state = state
         self._store = MaskStore.of(vocabulary)
@@ -48,7 +53,7 @@ class Matcher:
 
     @property
     def state(self) -> Node:
-        """The language of what may still be written."""
+        """The language of the texts that may still follow."""
         return self._state
 
     @property
@@ -58,24 +63,28 @@ class Matcher:
 
     @property
     def is_finished(self) -> bool:
-        """Whether an end token has been taken; nothing may follow."""
+        """Whether an end token has been taken."""
         return self._finished
 
     def allowed_tokens(self) -> npt.NDArray[np.bool_]:
-        """Return which tokens may come next: bool, shape (vocabulary.size,), read-only.
+        """Return the mask of the next token.
 
-        End tokens are among them exactly where the state accepts. Nothing is, once finished; nor
-        where no token of the vocabulary begins what must follow.
+        Returns:
+            Bool, shape (vocabulary.size,), read-only. End tokens are allowed exactly where the
+            state accepts. Empty once finished, and if no token begins what must follow.
+
+        Raises:
+            GrammarBudgetError: Computing the mask takes more than ``LIMITS.mask_steps`` steps.
         """
         return self._store.allowed(EMPTY if self._finished else self._state)
 
     def advance(self, token_id: int) -> None:
-        """Take a token.
+        """Take a token. If this raises, the state is unchanged.
 
-        Raises :class:`~state_machines.errors.TokenRejectedError` if it is not allowed, and
-        :class:`~state_machines.errors.GrammarBudgetError` where that takes more than
-        ``LIMITS.mask_steps`` steps, as for a text that a grammar reads in too
-        many ways; the state is unchanged then.
+        Raises:
+            TokenRejectedError: The token is not allowed.
+            GrammarBudgetError: Taking it needs more than ``LIMITS.mask_steps`` steps, because the
+                grammar is too ambiguous.
         """
         state = self._after(token_id)
         if state is None:
@@ -86,18 +95,28 @@ class Matcher:
     def _after(self, token_id: int) -> Node | None:
         """Return the state after a token, ``None`` after an end token; raise as :meth:`advance`."""
         if self._finished:
-            raise TokenRejectedError("the text is finished", token_id=token_id)
+            raise TokenRejectedError(
+                f"token {token_id} cannot follow the end token",
+                token_id=token_id,
+                hint="Create a new matcher for another text",
+            )
         if token_id in self.vocabulary.end_token_ids:
             if not self._state.nullable:
                 raise TokenRejectedError(
-                    f"token {token_id} ends a text that is not complete", token_id=token_id
+                    f"end token {token_id} cannot come here: the text is not complete",
+                    token_id=token_id,
+                    hint="Choose among allowed_tokens()",
                 )
             return None
         in_range = 0 <= token_id < self.vocabulary.size
         form = self.vocabulary.token_bytes[token_id] if in_range else None
         if form is None:
-            raise TokenRejectedError(f"token {token_id} is no text", token_id=token_id)
-        # Fast path: a step that was taken before costs no work that would have to be bounded.
+            raise TokenRejectedError(
+                f"token {token_id} is not in the vocabulary, or writes no text",
+                token_id=token_id,
+                hint="Choose among allowed_tokens()",
+            )
+        # Fast path: a stored derivative costs no work, so it needs no budget.
         state = self._state.known_word_derivative(form)
         if state is None:
             with step_budget(LIMITS.mask_steps):
@@ -106,15 +125,16 @@ class Matcher:
                 self._machine.steps_taken += 1
         if state is EMPTY:
             raise TokenRejectedError(
-                f"token {token_id} ({form!r}) cannot come here", token_id=token_id
+                f"token {token_id} ({form!r}) cannot come here",
+                token_id=token_id,
+                hint="Choose among allowed_tokens()",
             )
         return state
 
     def forced_bytes(self) -> bytes:
-        """Return the bytes that must come next, as far as there is one possibility.
+        """Return the bytes that every continuation begins with.
 
-        Returns fewer of them where to find more takes more than
-        ``LIMITS.mask_steps`` steps.
+        Stops early where finding more takes more than ``LIMITS.mask_steps`` steps.
         """
         forced = bytearray()
         node = self._state
@@ -134,7 +154,7 @@ class Matcher:
         return bytes(forced)
 
     def copy(self) -> Matcher:
-        """Return an independent matcher at the same place."""
+        """Return an independent matcher in the same state."""
         twin = Matcher.__new__(Matcher)
         self._copy_to(twin)
         return twin

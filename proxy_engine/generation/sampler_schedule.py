@@ -153,7 +153,7 @@ class SamplerSchedule:
                 return
         self._matcher.end_texts()
         if self._guard is not None:
-            self._guard.look_again()
+            self._guard.replan()
 
     def _sampler(self, part: str) -> Sampler:
         """Return the sampler of a part. Parts with equal parameters share one."""

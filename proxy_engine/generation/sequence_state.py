@@ -200,7 +200,7 @@ class SequenceState:
         except GrammarBudgetError:
             if self.guard is None:
                 raise
-            self._planned = self.guard.planned()
+            self._planned = self.guard.plan_mask()
 
     def accepts(self, token_id: int) -> bool:
         """Whether the text can still be completed in time after a sampled token.
@@ -311,7 +311,7 @@ class SequenceState:
         if self.guard is None or allowed is None:
             nearer = np.array(sorted(self._options.end_token_ids))
         else:
-            nearer = self.guard.closeness(allowed)
+            nearer = self.guard.closer_tokens(allowed)
         if not len(nearer):
             return None
         boost = end_boost(self.generated, soft, self._options.max_tokens)

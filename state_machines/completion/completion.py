@@ -1,4 +1,4 @@
-"""How near the end of an output is, in tokens of a vocabulary."""
+"""Plans that complete the states of all machines of a vocabulary, in few tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy.typing as npt
 from state_machines.budgets import recursion_budget, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.cutter import UNWRITABLE, Cutter
-from state_machines.completion.least import LeastWords
-from state_machines.completion.outcomes import Outcomes
-from state_machines.completion.plan import COMPLETE, Plan
-from state_machines.completion.search import Search, Shortest
+from state_machines.completion.narrowing import MaskNarrowing
+from state_machines.completion.plan import COMPLETE, Plan, Shortest
+from state_machines.completion.search import TokenSearch
+from state_machines.completion.shortest_words import ShortestWords
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.limits import LIMITS
@@ -27,23 +27,21 @@ _RECURSION_BUDGET = recursion_budget()
 
 
 class Completion:
-    """What completes the states of all machines of a vocabulary. Safe to use from several threads.
+    """Finds short completions of states. Thread-safe.
 
-    For a state that is not dead there is always something; it is kept with the state, as long as
-    that lives, within bounds. Where the vocabulary cannot write the words that were looked at,
-    others are searched for, and :class:`~state_machines.errors.UnwritableTextError` is raised if
-    there are none; :class:`~state_machines.errors.GrammarBudgetError` if it takes more than
-    ``steps`` steps.
+    Every state that is not dead has a plan. Plans are made from a short word of the state, which
+    costs microseconds and need not be the shortest. Only if the vocabulary cannot write that word,
+    tokens are searched for. Results are cached with the states, within bounds.
 
-    No lock is held while a plan is made: two threads that ask for the same one may both make it.
+    No lock is held while a plan is made: two threads that ask for the same plan may both make it.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         trie = MaskStore.of(vocabulary).trie
         self._cutter = Cutter(trie)
-        self._least = LeastWords(self._cutter)
-        self._search = Search(trie, self._estimate, self._first_byte)
-        self._outcomes = Outcomes(vocabulary, trie)
+        self._words = ShortestWords(self._cutter)
+        self._search = TokenSearch(trie, self._estimate, self._first_byte)
+        self._narrowing = MaskNarrowing(vocabulary, trie)
         self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
@@ -60,50 +58,47 @@ class Completion:
                 completion = _COMPLETIONS[vocabulary] = cls(vocabulary)
             return completion
 
-    def way(self, state: Node, *, steps: int = LIMITS.plan_steps) -> Plan:
-        """Return a plan that completes a text from a state, its tokens not listed yet.
+    def plan(self, state: Node, *, steps: int = LIMITS.plan_steps) -> Plan:
+        """Return a plan that completes a text from a state; its tokens are not listed yet.
 
         Raises:
             GrammarBudgetError: No plan was found within ``steps`` steps.
-            UnwritableTextError: The vocabulary cannot write any.
+            UnwritableTextError: No tokens of the vocabulary were found that write any completion.
         """
         if state.nullable:
             return COMPLETE
         with step_budget(steps), _RECURSION_BUDGET:
-            ending = self._least.ending(state, steps)
+            ending = self._words.ending(state, steps)
             length = self._cutter.fewest(ending)
             if length < UNWRITABLE:
                 return Plan.of_ending(self._cutter, ending, length)
             return Plan(self._searched(state, steps))
 
     def length(self, state: Node, *, steps: int = LIMITS.plan_steps) -> int:
-        """Return how many tokens are enough to complete a text from a state: ``len(plan(state))``.
+        """Return the length of :meth:`plan`, without an end token; 0 where the state accepts.
 
-        0 where it accepts; the end token is not counted. Fewer may do, see :meth:`shortest`.
-        Raises as :meth:`way`.
+        Fewer tokens may do, see :meth:`shortest`. Raises as :meth:`plan`.
         """
-        return self.way(state, steps=steps).length
+        return self.plan(state, steps=steps).length
 
-    def least(self, state: Node) -> int:
-        """Return a number of tokens that every text from a state takes at least; at no cost."""
-        return self._search.least(state)
-
-    def plan(self, state: Node) -> tuple[int, ...]:
-        """Return tokens that complete a text from a state, each allowed in its turn."""
-        return self.way(state).tokens
+    def lower_bound(self, state: Node) -> int:
+        """Return a lower bound on the tokens of every completion, at no cost."""
+        return self._search.lower_bound(state)
 
     def shortest(
         self, state: Node, *, at_most: int = 0, steps: int = LIMITS.token_search_steps
     ) -> Shortest:
-        """Return the fewest tokens that complete a text from a state, as far as they are found.
+        """Search for the fewest tokens that complete a text from a state.
 
-        The search looks no further once it has ``at_most`` tokens or fewer; it ends after about
-        ``steps`` steps. ``is_exact`` tells whether there are surely no fewer.
+        Args:
+            state: A state that is not dead.
+            at_most: The search stops once it has found this many tokens or fewer.
+            steps: Work budget; the search ends with the best plan found so far.
         """
         known = self._shortest.get(state)
         if known is not None and (known[0] >= steps or known[1].is_exact):
             return known[1]
-        plan = self.way(state)
+        plan = self.plan(state)
         tokens, is_exact = self._search.shortest(state, plan.length, at_most, steps)
         found = Shortest(plan if tokens is None else Plan(tokens), is_exact or not plan.length)
         if found.length > at_most:
@@ -114,28 +109,34 @@ class Completion:
         self,
         state: Node,
         allowed: npt.NDArray[np.bool_],
-        most: int,
+        max_tokens: int,
         *,
         steps: int = LIMITS.full_narrowing_steps,
     ) -> npt.NDArray[np.bool_]:
-        """Return the allowed tokens after which ``most`` tokens are enough; see :class:`Guard`.
+        """Return the allowed tokens after which ``max_tokens`` tokens complete the text.
 
-        Both masks: bool, shape (vocabulary size,). End tokens stay as they are. Tokens for
-        which ``steps`` steps are not enough are left out.
+        Args:
+            state: The state before the token.
+            allowed: The state's mask: bool, shape (vocabulary size,).
+            max_tokens: Number of tokens that may follow.
+            steps: Work budget. Tokens that are not decided within it are left out.
+
+        Returns:
+            A mask of the same shape. End tokens stay as they are.
         """
 
         def length(after: Node) -> int:
             return self.length(after, steps=steps)
 
-        return self._outcomes.within(state, allowed, most, length, steps)
+        return self._narrowing.within(state, allowed, max_tokens, length, steps)
 
     def _estimate(self, state: Node) -> int:
         if state.nullable:
             return 0
-        return self._cutter.fewest(self._least.ending(state, LIMITS.plan_steps))
+        return self._cutter.fewest(self._words.ending(state, LIMITS.plan_steps))
 
     def _first_byte(self, state: Node) -> bytes:
-        return self._least.ending(state, LIMITS.plan_steps).first
+        return self._words.ending(state, LIMITS.plan_steps).first
 
     def _searched(self, state: Node, steps: int) -> tuple[int, ...]:
         """Return tokens for a state whose short words cannot be written."""
@@ -147,10 +148,14 @@ class Completion:
         )
         if state is EMPTY or tokens is None:
             if not is_exact and steps < LIMITS.token_search_steps:
-                raise GrammarBudgetError("no tokens were found in time", budget=steps)
+                raise GrammarBudgetError(
+                    "no tokens that complete the text were found in time",
+                    budget=steps,
+                    hint="Simplify the schema or grammar",
+                )
             raise UnwritableTextError(
                 "no tokens were found that complete the text",
-                hint="The vocabulary lacks bytes that the grammar needs",
+                hint="Use a vocabulary that has every byte that the grammar needs",
             )
         return self._found.put(state, tokens, 1 + len(tokens))
 

@@ -1,4 +1,4 @@
-"""Cuts texts into the tokens of a vocabulary, as few as possible.
+"""Segments texts into the fewest tokens of a vocabulary.
 
 The fewest tokens of a text are computed from its end to its beginning, a byte at a time (dynamic
 programming over the places of the text). The result for a stretch depends on its *context*: the
@@ -21,10 +21,10 @@ from state_machines.masks.token_trie import TokenTrie
 __all__ = ["TOKEN_WEIGHT", "UNWRITABLE", "Cutter"]
 
 UNWRITABLE = 1 << 60
-"""The number of tokens of a text that they cannot write."""
+"""The number of tokens of a text that no tokens write."""
 
 MAX_COUNT = 1 << 50
-"""Tokens of a text from which on they are counted no further."""
+"""The bound at which counts of tokens saturate."""
 
 TOKEN_WEIGHT = 16
 """The weight of a token, in bytes, where texts are compared."""
@@ -52,7 +52,7 @@ END: Context = (b"", (0,))
 
 
 class Cutter:
-    """Cuts texts into the tokens of a vocabulary. Safe to use from several threads."""
+    """Segments texts into the fewest tokens of a vocabulary. Thread-safe."""
 
     def __init__(self, trie: TokenTrie) -> None:
         self.trie = trie

@@ -1,9 +1,9 @@
-"""Texts that end an output, as ropes whose parts are shared.
+"""Texts that complete an output, as ropes with shared parts.
 
 A rope (Boehm, Atkinson & Plass 1995) is a chain of stretches; a stretch is a byte string or another
-rope. What occurs twice in a text is one object, so a text of 2^40 bytes takes 40 objects, and all
-states that have the same rest share that rest. :mod:`~state_machines.completion.cutter` finds out
-how few tokens write a rope.
+rope. A repeated part is one object, so a text of 2^40 bytes takes 40 objects, and states with the
+same continuation share its rope. :mod:`~state_machines.completion.cutter` segments ropes into
+tokens.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ MAX_SIZE = 1 << 50
 """The bound at which sizes and weights saturate."""
 
 UNWRITABLE_WEIGHT = 1 << 60
-"""The least weight of a text that no tokens write."""
+"""The weight of a text that no tokens write."""
 
 SHORT = 64
-"""Bytes up to which a rope is copied into another one rather than shared."""
+"""Bytes up to which a rope is copied into another instead of shared."""
 
 
 class Ending:
-    """The text ``text``, or the rope ``inner``, and the ending ``then`` that comes after it.
+    """A text or a rope, followed by another ending.
 
-    ``size`` is the number of bytes of the whole. ``weight`` is what endings are compared by before
-    they are cut. Both are exact up to :data:`MAX_SIZE`.
+    Attributes:
+        text: The first bytes, unless ``inner`` is given.
+        inner: A rope that stands in place of ``text``.
+        then: The ending that follows; ``None`` only for :data:`NOTHING`.
+        size: Number of bytes of the whole, saturating at :data:`MAX_SIZE`.
+        weight: Cost by which endings are compared before they are segmented, saturating too.
     """
 
     __slots__ = ("cut", "inner", "size", "text", "then", "weight")
@@ -45,7 +49,7 @@ class Ending:
             size += then.size
         self.size: int = min(MAX_SIZE, size)
         self.cut: object = None
-        """How the text was cut last; the cutter's own."""
+        """The last segmentation; owned by the cutter."""
 
     def texts(self) -> Iterator[bytes]:
         """Yield the byte strings that make up the whole, in order."""
@@ -62,12 +66,12 @@ class Ending:
 
     @property
     def first(self) -> bytes:
-        """The first byte of the whole, if there is one."""
+        """The first byte, or ``b""``."""
         return next(self.texts(), b"")[:1]
 
     @property
     def flat(self) -> bytes:
-        """The whole text. Only for texts that are known to be short, see ``size``."""
+        """The whole text; only for texts whose ``size`` is known to be small."""
         if self.inner is None and (self.then is None or not self.then.size):
             return self.text
         return b"".join(self.texts())
@@ -78,7 +82,7 @@ NOTHING = Ending(b"", None, 0)
 
 
 def joined(head: Ending, tail: Ending) -> Ending:
-    """Return one ending after the other."""
+    """Return the concatenation of two endings."""
     if tail is NOTHING:
         return head
     if not head.size:

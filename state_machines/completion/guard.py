@@ -1,4 +1,17 @@
-"""A text that is complete when its tokens are used up."""
+"""Keeps a text completable within ``max_tokens``.
+
+**Invariant.** Before every token the guard holds a plan: allowed tokens that complete the text, no
+more of them than are left.
+
+* *It holds at the start*, or the guard is not constructed.
+* *It is preserved.* A token is accepted only if the state after it has a plan that fits into the
+  tokens left then, or if it is the first token of the plan, whose remainder is such a plan.
+* *There is always an accepted token:* the first token of the plan, or an end token if the plan is
+  empty, because the text is complete then.
+
+So no step depends on how good a plan is: a longer plan only makes the guard bring the text to its
+end earlier. And a token for which no plan is found in time may be refused without a dead end.
+"""
 
 from __future__ import annotations
 
@@ -23,38 +36,40 @@ __all__ = ["Guard"]
 Mask = npt.NDArray[np.bool_]
 
 MARGIN = 48
-"""Tokens more than are needed, from which on no mask is narrowed."""
+"""Spare tokens from which on masks are not narrowed."""
 
 FAR_OFF = 4096
-"""Tokens that an answer takes at least, from which on the exact number is not asked for."""
+"""Lower bound on the tokens of an output above which the exact number is not searched for."""
 
 
 class Guard:
     """Allows only tokens after which the text can be completed within ``max_tokens`` tokens.
 
-    End tokens are not counted: a text of ``max_tokens`` tokens is complete without one. The guard
-    takes the tokens in the matcher's stead::
+    End tokens are not counted. The guard takes the tokens in place of the matcher::
 
         guard = Guard(machine.matcher(vocabulary), max_tokens=100)
         while True:
             token_id = choose(guard.mask(matcher.allowed_tokens()))
-            if not guard.accepts(token_id):     # only far from the limit, and seldom
+            if not guard.accepts(token_id):     # rare, and only far from the limit
                 token_id = choose(guard.mask(matcher.allowed_tokens(), exact=True))
             guard.advance(token_id)
 
-    While more than ``margin`` tokens are left beyond those that are needed, a mask is handed back
-    as it is; a token that begins something longer than all that is left is then rejected by
-    :meth:`accepts`. With ``exact=True`` a mask is always narrowed.
+    While ``margin`` tokens or more are left beyond those needed, :meth:`mask` returns the mask
+    unchanged. A token that begins something longer than what is left is then refused by
+    :meth:`accepts`. With ``exact=True`` the mask is always narrowed.
 
-    The guard always holds a plan that completes the text in the tokens that are left. The first
-    plan may take ``LIMITS.plan_steps`` steps. During generation, planning is bounded to
-    ``LIMITS.token_plan_steps`` steps a token: a token after which no plan is found in time is
-    accepted only if it is the next one of the plan that the guard holds.
+    The first plan may take ``LIMITS.plan_steps`` steps, a plan during generation
+    ``LIMITS.token_plan_steps``.
+
+    Args:
+        matcher: The matcher of the text. Only the guard may advance it.
+        max_tokens: Number of tokens that may still be generated.
+        completion: Source of plans; by default the one of the matcher's vocabulary.
+        margin: Spare tokens from which on masks are not narrowed.
 
     Raises:
-        MaxTokensTooSmallError: Nothing fits; names the least number of tokens that was found, see
-            :meth:`Completion.shortest`, or that is proven to be too few.
-        GrammarBudgetError: No plan was found in time, so nothing could be promised.
+        MaxTokensTooSmallError: No text of the language fits.
+        GrammarBudgetError: No plan was found in time.
     """
 
     def __init__(
@@ -67,38 +82,38 @@ class Guard:
     ) -> None:
         self.matcher = matcher
         self.total = max_tokens
-        """The tokens that are left in all."""
+        """Tokens that are left in all."""
         self.left = max_tokens
-        """The tokens that may be used, all that are left or fewer; see :meth:`restrict`."""
+        """Tokens that may be used: ``total``, or fewer after :meth:`restrict`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
         with step_budget(LIMITS.plan_steps):
-            self._way = self._first_way(max_tokens)
-        self._looked: tuple[Node, int, int, Plan, Plan | None] | None = None
+            self._plan = self._first_plan(max_tokens)
+        self._checked: tuple[Node, int, int, Plan, Plan | None] | None = None
 
-    def _first_way(self, max_tokens: int) -> Plan:
+    def _first_plan(self, max_tokens: int) -> Plan:
         state, completion = self.matcher.state, self._completion
-        least = completion.least(state)
+        least = completion.lower_bound(state)
         if least > max(max_tokens, FAR_OFF):
-            # To find out how many it takes would take very long.
+            # Computing the exact number would take too long.
             raise MaxTokensTooSmallError(
-                f"the shortest output takes {least} tokens or more, and {max_tokens} are given",
+                f"the shortest output takes at least {least} tokens; max_tokens is {max_tokens}",
                 needed=least,
                 given=max_tokens,
                 is_exact=False,
-                hint="Ask for less, or give more tokens.",
+                hint=f"Give max_tokens={least} or more, or require a shorter output",
             )
         try:
-            way = completion.way(state)
+            plan = completion.plan(state)
         except GrammarBudgetError as error:
             raise GrammarBudgetError(
-                f"no way to complete the output was found within {error.budget:,} steps",
+                f"no completion of the output was found within {error.budget:,} steps",
                 budget=error.budget,
-                hint="Simplify what must be written, or require less",
+                hint="Simplify the schema or grammar, or require a shorter output",
             ) from error
-        if way.length <= max_tokens:
-            return way
-        # The search may take the steps that are left, and ends with the best that it has found.
+        if plan.length <= max_tokens:
+            return plan
+        # The search uses the steps that are left, and returns the best plan that it has found.
         shortest = completion.shortest(state, at_most=max_tokens)
         if shortest.length > max_tokens:
             raise _too_small(shortest.length, max_tokens, shortest.is_exact)
@@ -106,17 +121,17 @@ class Guard:
 
     @property
     def needed(self) -> int:
-        """How many tokens are enough to complete the text; never more than are left."""
-        return self._way.length
+        """Length of the plan: tokens that are enough to complete the text; at most ``left``."""
+        return self._plan.length
 
     @property
-    def plan(self) -> tuple[int, ...]:
-        """Tokens that complete the text, ``needed`` of them."""
-        return self._way.tokens
+    def plan(self) -> Plan:
+        """The plan that completes the text."""
+        return self._plan
 
     @property
     def is_tight(self) -> bool:
-        """Whether masks are narrowed: little more is left than is needed."""
+        """Whether masks are narrowed: fewer than ``margin`` tokens are spare."""
         return self.left - self.needed < self._margin
 
     def accepts(self, token_id: int) -> bool:
@@ -129,19 +144,19 @@ class Guard:
         return self._after(token_id) is not None
 
     def advance(self, token_id: int) -> None:
-        """Take a token. Whatever it raises, the guard and its matcher are unchanged then.
+        """Take a token. If this raises, the guard and its matcher are unchanged.
 
         Raises:
-            TokenRejectedError: :meth:`accepts` says no.
-            GrammarBudgetError: The grammar reads the text in too many ways.
+            TokenRejectedError: The guard does not accept the token.
+            GrammarBudgetError: The text is too ambiguous; see :meth:`Matcher.advance`.
         """
         matcher = self.matcher
         if matcher.is_finished or token_id in matcher.vocabulary.end_token_ids:
             matcher.advance(token_id)
-            self._way = COMPLETE
+            self._plan = COMPLETE
             return
-        way = self._after(token_id)
-        if way is None:
+        plan = self._after(token_id)
+        if plan is None:
             # The matcher's own reasons come first.
             matcher.copy().advance(token_id)
             raise TokenRejectedError(
@@ -152,26 +167,31 @@ class Guard:
         matcher.advance(token_id)
         self.total -= 1
         self.left -= 1
-        self._way = way
+        self._plan = plan
 
-    def restrict(self, most: int | None) -> None:
-        """Let the rest take so many tokens, or as few as it can; ``None``: all there are."""
-        self.left = self.total if most is None else min(self.total, max(most, self.needed))
+    def restrict(self, max_tokens: int | None) -> None:
+        """Bound the tokens left, but not below the plan; ``None`` removes the bound."""
+        bound = self.total if max_tokens is None else max(max_tokens, self.needed)
+        self.left = min(self.total, bound)
 
     def fits(self, state: Node) -> bool:
-        """Whether a plan for a state was found that fits into the remaining tokens."""
-        way = self._planned(state)
-        return way is not None and way.length <= self.left
+        """Whether a plan for a state is found that fits into the tokens left."""
+        plan = self._planned(state)
+        return plan is not None and plan.length <= self.left
 
-    def look_again(self) -> None:
-        """Take note that the matcher's state was changed, to one that :meth:`fits`."""
-        self._way = self._completion.way(self.matcher.state)
+    def replan(self) -> None:
+        """Make the plan again, after the matcher was moved to a state that :meth:`fits`."""
+        self._plan = self._completion.plan(self.matcher.state)
 
     def mask(self, allowed: Mask, *, exact: bool = False) -> Mask:
-        """Return which of the allowed tokens keep the text within the tokens that are left.
+        """Return the allowed tokens that the guard accepts.
 
-        ``allowed`` is the matcher's mask: bool, shape (vocabulary size,). It is returned itself
-        where nothing has to be left out, or nothing is looked at, see above.
+        Args:
+            allowed: The matcher's mask: bool, shape (vocabulary size,).
+            exact: Narrow the mask even far from the limit.
+
+        Returns:
+            A mask of the same shape; ``allowed`` itself if it is not narrowed.
         """
         if not (exact or self.is_tight):
             return allowed
@@ -182,55 +202,46 @@ class Guard:
             return ends
         return self._within(allowed, self.left - 1)
 
-    def planned(self) -> Mask:
-        """Return the mask of the plan's next token, or of the end tokens if the text is complete.
+    def plan_mask(self) -> Mask:
+        """Return a mask of the plan's first token, or of the end tokens if the text is complete.
 
-        Each is allowed; the mask leaves out what else is. Bool, shape (vocabulary size,).
+        All its tokens are allowed. Bool, shape (vocabulary size,).
         """
         vocabulary = self.matcher.vocabulary
         mask = np.zeros(vocabulary.size, np.bool_)
-        mask[[self.plan[0]] if self.needed else list(vocabulary.end_token_ids)] = True
+        first = self._plan.first
+        mask[list(vocabulary.end_token_ids) if first is None else first] = True
         return mask
 
-    def forced(self) -> int | None:
-        """Return the token that must come now; ``None`` if several may.
+    def closer_tokens(self, allowed: Mask) -> npt.NDArray[np.intp]:
+        """Return the ids, ascending, of allowed tokens after which fewer tokens are needed.
 
-        Asked where as many tokens are needed as are left; ``None`` elsewhere.
-        """
-        if not self.needed or self.needed < self.left:
-            return None
-        ids = np.flatnonzero(self.mask(self.matcher.allowed_tokens(), exact=True))
-        return int(ids[0]) if len(ids) == 1 else None
-
-    def closeness(self, allowed: Mask) -> npt.NDArray[np.intp]:
-        """Return the ids of allowed tokens that bring the end nearer, by one token at least.
-
-        Where the text is complete these are the end tokens. Ascending.
+        If the text is complete, these are the end tokens.
         """
         if not self.needed:
             ids = sorted(self.matcher.vocabulary.end_token_ids)
             return np.array([i for i in ids if allowed[i]], np.intp)
         return np.flatnonzero(self._within(allowed, self.needed - 1))
 
-    def _within(self, allowed: Mask, most: int) -> Mask:
-        """Return the allowed tokens after which ``most`` tokens are enough, the plan's included."""
-        state, first = self.matcher.state, self._way.first
-        narrowed = self._completion.within(state, allowed, most, steps=LIMITS.narrowing_steps)
+    def _within(self, allowed: Mask, max_tokens: int) -> Mask:
+        """Return the allowed tokens after which ``max_tokens`` are enough, and the plan's first."""
+        state, first = self.matcher.state, self._plan.first
+        narrowed = self._completion.within(state, allowed, max_tokens, steps=LIMITS.narrowing_steps)
         if first is not None:
             narrowed[first] = True
         return narrowed
 
     def _after(self, token_id: int) -> Plan | None:
         """Return a plan for the text after a token; ``None`` if the token is not accepted."""
-        state, left, way = self.matcher.state, self.left, self._way
-        looked = self._looked
-        if looked is None or looked[0] is not state or looked[1:4] != (token_id, left, way):
-            after = self._way_after(token_id)
-            self._looked = looked = (state, token_id, left, way, after)
-        return looked[4]
+        state, left, plan = self.matcher.state, self.left, self._plan
+        checked = self._checked
+        if checked is None or checked[0] is not state or checked[1:4] != (token_id, left, plan):
+            after = self._plan_after(token_id)
+            self._checked = checked = (state, token_id, left, plan, after)
+        return checked[4]
 
-    def _way_after(self, token_id: int) -> Plan | None:
-        vocabulary, way = self.matcher.vocabulary, self._way
+    def _plan_after(self, token_id: int) -> Plan | None:
+        vocabulary, plan = self.matcher.vocabulary, self._plan
         if self.left < 1 or not 0 <= token_id < vocabulary.size:
             return None
         form = vocabulary.token_bytes[token_id]
@@ -242,18 +253,18 @@ class Guard:
         found = self._planned(state)
         if found is not None and found.length >= self.left:
             found = None
-        # A plan whose tokens are known may be shorter than the one that is found without it.
-        is_shorter = found is None or (way.is_listed and way.length <= found.length)
-        return way.rest if is_shorter and token_id == way.first else found
+        # The rest of a searched plan can be shorter than the plan that is made for the state.
+        is_shorter = found is None or (plan.is_listed and plan.length <= found.length)
+        return plan.rest if is_shorter and token_id == plan.first else found
 
     def _followed(self, token_id: int, form: bytes) -> Node | None:
-        """Return the state after a token; ``None`` if that is not found in time."""
+        """Return the state after a token, or ``None`` if it is not found in time."""
         try:
             with step_budget(LIMITS.token_advance_steps):
                 try:
                     return self.matcher.state.word_derivative(form)
                 except RecursionError:
-                    # The matcher knows what to do about states that are nested too deeply.
+                    # The matcher evaluates states that are nested too deeply for recursion.
                     twin = self.matcher.copy()
                     twin.advance(token_id)
                     return twin.state
@@ -261,19 +272,19 @@ class Guard:
             return None
 
     def _planned(self, state: Node) -> Plan | None:
-        """Return a plan for a state, if one is found in the time there is for a token."""
+        """Return a plan for a state, if one is found within the budget of a token."""
         try:
-            return self._completion.way(state, steps=LIMITS.token_plan_steps)
+            return self._completion.plan(state, steps=LIMITS.token_plan_steps)
         except (GrammarBudgetError, UnwritableTextError):
             return None
 
 
 def _too_small(needed: int, given: int, is_exact: bool) -> MaxTokensTooSmallError:
-    least = "takes" if is_exact else "that was found takes"
+    shortest = "the shortest output" if is_exact else "the shortest output found"
     return MaxTokensTooSmallError(
-        f"the shortest output {least} {needed} tokens, and {given} are given",
+        f"{shortest} takes {needed} tokens; max_tokens is {given}",
         needed=needed,
         given=given,
         is_exact=is_exact,
-        hint=f"Give max_tokens={needed} or more",
+        hint=f"Give max_tokens={needed} or more, or require a shorter output",
     )

@@ -1,19 +1,22 @@
-"""Tokens that complete a text: known by their number, and listed when they are asked for."""
+"""Tokens that complete a text: counted at once, listed on demand."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import Ending
 from state_machines.errors import GrammarBudgetError
 from state_machines.limits import LIMITS
 
-__all__ = ["COMPLETE", "Plan"]
+__all__ = ["COMPLETE", "Plan", "Shortest"]
 
 
 class Plan:
     """Tokens that complete a text, each allowed in its turn. Immutable.
 
-    ``length`` is their number, exact up to 2^50.
+    Attributes:
+        length: Number of tokens, exact up to 2^50.
     """
 
     __slots__ = ("_at", "_cutter", "_ending", "_first", "_tokens", "length")
@@ -28,7 +31,7 @@ class Plan:
 
     @classmethod
     def of_ending(cls, cutter: Cutter, ending: Ending, length: int) -> Plan:
-        """Return the plan that writes an ending in as few tokens as it can be written in."""
+        """Return the plan that writes an ending in the fewest tokens, which are ``length``."""
         plan = cls(())
         plan.length = length
         plan._tokens = None
@@ -37,12 +40,12 @@ class Plan:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the single tokens are known."""
+        """Whether the tokens have been listed."""
         return self._tokens is not None
 
     @property
     def first(self) -> int | None:
-        """The first token; ``None`` if there is none."""
+        """The first token, or ``None`` if the text is complete."""
         if not self.length:
             return None
         if self._tokens is not None:
@@ -57,22 +60,23 @@ class Plan:
     def tokens(self) -> tuple[int, ...]:
         """All tokens.
 
-        Raises :class:`~state_machines.errors.GrammarBudgetError` if there are more than a million.
+        Raises:
+            GrammarBudgetError: There are more than ``LIMITS.listed_tokens``.
         """
         return self._listed()[self._at :]
 
     @property
     def rest(self) -> Plan:
-        """The plan for the text after the first token."""
+        """The plan that remains after the first token."""
         return Plan(self._listed(), self._at + 1)
 
     def _listed(self) -> tuple[int, ...]:
         if self._tokens is None:
             if self.length > LIMITS.listed_tokens:
                 raise GrammarBudgetError(
-                    f"the shortest output that was found takes {self.length} tokens",
+                    f"the shortest output found takes {self.length} tokens, too many to list",
                     budget=LIMITS.listed_tokens,
-                    hint="Ask for less",
+                    hint="Require less text: lower minLength, minItems or the repetition counts",
                 )
             assert self._cutter is not None
             assert self._ending is not None
@@ -81,4 +85,27 @@ class Plan:
 
 
 COMPLETE = Plan(())
-"""Of a text that is complete."""
+"""The plan of a text that is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """The shortest plan that a search has found.
+
+    Attributes:
+        plan: The plan.
+        is_exact: Whether it is proven that no plan has fewer tokens.
+    """
+
+    plan: Plan
+    is_exact: bool
+
+    @property
+    def length(self) -> int:
+        """The number of tokens."""
+        return self.plan.length
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens; see :attr:`Plan.tokens`."""
+        return self.plan.tokens

@@ -1,56 +1,40 @@
-"""The fewest tokens that complete a text, searched for among all ways to write all words."""
+"""Search for the fewest tokens that complete a text, over all words and segmentations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.completion.cutter import UNWRITABLE
-from state_machines.completion.plan import Plan
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.token_trie import TokenTrie
 
-__all__ = ["Search", "Shortest"]
+__all__ = ["TokenSearch"]
 
 MANY_VERTICES = 4096
-"""Vertices of a trie from which on tokens are passed over that leave a state what it is."""
+"""Vertices of a trie from which on bytes that do not change the state are not followed."""
 
 
 BYTE_STEPS = 4
-HOPE_STEPS = 60
-"""Steps for going on by a byte, and for looking how far away the end is from a state."""
+"""Steps charged for following one byte."""
+
+ESTIMATE_STEPS = 60
+"""Steps charged for estimating the tokens from one state."""
 
 
 _RECURSION_BUDGET = recursion_budget()
 
 
-@dataclass(frozen=True, slots=True)
-class Shortest:
-    """Tokens that complete a text; ``is_exact``: surely no fewer do."""
+class TokenSearch:
+    """Searches from a state to its nearest end; an edge is a token. Thread-safe.
 
-    plan: Plan
-    is_exact: bool
-
-    @property
-    def length(self) -> int:
-        """The number of tokens."""
-        return self.plan.length
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """The tokens; see :attr:`Plan.tokens`."""
-        return self.plan.tokens
-
-
-class Search:
-    """Searches from states to their ends, a token a step. Safe to use from several threads.
-
-    ``length`` gives an upper bound on the tokens from a state, by which it is chosen what is looked
-    at first; ``first`` the first byte of a short text that leads to an end.
+    Args:
+        trie: The tokens.
+        length: Gives an upper bound on the tokens from a state, which orders the search.
+        first: Gives the first byte of a short text that completes a state.
     """
 
     def __init__(
@@ -65,10 +49,17 @@ class Search:
     def shortest(
         self, start: Node, known: int | None, at_most: int, steps: int
     ) -> tuple[tuple[int, ...] | None, bool]:
-        """Return the fewest tokens from a state to an end, and whether no others are fewer.
+        """Return the fewest tokens found from a state to an end, and whether that is proven.
 
-        ``None``: there are none, or they are no fewer than are ``known``. With no more than
-        ``at_most`` the search is over. It takes about ``steps`` steps of a microsecond or a few.
+        Args:
+            start: The state.
+            known: Length of a known plan, if any. Only shorter ones are looked for.
+            at_most: The search stops once it has found this many tokens or fewer.
+            steps: Work budget, in steps of one to a few microseconds.
+
+        Returns:
+            The tokens, or ``None`` if none, or none fewer than ``known``, were found; and whether
+            it is proven that there are no fewer.
         """
         found: list[tuple[int, ...]] = []
         try:
@@ -78,9 +69,9 @@ class Search:
             is_exact = False
         return found[-1] if found else None, is_exact
 
-    def least(self, state: Node) -> int:
-        """Return a number of tokens that every text from a state takes at least."""
-        return _least(state, self._longest)
+    def lower_bound(self, state: Node) -> int:
+        """Return a lower bound on the tokens of every text from a state, from its length."""
+        return 0 if state.nullable else max(1, -(-state.min_length // self._longest))
 
     def _improve(
         self,
@@ -90,12 +81,12 @@ class Search:
         at_most: int,
         steps: int,
     ) -> bool:
-        """Add shorter and shorter ways to what was found; whether the last is the shortest."""
+        """Append ever shorter plans to ``found``; return whether the last is the shortest."""
         fewest = known if known is not None else UNWRITABLE
         is_exact = True
 
         def may_improve(state: Node, tokens: int) -> bool:
-            return tokens + _least(state, self._longest) < fewest
+            return tokens + self.lower_bound(state) < fewest
 
         def edges(visit: Visit[Node, int]) -> Iterator[Edge[Node, int]]:
             nonlocal fewest, is_exact, steps
@@ -116,9 +107,9 @@ class Search:
 
         def bound(state: Node) -> int:
             nonlocal steps
-            # A word is read from end to end.
-            steps -= HOPE_STEPS + state.min_length
-            return self._hope(state)
+            # The estimate reads a whole word.
+            steps -= ESTIMATE_STEPS + state.min_length
+            return self._estimate(state)
 
         for visit in best_first(start, edges, bound, deepest_first=False):
             if fewest <= at_most:
@@ -127,14 +118,14 @@ class Search:
                 return False
         return is_exact and fewest > at_most
 
-    def _hope(self, state: Node) -> int:
+    def _estimate(self, state: Node) -> int:
         try:
             return self._length(state)
         except GrammarBudgetError:
             return 1 << 20
 
     def _targets(self, start: Node, steps: int) -> tuple[dict[Node, int], int, bool]:
-        """Return where tokens lead from a state, with one token for each; the steps; if all."""
+        """Return the states after one token, each with a token; the work; whether all are given."""
         trie = self._trie
         targets: dict[Node, int] = {}
         stack = [(start, 0)]
@@ -142,7 +133,7 @@ class Search:
         is_whole = True
         while stack:
             node, vertex = stack.pop()
-            # A text that is remembered leads to as many states as there are tokens.
+            # A captured text leads to as many states as there are tokens.
             ahead = None
             if self._is_large and node.transient is not None:
                 ahead = (*self._first(node), ord('"'))
@@ -167,8 +158,3 @@ class Search:
             if spent > steps:
                 return targets, spent, False
         return targets, spent, is_whole
-
-
-def _least(state: Node, longest: int) -> int:
-    """Return a number of tokens that every word of a state takes at least."""
-    return 0 if state.nullable else max(1, -(-state.min_length // longest))

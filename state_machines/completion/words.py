@@ -1,8 +1,7 @@
-"""Short words of the languages that are no composition of others: texts, numbers, tries.
+"""Short words of languages that are not composed of others: texts, numbers, tries.
 
-A word is looked for best first, by the symbols written and the least still to come (A*, Hart,
-Nilsson & Raphael 1968). Of the symbols that lead to the same place one is enough: one that the
-vocabulary writes alone, and of which it has long runs.
+A word is searched for best-first. Of the symbols that lead to the same state one is enough: one
+that is a token by itself, and of which the vocabulary has long runs.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from state_machines.limits import LIMITS
 __all__ = ["LONG", "Words"]
 
 LONG = 256
-"""Characters of a text, beyond which its word is put together from parts that are shared."""
+"""Characters of a text above which its word is composed of shared parts."""
 
 WORD_PIECE = 512
-"""Symbols of a listed word that are taken at a time, counted from its end."""
+"""Symbols of a listed word that make up one part, counted from its end."""
 
 SEGMENT = 64
 """Bytes of neighbouring characters that make up one part."""
@@ -43,7 +42,7 @@ _LETTERS = _PLAIN + "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) not in _
 
 
 class Words:
-    """Finds words that a vocabulary can write. Safe to use from several threads."""
+    """Finds words that a vocabulary can write. Thread-safe."""
 
     def __init__(self, cutter: Cutter) -> None:
         trie = cutter.trie
@@ -65,13 +64,13 @@ class Words:
         self._ropes: WeakKeyLruCache[Node, tuple[Spelling | None, Ending]] = WeakKeyLruCache(
             LIMITS.short_words
         )
-        # Nobody else holds the states within a listed word.
+        # No other object holds the states within a listed word, so weak keys would die at once.
         self._word_ropes: LruCache[Node, tuple[Spelling | None, Ending]] = LruCache(
             LIMITS.short_words
         )
 
     def encoded(self, node: EncodedText) -> Ending | None:
-        """Return a short word of an encoded text; ``None`` where none is found this way."""
+        """Return a short word of an encoded text, or ``None`` if none is found this way."""
         if node.text.min_length > LONG:
             # A terminator that cannot stand in the text needs no check.
             barred = b"" if node.spelling.escapes else node.terminator[:1]
@@ -82,7 +81,7 @@ class Words:
         return None if word is None else self._cutter.leaf(word)
 
     def of_bytes(self, node: Node) -> Ending | None:
-        """Return a long word of a byte language without choices that matter, if it is one."""
+        """Return a long word of a byte language, if every step brings its end nearer."""
         return self._rope(node, None, b"")
 
     def _rope(self, text: Node, spelling: Spelling | None, barred: bytes) -> Ending | None:
@@ -136,7 +135,7 @@ class Words:
     def _step(
         self, text: Node, spelling: Spelling | None, barred: bytes
     ) -> tuple[bytes | Ending, Node] | None:
-        """Return the next part of a word and what comes then, if that is nearer to the end."""
+        """Return the next part of a word and the state after it, if that is nearer to the end."""
         if text.nullable or text.boolean or isinstance(text, Repetition):
             return None
         if isinstance(text, Concatenation):
@@ -190,35 +189,35 @@ class Words:
             return None
         return word if node.matches(word) else None
 
-    def _text(self, node: Node, depth: int, most: int = LIMITS.word_states) -> str | None:
-        """Return a short word of a language of characters; no search visits ``most`` states."""
+    def _text(self, node: Node, depth: int, max_states: int = LIMITS.word_states) -> str | None:
+        """Return a short word of a language of characters, from ``max_states`` states at most."""
         if node.nullable:
             return ""
         if isinstance(node, SymbolNode):
             return chr(self._character(node.symbols))
         known = self._texts.get(node)
         if known is None:
-            known = self._make_text(node, depth + 1, most)
+            known = self._make_text(node, depth + 1, max_states)
             if known is not None:
                 self._texts.put(node, known)
         return known
 
-    def _make_text(self, node: Node, depth: int, most: int) -> str | None:
+    def _make_text(self, node: Node, depth: int, max_states: int) -> str | None:
         if depth > LIMITS.word_nesting or node.boolean:
-            return self._search(node, most)
+            return self._search(node, max_states)
         if isinstance(node, Repetition):
-            body = self._text(node.body, depth, most)
+            body = self._text(node.body, depth, max_states)
             if body is None or len(body) * node.min_count > LIMITS.repeated_characters:
                 return None
             return body * node.min_count
         if isinstance(node, Union):
             best: str | None = None
-            # For the first any effort is made, and only little to find a shorter one.
+            # The first word may take the whole budget, a shorter one only a few states.
             spend(len(node.members))
             for member in sorted(node.members, key=_is_searched):
                 if best is None or member.min_length < len(best):
                     text = self._text(
-                        member, depth, most if best is None else LIMITS.better_word_states
+                        member, depth, max_states if best is None else LIMITS.better_word_states
                     )
                     if text is not None and (best is None or len(text) < len(best)):
                         best = text
@@ -227,14 +226,14 @@ class Words:
             parts: list[str] = []
             while isinstance(node, Concatenation):
                 spend()
-                part = self._text(node.head, depth, most)
+                part = self._text(node.head, depth, max_states)
                 if part is None:
                     return None
                 parts.append(part)
                 node = node.tail
-            part = self._text(node, depth, most)
+            part = self._text(node, depth, max_states)
             return None if part is None else "".join(parts) + part
-        return self._search(node, most)
+        return self._search(node, max_states)
 
     def _search(self, start: Node, max_states: int) -> str | None:
         def edges(visit: Visit[Node, str]) -> Iterator[Edge[Node, str]]:
@@ -339,7 +338,7 @@ def _nearness(step: tuple[Symbols, Node]) -> int:
 
 
 def _is_searched(node: Node) -> bool:
-    """Whether a word has to be looked for where a sequence begins."""
+    """Whether the word of the first part must be searched for."""
     while isinstance(node, Concatenation) and not isinstance(node.head, Repetition | Union):
         if node.head.boolean or not isinstance(node.head, SymbolNode):
             return True

@@ -135,7 +135,7 @@ def test_output_that_cannot_be_planned_is_refused(
     def unplanned(*_: Any, **options: Any) -> Any:
         raise GrammarBudgetError("no end was found", budget=1)
 
-    monkeypatch.setattr(Completion, "way", unplanned)
+    monkeypatch.setattr(Completion, "plan", unplanned)
     with pytest.raises(GrammarBudgetError):
         tiny_engine.generate("x", response_format=PERSON, max_tokens=100)
 

@@ -413,7 +413,7 @@ def test_grammar_may_be_a_part_of_an_answer() -> None:
     assert machine.matches("[1,[2]] and [[],3]")
     assert not machine.matches("[1,[2] and 3")
     for more in (0, 3, 20):
-        least = len(Completion.of(VOCABULARY).plan(machine.start))
+        least = len(Completion.of(VOCABULARY).plan(machine.start).tokens)
         guard = Guard(machine.matcher(VOCABULARY), least + more)
         written = random_walk(guard, Random(more), COMPLETION)
         assert machine.matches(VOCABULARY.decode(written))

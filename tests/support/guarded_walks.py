@@ -21,7 +21,7 @@ def random_walk(guard: Guard, random: Random, completion: Completion) -> list[in
     ends = matcher.vocabulary.end_token_ids
     given = guard.left
     while guard.left:
-        assert len(guard.plan) == guard.needed <= guard.left == given - len(written)
+        assert len(guard.plan.tokens) == guard.needed <= guard.left == given - len(written)
         allowed = matcher.allowed_tokens()
         mask = guard.mask(allowed, exact=True)
         assert not (mask & ~allowed).any()
@@ -31,7 +31,7 @@ def random_walk(guard: Guard, random: Random, completion: Completion) -> list[in
         assert guard.accepts(token_id), (token_id, guard.needed, guard.left)
         if token_id in ends:
             break
-        assert completion.length(matcher.state) == len(completion.plan(matcher.state))
+        assert completion.length(matcher.state) == len(completion.plan(matcher.state).tokens)
         guard.advance(token_id)
         written.append(token_id)
     assert matcher.is_accepting

@@ -46,7 +46,7 @@ def compiled(schema: Any, **options: Any) -> JsonSchemaStateMachine:
 
 def check_plan(state: Node, vocabulary: Vocabulary = VOCABULARY) -> None:
     completion = Completion.of(vocabulary)
-    plan = completion.plan(state)
+    plan = completion.plan(state).tokens
     assert len(plan) == completion.length(state)
     assert (not plan) == state.nullable
     matcher = Matcher(state, vocabulary)

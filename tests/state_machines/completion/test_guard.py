@@ -26,7 +26,7 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.budgets import step_budget
-from state_machines.completion import Completion, Guard, outcomes
+from state_machines.completion import Completion, Guard, narrowing
 from state_machines.limits import LIMITS
 from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
 
@@ -93,7 +93,7 @@ def test_texts_are_complete_within_their_tokens(schema: Any, data: st.DataObject
 @pytest.mark.parametrize("few", [0, 10_000])
 def test_from_the_least_number_on(schema: Any, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether tokens are looked at one by one, or by what they do to a lexeme."""
-    monkeypatch.setattr(outcomes, "FEW", few)
+    monkeypatch.setattr(narrowing, "FEW", few)
     machine = JsonSchemaStateMachine(schema)
     check_walks(machine, list(range(51) if few == 0 else range(0, 51, 10)), Random(1))
 
@@ -123,20 +123,25 @@ def test_groups_of_tokens_are_what_single_ones_are(pattern: str, more: int) -> N
         masks = []
         for few in (0, 10_000):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(outcomes, "FEW", few)
+                patch.setattr(narrowing, "FEW", few)
                 masks.append(COMPLETION.within(start, allowed, most))
         assert (masks[0] == masks[1]).all()
 
 
-def test_far_from_the_limit_a_mask_is_left_alone() -> None:
+def forced_token(guard: Guard) -> int:
+    """Return the only token of the guard's mask."""
+    (token_id,) = np.flatnonzero(guard.mask(guard.matcher.allowed_tokens(), exact=True)).tolist()
+    return int(token_id)
+
+
+def test_mask_is_not_narrowed_far_from_the_limit() -> None:
     guard = Guard(JsonSchemaStateMachine({}).matcher(VOCABULARY), 500)
     allowed = guard.matcher.allowed_tokens()
     assert guard.mask(allowed) is allowed
     assert not guard.is_tight
-    assert guard.forced() is None
 
 
-def test_what_does_not_fit_is_not_accepted() -> None:
+def test_token_after_which_no_plan_fits_is_rejected() -> None:
     schema = {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 300}]}
     guard = Guard(JsonSchemaStateMachine(schema).matcher(VOCABULARY), 250)
     allowed = guard.matcher.allowed_tokens()
@@ -150,13 +155,12 @@ def test_what_does_not_fit_is_not_accepted() -> None:
     assert (guard.left, guard.needed) == (249, 1)
 
 
-def test_at_the_limit_the_plan_is_all_there_is() -> None:
+def test_only_the_plan_is_allowed_at_the_limit() -> None:
     machine = RegexStateMachine("xyz")
     guard = Guard(machine.matcher(VOCABULARY), least_tokens(machine))
     while guard.left:
-        token_id = guard.forced()
-        assert token_id == guard.plan[0]
-        guard.advance(guard.plan[0])
+        assert forced_token(guard) == guard.plan.first
+        guard.advance(guard.plan.tokens[0])
     assert guard.matcher.is_accepting
     mask = guard.mask(guard.matcher.allowed_tokens())
     assert set(np.flatnonzero(mask).tolist()) == VOCABULARY.end_token_ids
@@ -165,7 +169,7 @@ def test_at_the_limit_the_plan_is_all_there_is() -> None:
     assert not guard.accepts(END)
 
 
-def test_rejections_leave_everything_as_it_was() -> None:
+def test_rejected_token_leaves_the_guard_unchanged() -> None:
     guard = Guard(JsonSchemaStateMachine({"type": "object"}).matcher(VOCABULARY), 30)
     state = guard.matcher.state
     for token_id in (ord("["), END, -1, VOCABULARY.size, VOCABULARY.size - 1):
@@ -176,28 +180,31 @@ def test_rejections_leave_everything_as_it_was() -> None:
     assert guard.left == 30
 
 
-def test_closeness_names_what_leads_to_the_end() -> None:
+def test_closer_tokens_lead_to_the_end() -> None:
     machine = JsonSchemaStateMachine({"type": "array", "items": {"type": "string"}})
     guard = Guard(machine.matcher(VOCABULARY), 40)
     written = 0
     while not guard.matcher.is_accepting:
         needed = guard.needed
         allowed = guard.matcher.allowed_tokens()
-        nearer = guard.closeness(allowed)
+        nearer = guard.closer_tokens(allowed)
         assert allowed[nearer].all()
         for token_id in nearer.tolist():
             state = guard.matcher.state.compute_word_derivative(
                 VOCABULARY.token_bytes[token_id] or b""
             )
-            assert COMPLETION.length(state) < needed or token_id == guard.plan[0]
+            assert COMPLETION.length(state) < needed or token_id == guard.plan.tokens[0]
         guard.advance(int(nearer[-1]))
         written += 1
-    assert set(guard.closeness(guard.matcher.allowed_tokens()).tolist()) == VOCABULARY.end_token_ids
+    assert (
+        set(guard.closer_tokens(guard.matcher.allowed_tokens()).tolist())
+        == VOCABULARY.end_token_ids
+    )
     assert written <= 3
 
 
-def test_a_plan_that_was_searched_for_is_kept_to() -> None:
-    """Where a shortest text takes fewer tokens than the first that comes to mind."""
+def test_guard_follows_a_searched_plan() -> None:
+    """The shortest text takes fewer tokens than the first one found."""
     forms: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
     vocabulary = Vocabulary([*forms, b"bcdefghi", b"end"], end_token_ids=[257])
     machine = RegexStateMachine("a(xyz|bcdefghij)")
@@ -207,25 +214,25 @@ def test_a_plan_that_was_searched_for_is_kept_to() -> None:
     assert len(found.tokens) == 3
     guard = Guard(machine.matcher(vocabulary), 3)
     for token_id in found.tokens:
-        assert guard.forced() == token_id
+        assert forced_token(guard) == token_id
         guard.advance(token_id)
     assert guard.matcher.is_accepting
 
 
-def planning_only_what_is_known(monkeypatch: pytest.MonkeyPatch, known: set[Any]) -> None:
-    """Let plans be found for known states, and for no others."""
-    way = Completion.way
+def plan_only_known_states(monkeypatch: pytest.MonkeyPatch, known: set[Any]) -> None:
+    """Find plans for known states only."""
+    plan = Completion.plan
 
-    def bounded_way(completion: Completion, state: Any, **options: Any) -> Any:
+    def bounded_plan(completion: Completion, state: Any, **options: Any) -> Any:
         if state not in known:
             raise GrammarBudgetError("no end was found", budget=1)
-        return way(completion, state, **options)
+        return plan(completion, state, **options)
 
-    monkeypatch.setattr(Completion, "way", bounded_way)
+    monkeypatch.setattr(Completion, "plan", bounded_plan)
 
 
 def test_output_that_cannot_be_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    planning_only_what_is_known(monkeypatch, set())
+    plan_only_known_states(monkeypatch, set())
     with pytest.raises(GrammarBudgetError):
         Guard(JsonSchemaStateMachine({"type": "array"}).matcher(VOCABULARY), 10)
 
@@ -234,18 +241,18 @@ def test_guard_follows_its_plan_where_no_other_is_found(monkeypatch: pytest.Monk
     schema = {"type": "object", "required": ["ab"], "properties": {"ab": {"type": "array"}}}
     machine = JsonSchemaStateMachine(schema)
     guard = Guard(machine.matcher(VOCABULARY), 30)
-    planning_only_what_is_known(monkeypatch, {machine.start})
-    plan = guard.plan
+    plan_only_known_states(monkeypatch, {machine.start})
+    plan = guard.plan.tokens
     written = []
     while not guard.matcher.is_accepting:
-        assert guard.plan == plan[len(written) :]
-        assert guard.needed == len(guard.plan)
+        assert guard.plan.tokens == plan[len(written) :]
+        assert guard.needed == len(guard.plan.tokens)
         allowed = guard.matcher.allowed_tokens()
         accepted = [i for i in np.flatnonzero(allowed).tolist() if guard.accepts(i)]
-        assert accepted == [guard.plan[0]]
+        assert accepted == [guard.plan.tokens[0]]
         mask = guard.mask(allowed, exact=True)
         assert np.flatnonzero(mask).tolist() == accepted
-        assert guard.closeness(allowed).tolist() == accepted
+        assert guard.closer_tokens(allowed).tolist() == accepted
         state = guard.matcher.state
         for token_id in np.flatnonzero(allowed).tolist():
             if token_id not in accepted:
@@ -264,12 +271,12 @@ def test_advance_that_raises_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
     def fail(*_: object) -> None:
         raise GrammarBudgetError("too much", budget=1)
 
-    before = (guard.left, guard.total, guard.needed, guard.plan, guard.matcher.state)
+    before = (guard.left, guard.total, guard.needed, guard.plan.tokens, guard.matcher.state)
     with monkeypatch.context() as patch:
         patch.setattr(type(guard.matcher), "advance", fail)
         with pytest.raises(GrammarBudgetError):
             guard.advance(ord("{"))
-    assert (guard.left, guard.total, guard.needed, guard.plan, guard.matcher.state) == before
+    assert (guard.left, guard.total, guard.needed, guard.plan.tokens, guard.matcher.state) == before
     guard.advance(ord("{"))
     assert guard.left == 29
 
@@ -294,7 +301,7 @@ def test_free_text_beside_calls_is_free_while_tokens_are_few(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A vocabulary as large as real ones are is not looked at token by token.
-    monkeypatch.setattr(outcomes, "FEW", 8)
+    monkeypatch.setattr(narrowing, "FEW", 8)
     patch_limits(monkeypatch, narrowed_tokens=8)
     vocabulary = small_vocabulary()
     number = Structured("n", grammar=RegexStateMachine("[0-9]{9}"))

@@ -107,7 +107,7 @@ def test_the_number_of_tokens_is_exact_beyond_what_could_be_written() -> None:
     with step_budget(20_000):
         assert Completion.of(BYTEWISE).length(machine.start) == 5 * 2**40 - 3
     with pytest.raises(GrammarBudgetError):
-        Completion.of(BYTEWISE).plan(machine.start)
+        assert Completion.of(BYTEWISE).plan(machine.start).tokens
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -118,7 +118,7 @@ def test_doubling_shapes_that_fit_are_planned(shape: str, levels: int) -> None:
         completion = Completion.of(vocabulary)
         guard = Guard(machine.matcher(vocabulary), completion.length(machine.start))
         matcher = Matcher(machine.start, vocabulary)
-        for token_id in guard.plan:
+        for token_id in guard.plan.tokens:
             assert completion.length(matcher.state) <= guard.needed
             matcher.advance(token_id)
             guard.advance(token_id)
@@ -175,7 +175,7 @@ def test_long_texts_are_planned_and_stay_cheap(name: str) -> None:
     with step_budget(LIMITS.plan_steps):
         guard = Guard(machine.matcher(BYTEWISE), size + 5, completion=completion)
         assert guard.needed == size
-        plan = guard.plan
+        plan = guard.plan.tokens
     for token_id in plan[:300]:
         with step_budget(600):
             guard.advance(token_id)
@@ -188,7 +188,7 @@ def test_long_choices_are_planned() -> None:
     machine = ChoiceStateMachine(texts)
     completion = Completion(BYTEWISE)
     with step_budget(LIMITS.plan_steps):
-        plan = completion.plan(machine.start)
+        plan = completion.plan(machine.start).tokens
     assert bytes(plan).decode() == texts[0]
 
 
@@ -240,7 +240,7 @@ def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
             guard.mask(allowed, exact=True)
             if guard.accepts(byte):
                 guard.advance(byte)
-        assert len(guard.plan) == guard.needed <= guard.left
+        assert len(guard.plan.tokens) == guard.needed <= guard.left
 
 
 def test_what_no_token_writes_is_refused_by_name() -> None:

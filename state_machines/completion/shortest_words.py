@@ -1,11 +1,12 @@
-"""How a state can be ended shortly: a word of its language, put together from its parts' words.
+"""Short words of states, composed from the words of their parts.
 
-The least word of a sequence is made of those of its parts, that of a choice is one of its
-members'; so a word is found without walking over states byte by byte, and what is found for a part
-serves all states that have it. (Knuth, "A generalization of Dijkstra's algorithm", 1977, is about
-such systems; here they are unfolded on demand, depth first, with a bound on what may still be
-better.) What is found is a word of the language, though not always the shortest: the search ends
-with what it has when its effort is spent, and compares words by the tokens of their parts.
+The shortest word of a concatenation consists of those of its parts, that of a union is one of its
+members'. So a word is found without walking the states byte by byte, and the word of a part serves
+all states that contain the part. Knuth, "A generalization of Dijkstra's algorithm", 1977, solves
+such systems of equations; here they are unfolded on demand, depth first, with an upper bound on the
+weight that can still be an improvement. The result is a word of the language, but not always the
+shortest: parts are compared by their weight in tokens, and the search takes the first word when its
+budget is spent.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.limits import LIMITS
 
-__all__ = ["LeastWords"]
+__all__ = ["ShortestWords"]
 
 WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
-"""What an ending may weigh: at first some 200 tokens, at last what cannot be written at all."""
+"""Upper bounds on the weight of an ending: first some 200 tokens, last what cannot be written."""
 
 LONG_LITERAL = 512
-"""Bytes of a literal from which on it is not cut to be compared."""
+"""Bytes of a literal above which its weight is estimated."""
 
 _RECURSION_BUDGET = recursion_budget()
 
@@ -43,9 +44,11 @@ _Steps = Generator["tuple[Node, int]", "Ending | None", "Ending | None"]
 
 
 class _Frame:
-    """A node being looked at: ``limit`` is the most its ending may weigh.
+    """A node that is being evaluated.
 
-    ``above`` is the least depth of a frame whose node was met again below this one.
+    Attributes:
+        limit: Upper bound on the weight of its ending.
+        above: Smallest depth of a frame whose node was met again below this one.
     """
 
     __slots__ = ("above", "limit", "node", "steps")
@@ -57,8 +60,8 @@ class _Frame:
         self.above = 1 << 30
 
 
-class LeastWords:
-    """Finds short endings of states. Safe to use from several threads.
+class ShortestWords:
+    """Finds short endings of states. Thread-safe.
 
     Results are cached and shared by all searches; each search has its own working state.
     """
@@ -81,7 +84,7 @@ class LeastWords:
         if node.nullable:
             return NOTHING
         if type(node) is Concatenation:
-            # Mostly there is a new head before what was met before.
+            # Most new states are a new head before a known tail.
             tail = self.known.get(node.tail)
             head = None if tail is None else self.known.get(node.head)
             if tail is not None and head is not None:
@@ -92,13 +95,17 @@ class LeastWords:
                 found = solver.solve(node, limit)
                 if found is not None:
                     return self.known.put(node, found)
-        raise GrammarBudgetError("no end was found for this state", budget=steps)
+        raise GrammarBudgetError(
+            "no completion was found for this state",
+            budget=steps,
+            hint="Simplify the schema or grammar",
+        )
 
 
 class _Solver:
-    """One search. ``passing`` are endings that may be better, once a cycle is left."""
+    """One search. ``passing`` holds endings that may improve once a cycle has been left."""
 
-    def __init__(self, shared: LeastWords) -> None:
+    def __init__(self, shared: ShortestWords) -> None:
         self._cutter = shared.cutter
         self._words = shared.words
         self._known = shared.known
@@ -107,7 +114,7 @@ class _Solver:
         self._steps = 0
 
     def solve(self, root: Node, limit: int) -> Ending | None:
-        """Return the least ending that weighs no more than a limit, if there is one."""
+        """Return the lightest ending within a weight limit, if there is one."""
         known, passing = self._known, self._passing
         stack = [_Frame(root, limit, self._evaluate(root, limit))]
         depth_of = {root: 0}
@@ -117,7 +124,7 @@ class _Solver:
             spend()
             frame = stack[-1]
             try:
-                child, most = frame.steps.send(answer)
+                child, child_limit = frame.steps.send(answer)
             except StopIteration as done:
                 answer = done.value
                 stack.pop()
@@ -134,7 +141,7 @@ class _Solver:
                 answer, above = passing[child]
                 frame.above = min(frame.above, above)
             if answer is not None:
-                if answer.weight > most:
+                if answer.weight > child_limit:
                     answer = None
                 continue
             if child.nullable:
@@ -142,13 +149,13 @@ class _Solver:
                 continue
             at = depth_of.get(child)
             if at is not None:
-                # Nothing is ended sooner by going through itself.
+                # No shortest ending passes through its own state.
                 frame.above = min(frame.above, at)
                 continue
-            if self._floor(child) > most:
+            if self._floor(child) > child_limit:
                 continue
             depth_of[child] = len(stack)
-            stack.append(_Frame(child, most, self._evaluate(child, most)))
+            stack.append(_Frame(child, child_limit, self._evaluate(child, child_limit)))
 
     def _keep(self, frame: _Frame, answer: Ending | None, depth: int) -> None:
         is_final = frame.above >= depth or self._steps > LIMITS.ending_improvement_steps
@@ -161,7 +168,7 @@ class _Solver:
             self._floors.put(frame.node, frame.limit + 1)
 
     def _floor(self, node: Node) -> int:
-        """Return what the ending of a node weighs at least, as far as that is quickly told."""
+        """Return a lower bound on the weight of a node's ending, from what is known already."""
         total = 0
         for _ in range(8):
             if type(node) is not Concatenation:
@@ -181,7 +188,7 @@ class _Solver:
         return self._floors.get(node) or TOKEN_WEIGHT + node.min_length
 
     def _evaluate(self, node: Node, limit: int) -> _Steps:
-        """Yield the nodes whose endings are needed, each with a limit; return the node's own."""
+        """Yield the nodes whose endings are needed, each with a limit; return the node's ending."""
         if isinstance(node, Concatenation):
             room = limit - self._floor(node.tail)
             head = yield node.head, room
@@ -194,10 +201,10 @@ class _Solver:
                 first, second = node.members
                 if self._floor(second) < self._floor(first):
                     first, second = second, first
-                return (yield from self._least_of(((b"", first), (b"", second)), limit))
+                return (yield from self._shortest_of(((b"", first), (b"", second)), limit))
             spend(len(node.members))
             members = sorted(node.members, key=self._floor)
-            return (yield from self._least_of(((b"", member) for member in members), limit))
+            return (yield from self._shortest_of(((b"", member) for member in members), limit))
         if isinstance(node, EncodedText):
             word = self._words.encoded(node)
             if word is not None:
@@ -215,18 +222,18 @@ class _Solver:
             word = self._cutter.repeated(body, node.min_count)
             return word if word.weight <= limit else None
         if isinstance(node, WordTransitions):
-            return (yield from self._least_of(node.word_transitions(), limit))
+            return (yield from self._shortest_of(node.word_transitions(), limit))
         if isinstance(node, Captured):
             return (yield from self._captured(node, limit))
         word = self._words.of_bytes(node) if node.min_length > LONG else None
         if word is not None:
             return word if word.weight <= limit else None
-        return (yield from self._least_of(self._words.branches(node, _COMPOSED), limit))
+        return (yield from self._shortest_of(self._words.branches(node, _COMPOSED), limit))
 
-    def _least_of(self, ways: Iterable[tuple[bytes, Node]], limit: int) -> _Steps:
-        """Return the least of several ways: a text, and then a node."""
+    def _shortest_of(self, branches: Iterable[tuple[bytes, Node]], limit: int) -> _Steps:
+        """Return the lightest ending of several branches: a text, followed by a node."""
         best: Ending | None = None
-        for text, then in ways:
+        for text, then in branches:
             spend()
             weight = self._cutter.weight(text) if text else 0
             if weight > limit:
@@ -245,7 +252,7 @@ class _Solver:
         return best
 
     def _captured(self, node: Captured, limit: int) -> _Steps:
-        """What follows a captured text depends on it, and there may be nothing at all."""
+        """Return an ending whose captured word has a continuation; not every word has one."""
         shortest = yield node.lexeme, limit
         if shortest is None:
             return None
@@ -258,5 +265,5 @@ class _Solver:
             spend(1 + len(word) // 64)
             then = node.dispatch.after(node.written + word)
             if then is not EMPTY and not then.is_empty:
-                return (yield from self._least_of(((word, then),), limit))
+                return (yield from self._shortest_of(((word, then),), limit))
         return None

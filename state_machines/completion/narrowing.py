@@ -1,8 +1,8 @@
-"""Which of the allowed tokens leave an end within reach, without trying them one by one.
+"""Narrows a mask to the tokens after which a text can be completed within some tokens.
 
-Most tokens that are allowed inside a string leave it where it was. So a state is taken apart as it
-is for masks: tokens that stay inside a lexeme are told apart by the lexeme's state alone, those
-that leave it by what they write beyond, and only what is left is looked at by itself.
+Most tokens that are allowed inside a string lead to few states. So a state is split as it is for
+masks: tokens that stay inside the lexeme are grouped by the lexeme's state, tokens that leave it by
+the bytes beyond its end. Only the remaining tokens are tried one by one.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import TokenTrie, intervals
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["Outcomes"]
+__all__ = ["MaskNarrowing"]
 
 Mask = npt.NDArray[np.bool_]
 
 FEW = 2048
-"""Tokens up to which each is looked at."""
+"""Tokens up to which each is tried by itself."""
 
 CAPTURE_MARGIN = 3
-"""Tokens more that a text may take which must not be one that is taken."""
+"""Extra tokens that a captured text may need so as not to repeat one that is taken."""
 
 
 _RECURSION_BUDGET = recursion_budget()
 
 
 class _Walk:
-    """What a lexeme makes of the tokens; int32, shape (vocabulary size,).
+    """The states of a lexeme after each token. Arrays: int32, shape (vocabulary size,).
 
-    ``after`` is the number of the state among ``nodes``; 0: the lexeme is left. ``depth`` is how
-    many bytes of a token are the longest word of the lexeme that it begins with; 0: there is none.
+    Attributes:
+        nodes: The states of the lexeme.
+        after: Index into ``nodes`` of the state after a token; 0 if the token leaves the lexeme.
+        depth: Length of the longest prefix of a token that completes the lexeme; 0 if none does.
     """
 
     __slots__ = ("after", "depth", "nodes", "text")
@@ -56,7 +58,7 @@ class _Walk:
         at = trie.vertex_of
         self.after = np.zeros(size, np.int32)
         self.after[trie.ids] = states[at]
-        # Where tokens leave the lexeme: the last vertex on their way where it may end.
+        # Tokens leave the lexeme at the last vertex of their path where it may end.
         ends = np.array([node.nullable for node in self.nodes], np.bool_)
         exits = np.flatnonzero(ends[states])
         first, last = trie.low[exits], trie.high[exits]
@@ -65,8 +67,8 @@ class _Walk:
         self.depth[trie.ids[intervals(first, last)]] = np.repeat(trie.depth[exits], last - first)
 
 
-class Outcomes:
-    """Groups tokens by the states they lead to. Safe to use from several threads."""
+class MaskNarrowing:
+    """Narrows masks of one vocabulary. Thread-safe."""
 
     def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
         self._forms = vocabulary.token_bytes
@@ -79,47 +81,54 @@ class Outcomes:
         self,
         state: Node,
         allowed: Mask,
-        most: int,
+        max_tokens: int,
         length: Callable[[Node], int],
         steps: int = LIMITS.full_narrowing_steps,
     ) -> Mask:
-        """Return the allowed tokens after which ``length`` is at most ``most``.
+        """Return the allowed tokens after which ``length`` is at most ``max_tokens``.
 
-        ``allowed`` and what is returned: bool, shape (vocabulary size,); end tokens stay as they
-        are. Where tokens are too many and too different, some may be left out, as are those for
-        which ``steps`` steps are not enough.
+        Args:
+            state: The state before the token.
+            allowed: The state's mask: bool, shape (vocabulary size,).
+            max_tokens: Number of tokens that may follow.
+            length: Gives the tokens that complete a state.
+            steps: Work budget. Tokens that are not decided within it are left out.
+
+        Returns:
+            A mask of the same shape. End tokens stay as they are. Of more than
+            ``LIMITS.narrowed_tokens`` tokens that fit no group, the longest are left out.
         """
         result = np.zeros_like(allowed)
         result[self._ends] = allowed[self._ends]
         open_ids = allowed.copy()
         open_ids[self._ends] = False
-        near = _Near(length, most)
+        near = _Near(length, max_tokens)
         try:
             with step_budget(steps), _RECURSION_BUDGET:
                 self._enter(state, near, open_ids, result)
         except GrammarBudgetError:
-            # What was not looked at is left out.
+            # Undecided tokens are left out.
             pass
         return result
 
     def _enter(self, state: Node, near: _Near, open_ids: Mask, result: Mask) -> None:
-        told = np.zeros_like(open_ids)
+        decided = np.zeros_like(open_ids)
         if np.count_nonzero(open_ids) > FEW:
             # A token that is not near its end in one configuration may be so in another.
             for configuration in configurations(state):
                 split = split_lexeme(configuration)
                 if split is not None and split.continuation is not None:
-                    self._by_lexeme(split, split.continuation, near, open_ids, result, told)
-        ids = np.flatnonzero(open_ids & ~told)
+                    self._by_lexeme(split, split.continuation, near, open_ids, result, decided)
+        ids = np.flatnonzero(open_ids & ~decided)
         if len(ids) > LIMITS.narrowed_tokens:
             ids = ids[np.argsort(self._sizes[ids], kind="stable")[: LIMITS.narrowed_tokens]]
         self._one_by_one(state, ids.tolist(), near, result)
 
     def _one_by_one(self, state: Node, ids: list[int], near: _Near, result: Mask) -> None:
-        """Enter tokens after each of which an end is near enough."""
+        """Try tokens one by one."""
         forms = self._forms
         path, text = [state], b""
-        # In order, so that what they have in common is walked once.
+        # Sorted, so that a common prefix is walked once.
         for form, token_id in sorted((forms[token_id] or b"", token_id) for token_id in ids):
             shared = 0
             while shared < len(text) and text[shared : shared + 1] == form[shared : shared + 1]:
@@ -132,9 +141,15 @@ class Outcomes:
             result[token_id] = near(path[-1])
 
     def _by_lexeme(
-        self, split: LexemeSplit, rest: Node, near: _Near, open_ids: Mask, result: Mask, told: Mask
+        self,
+        split: LexemeSplit,
+        rest: Node,
+        near: _Near,
+        open_ids: Mask,
+        result: Mask,
+        decided: Mask,
     ) -> None:
-        """Enter the tokens that stay in a lexeme or leave it; those looked at are ``told``."""
+        """Decide tokens that stay inside a lexeme or leave it, and mark them in ``decided``."""
         if any(capture.dispatch.context_dependent(b"") for capture in split.captures):
             return
         walk = self._walk(concatenation(split.prefix, split.lexeme))
@@ -143,14 +158,14 @@ class Outcomes:
         ends = np.array([node.nullable for node in walk.nodes], np.bool_)
         walked = walk.after > 0
         if captured is not None:
-            # Where a captured text ends, more has to be looked at.
+            # Where a captured text may end, its continuation depends on the text.
             walked &= ~ends[walk.after]
         suits = np.zeros(len(walk.nodes), np.bool_)
         for number in np.unique(walk.after[open_ids & walked]).tolist():
             suits[number] = near(concatenation(walk.nodes[number], rest), margin)
         result |= suits[walk.after] & open_ids & walked
         leaving = np.flatnonzero(open_ids & (walk.depth > 0) & ~walked)
-        told |= walked
+        decided |= walked
         if captured is not None and (split.prefix is not EPSILON or len(split.captures) > 1):
             return
         live: dict[bytes, Node] = {}
@@ -164,7 +179,7 @@ class Outcomes:
                 after = live[beyond] = rest.compute_word_derivative(beyond)
             if after is EMPTY or (captured and _is_exceptional(captured, form[:depth], beyond)):
                 continue
-            told[token_id] = True
+            decided[token_id] = True
             result[token_id] |= near(after, min(margin, 1))
 
     def _walk(self, text: Node) -> _Walk:
@@ -175,7 +190,7 @@ class Outcomes:
 
 
 def _is_exceptional(captured: Captured, end: bytes, beyond: bytes) -> bool:
-    """Whether what follows a text may be other than what follows any; ``end`` is its last part."""
+    """Whether a captured text that ends with ``end`` may have its own continuation."""
     dispatch = captured.dispatch
     if dispatch.context_dependent(beyond):
         return True
@@ -183,13 +198,13 @@ def _is_exceptional(captured: Captured, end: bytes, beyond: bytes) -> bool:
 
 
 class _Near:
-    """Whether states are near enough to an end; asked once of each."""
+    """Whether states can be completed within ``max_tokens`` tokens; memoized."""
 
-    __slots__ = ("_known", "_length", "_most")
+    __slots__ = ("_known", "_length", "_max_tokens")
 
-    def __init__(self, length: Callable[[Node], int], most: int) -> None:
+    def __init__(self, length: Callable[[Node], int], max_tokens: int) -> None:
         self._length = length
-        self._most = most
+        self._max_tokens = max_tokens
         self._known: dict[tuple[Node, int], bool] = {}
 
     def __call__(self, node: Node, margin: int = 0) -> bool:
@@ -198,9 +213,9 @@ class _Near:
         known = self._known.get((node, margin))
         if known is None:
             try:
-                known = self._length(node) + margin <= self._most
+                known = self._length(node) + margin <= self._max_tokens
             except (GrammarBudgetError, UnwritableTextError):
-                # Others may be known, and cost nothing.
+                # Later states may be cached, so they are still asked.
                 known = False
             self._known[node, margin] = known
         return known
