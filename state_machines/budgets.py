@@ -3,8 +3,8 @@
 A step is about the construction of one grammar node: some 200,000 are made in a second on a
 2.5 GHz core. A count of steps gives the same answer on every machine.
 
-Budgets nest: what an inner budget spends is charged to the outer one, and an inner budget never has
-more steps than the outer one has left. A *checkpoint* is a callable that runs every
+Budgets nest: the steps of an inner budget are charged to the outer one too, and an inner budget never
+has more steps than the outer one has left. A *checkpoint* is a callable that runs every
 ``LIMITS.checkpoint_steps`` steps. It may let other threads run, and it may raise to stop the work.
 """
 
@@ -66,8 +66,7 @@ class step_budget:
     """Bound the work of a ``with`` block to a number of steps, in this thread or task.
 
     Args:
-        limit: Maximum number of steps; ``None`` sets no limit of its own. The enclosing budget
-            applies too.
+        limit: Maximum number of steps; by default only the enclosing budget applies.
         checkpoint: Called about every ``LIMITS.checkpoint_steps`` steps, in the working thread;
             ``None`` keeps the enclosing budget's. Its exceptions leave the block. It must not
             raise :class:`~state_machines.errors.GrammarBudgetError`, which searches catch to
@@ -93,7 +92,7 @@ class step_budget:
             checkpoint = checkpoint or outer.checkpoint
             if outer.available < limit:
                 available, limit = outer.available, outer.limit
-        # The countdown to the next checkpoint goes on across budgets.
+        # The countdown to the next checkpoint continues across budgets.
         left = LIMITS.checkpoint_steps if outer is None or outer.checkpoint is None else outer.left
         self._effort = _Budget(limit, available, checkpoint, left)
         self._available = available

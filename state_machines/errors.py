@@ -26,7 +26,7 @@
 
 Packages above add their own branches under ``ProxyError``.
 
-Each error carries its facts as attributes: what is wrong (``what``), where, and what to do about it
+Each error carries its facts as attributes: the problem (``what``), its location, and a remedy
 (``hint``). ``str(error)`` joins them to a message.
 """
 
@@ -65,8 +65,8 @@ class ProxyError(Exception):
     """Base class of all exceptions that this project raises.
 
     Attributes:
-        what: What is wrong.
-        hint: What to do about it; may be empty.
+        what: The problem.
+        hint: The remedy; may be empty.
     """
 
     def __init__(self, what: str, *, hint: str = "") -> None:

@@ -212,7 +212,7 @@ class Limits:
     """States of the automaton that replaces a long scalar walk over the trie."""
 
     walked_configurations: int = 64
-    """Configurations of a state that are walked one by one; more are walked together."""
+    """Configurations of a state that are walked separately; more are walked together."""
 
     factored_parts: int = 2048
     """Parts of a state visited to factor out common beginnings."""
@@ -277,7 +277,7 @@ class Limits:
     """Walks of lexemes cached to narrow masks: an int32 for each token."""
 
     narrowed_tokens: int = 2048
-    """Tokens that are tried one by one when a mask is narrowed."""
+    """Tokens that are tried separately when a mask is narrowed."""
 
     # Files and messages.
 

@@ -33,7 +33,7 @@ class StateMachine:
 
     Args:
         start: The state before the first byte.
-        forget: Gives up what the machine's compiler has stored, and returns its nodes, to be
+        forget: Empties the stores of the machine's compiler and returns their nodes, which are
             released with the machine. Must not refer to the machine.
     """
 

@@ -21,7 +21,7 @@ _RECURSION_BUDGET = recursion_budget()
 
 
 class MatchedMachine(Protocol):
-    """What a matcher needs of its machine."""
+    """The interface of a machine that a matcher uses."""
 
     steps_taken: int
     """Derivatives that matchers have stored in the machine's states since they were released."""
@@ -71,7 +71,7 @@ class Matcher:
 
         Returns:
             Bool, shape (vocabulary.size,), read-only. End tokens are allowed exactly where the
-            state accepts. Empty once finished, and if no token begins what must follow.
+            state accepts. Empty once finished, and if no token begins the required text.
 
         Raises:
             GrammarBudgetError: Computing the mask takes more than ``LIMITS.mask_steps`` steps.

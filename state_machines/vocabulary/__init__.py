@@ -1,9 +1,9 @@
-"""Vocabularies: which bytes each token of a language model stands for.
+"""Vocabularies: the bytes of each token of a language model.
 
-Reading order: ``vocabulary`` (the immutable result), ``byte_forms`` (from the printable form of a
-token to its bytes), ``tokenizer_reader`` (from a tokenizer object to a list of tokens); for
-vocabularies as files ``tables`` (what is derived from a vocabulary and saved along with it),
-``array_file`` (the format) and ``fingerprint`` (by what a tokenizer is known again).
+Reading order: ``vocabulary`` (the result), ``byte_forms`` (from a printable token to its bytes),
+``tokenizer_reader`` (from a tokenizer to its tokens). For files: ``tables`` (arrays derived
+from a vocabulary), ``array_file`` (the format), ``fingerprint`` (the identity of a tokenizer) and
+``disk_cache``.
 """
 
 from state_machines.vocabulary.vocabulary import LAYOUT, Vocabulary

@@ -1,8 +1,8 @@
-"""Arrays in one file, in the safetensors format, with a digest of all of it.
+"""Arrays in one file, in the safetensors format, with a digest of the whole file.
 
 The format (https://github.com/huggingface/safetensors#format) is eight bytes for the length of a
-header in JSON, the header, and the arrays one after another. Any reader of it can look inside.
-The digest stands among the header's metadata and is taken with zeros in its place.
+header in JSON, the header, and the joined arrays. The digest is part of the header's metadata,
+and is computed with zeros in its place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from state_machines.vocabulary.tables import Array, Arrays
 __all__ = ["PARTIAL_SUFFIX", "read_arrays", "write_arrays"]
 
 PARTIAL_SUFFIX = ".partial"
-"""Ends the names of files that are being written."""
+"""Suffix of files that are being written."""
 
 _DTYPES: dict[str, np.dtype[Any]] = {"I32": np.dtype("<i4"), "U8": np.dtype("u1")}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
@@ -35,16 +35,21 @@ _ALIGNMENT = 64
 
 
 def write_arrays(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> None:
-    """Write one-dimensional arrays of int32 and uint8, and strings by name.
+    """Write a file atomically: readers see the old file or the whole new one.
 
-    The file takes its name in one step: readers see the old one or the new one, whole. Raises
-    :class:`OSError` where it cannot be written.
+    Args:
+        path: The file.
+        arrays: One-dimensional arrays of int32 or uint8 by name.
+        metadata: Strings by name.
+
+    Raises:
+        OSError: The file cannot be written.
     """
     little = {
         name: array.astype(array.dtype.newbyteorder("<"), copy=False)
         for name, array in arrays.items()
     }
-    # Bytes come last, so that numbers stand at multiples of their size.
+    # Bytes come last, so that integers are aligned.
     ordered = dict(sorted(little.items(), key=lambda item: -item[1].itemsize))
     header: dict[str, Any] = {
         "__metadata__": {"format": _FORMAT, "sha256": _NO_DIGEST, **metadata},
@@ -65,26 +70,31 @@ def write_arrays(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> Non
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return the arrays of a file, read-only, and its strings.
+    """Return the arrays of a file, read-only, and its metadata.
 
-    Raises :class:`VocabularyError` for a file that :func:`write_arrays` has not written, or that
-    is damaged; :class:`OSError` where there is none or it cannot be read.
+    Raises:
+        VocabularyError: The file is damaged, or not written by :func:`write_arrays`.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as file:
         room = os.fstat(file.fileno()).st_size - 8
         length = int.from_bytes(file.read(8), "little")
-        # Not all of a large file before it is known to be one of ours.
+        # The header is checked before the rest of a large foreign file is read.
         encoded = file.read(length) if length <= min(room, LIMITS.vocabulary_header_bytes) else b""
         try:
             header = json.loads(encoded)
             metadata = dict(header.pop("__metadata__"))
             digest = metadata.pop("sha256") if metadata.pop("format") == _FORMAT else ""
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise VocabularyError(f"{path} is no file of a vocabulary") from error
+            raise VocabularyError(
+                f"{path} is not a vocabulary file", hint="Save the vocabulary again"
+            ) from error
         data = file.read()
     blank = encoded.replace(str(digest).encode(), _NO_DIGEST.encode(), 1)
     if not digest or _digest(blank, data) != digest:
-        raise VocabularyError(f"{path} is damaged, or no file of a vocabulary")
+        raise VocabularyError(
+            f"{path} is damaged, or not a vocabulary file", hint="Save the vocabulary again"
+        )
     arrays = {name: _array(entry, data) for name, entry in header.items()}
     return arrays, metadata
 

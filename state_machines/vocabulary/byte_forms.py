@@ -1,10 +1,9 @@
-"""From the printable form of a token to the bytes it adds to a text.
+"""From the printable form of a token to the bytes that it adds to a text.
 
-A tokenizer stores its tokens as printable strings and names, in its *decoder*, how to turn a
-sequence of them back into text. Where that decoder treats each token by itself, which all decoders
-of generative models do but for one space at the very start, it is a function from token to bytes.
-``byte_form_of`` derives that function from the decoder's JSON, as the ``tokenizers`` library
-writes it.
+A tokenizer stores its tokens as printable strings. Its *decoder* turns a sequence of them into
+text. The decoders of generative models treat each token by itself, except for one space at the
+start of the text, so a decoder is a function from token to bytes. ``byte_form_of`` derives that
+function from the decoder's JSON, as the ``tokenizers`` library writes it.
 """
 
 from __future__ import annotations
@@ -23,11 +22,13 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 @dataclass(frozen=True)
 class ByteForm:
-    """How the tokens of one tokenizer become bytes.
+    """The functions from the tokens of one tokenizer to bytes.
 
-    ``token`` serves tokens of the model, ``added_token`` ordinary text that was added beside it.
-    ``strips_first_space`` tells that decoding a *whole* text drops one space at its start; the two
-    functions give what a token means anywhere else and so keep it.
+    Attributes:
+        token: For tokens of the model.
+        added_token: For added tokens that are ordinary text.
+        strips_first_space: Whether decoding a *whole* text drops one space at its start. The
+            functions give the bytes of a token anywhere else, so they keep it.
     """
 
     token: Callable[[str], bytes]
@@ -43,9 +44,15 @@ def byte_form_of(
 ) -> ByteForm:
     """Derive the byte form from a decoder's (and pre-tokenizer's) JSON.
 
-    ``byte_fallback`` says that the model itself spells unknown characters by ``<0x..>`` tokens,
-    also where the decoder does not mention them. Raises :class:`VocabularyError` for a decoder
-    that gives a token other bytes in other company (WordPiece, CTC) or that is not known.
+    Args:
+        decoder: JSON of the decoder.
+        pre_tokenizer: JSON of the pre-tokenizer.
+        byte_fallback: Whether the model spells unknown characters by ``<0x..>`` tokens, although
+            the decoder does not mention them.
+
+    Raises:
+        VocabularyError: The decoder is unknown, or the bytes of a token depend on its neighbours
+            (WordPiece, CTC).
     """
     if decoder is None:
         if _mentions_byte_level(pre_tokenizer):
@@ -95,11 +102,11 @@ _PRINTABLE_BYTES = _printable_bytes()
 
 
 def _byte_level(token: str) -> bytes:
-    if token.isascii():  # Printable ASCII stands for itself, and the rest of ASCII is foreign.
+    if token.isascii():  # Printable ASCII stands for itself; the rest of ASCII does not occur.
         return token.encode()
     try:
         return bytes(map(_PRINTABLE_BYTES.__getitem__, token))
-    except KeyError:  # The library, too, takes a token with a foreign character as plain text.
+    except KeyError:  # The library also reads a token with another character as plain text.
         return token.encode()
 
 
@@ -132,7 +139,7 @@ def _text_form(steps: Sequence[Mapping[str, Any]], byte_fallback: bool) -> ByteF
             elif step["start"] or step["stop"]:
                 raise _unknown(step, "it cuts more off a text than one space at the start")
         else:
-            raise _unknown(step, "tokens have no byte form of their own under it")
+            raise _unknown(step, "the bytes of a token depend on its neighbours")
 
     def text(token: str) -> bytes:
         for rewrite in rewrites:
@@ -152,7 +159,7 @@ def _text_form(steps: Sequence[Mapping[str, Any]], byte_fallback: bool) -> ByteF
 
 def _scheme(step: Mapping[str, Any]) -> str:
     scheme = step.get("prepend_scheme")
-    if scheme is None:  # Files older than the scheme have a flag in its place.
+    if scheme is None:  # Older files have a flag instead of the scheme.
         return "always" if step.get("add_prefix_space", True) else "never"
     return str(scheme)
 

@@ -1,4 +1,4 @@
-"""Vocabularies of tokenizers that were seen before, kept on disk ready for their first mask."""
+"""Vocabularies on disk, with the arrays that their first mask needs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from state_machines.vocabulary.tokenizer_reader import token_count
 
 __all__ = ["VocabularyCache"]
 
-SMALLEST = 4096
+MIN_TOKENS = 4096
+"""Tokens below which reading a file is no faster than reading the tokenizer."""
+
 _SUFFIX = ".safetensors"
 _ABANDONED_AFTER = 3600.0
-"""Seconds after which nobody can still be writing a file."""
+"""Seconds after which a partial file belongs to a process that was killed."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -30,11 +32,14 @@ _LOGGER = logging.getLogger(__name__)
 class VocabularyCache:
     """Vocabularies as files of one directory. Safe for several threads and processes.
 
-    ``max_files`` are kept, those that were used last; one of 151,000 tokens takes 10 MB.
-    Tokenizers of fewer than ``smallest`` tokens are left out: reading a file saves nothing there.
+    A file that is damaged, foreign or unreadable is written again; a file that cannot be written is
+    logged and skipped.
 
-    The cache never stands in the way: a file that is damaged, foreign or cannot be read is made
-    anew, and what cannot be written is only logged (see its logger).
+    Args:
+        directory: The directory; created when a file is written.
+        max_files: Number of files that are kept, the last used ones. A vocabulary of 151,000 tokens
+            takes 10 MB.
+        min_tokens: Smaller tokenizers are always read directly, which is as fast.
     """
 
     def __init__(
@@ -42,11 +47,11 @@ class VocabularyCache:
         directory: str | os.PathLike[str],
         *,
         max_files: int = LIMITS.vocabulary_files,
-        smallest: int = SMALLEST,
+        min_tokens: int = MIN_TOKENS,
     ) -> None:
         self._directory = Path(directory)
         self._max_files = max_files
-        self._smallest = smallest
+        self._min_tokens = min_tokens
 
     def from_tokenizer(
         self,
@@ -56,16 +61,21 @@ class VocabularyCache:
         end_token_ids: Iterable[int] | None = None,
         size: int | None = None,
     ) -> Vocabulary:
-        """Return what :meth:`Vocabulary.from_tokenizer` would, from disk if it is there.
+        """Return the result of :meth:`Vocabulary.from_tokenizer`, from disk if it is there.
 
-        ``files`` are those that the tokenizer was loaded from: a ``tokenizer.json``, and whatever
-        else told it its tokens. They are hashed to find out which vocabulary it is; without them
-        all tokens are read, which takes ten times as long.
+        Args:
+            tokenizer: As for ``Vocabulary.from_tokenizer``.
+            files: Files that the tokenizer was loaded from, such as ``tokenizer.json``. They are
+                hashed to identify the vocabulary; without them all tokens are read, which takes ten
+                times as long.
+            end_token_ids: As for ``Vocabulary.from_tokenizer``.
+            size: As for ``Vocabulary.from_tokenizer``.
 
-        Raises :class:`VocabularyError` as :meth:`Vocabulary.from_tokenizer` does.
+        Raises:
+            VocabularyError: As for ``Vocabulary.from_tokenizer``.
         """
         ends = None if end_token_ids is None else frozenset(end_token_ids)
-        if token_count(tokenizer) < self._smallest:
+        if token_count(tokenizer) < self._min_tokens:
             return Vocabulary.from_tokenizer(tokenizer, end_token_ids=ends, size=size)
         path = self._path(tokenizer, list(files), ends, size)
         vocabulary = self._load(path)
@@ -84,7 +94,7 @@ class VocabularyCache:
         try:
             name = fingerprint(tokenizer, files=files, end_token_ids=ends, size=size)
         except OSError as error:
-            _LOGGER.info("the tokenizer is read, since its files cannot be: %s", error)
+            _LOGGER.info("Reading the tokens, since a file is unreadable: %s", error)
             name = fingerprint(tokenizer, end_token_ids=ends, size=size)
         return self._directory / f"{LAYOUT}-{name}{_SUFFIX}"
 
@@ -94,24 +104,24 @@ class VocabularyCache:
         except FileNotFoundError:
             return None
         except (VocabularyError, OSError) as error:
-            _LOGGER.warning("a vocabulary is made anew: %s", error)
+            _LOGGER.warning("Replacing a cached vocabulary that is unusable: %s", error)
             return None
-        with suppress(OSError):  # Where nothing may be written, nothing is removed either.
+        with suppress(OSError):  # The directory may be read-only; then no file is removed either.
             os.utime(path)
         return vocabulary
 
     def _save(self, vocabulary: Vocabulary, path: Path) -> None:
-        MaskStore.of(vocabulary)  # Derives what every mask needs, to be saved along.
+        MaskStore.of(vocabulary)  # Derives the arrays that every mask needs.
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             vocabulary.save(path)
         except OSError as error:
-            _LOGGER.info("a vocabulary is not kept: %s", error)
+            _LOGGER.info("Cannot write a vocabulary to the cache: %s", error)
             return
         self._remove_old()
 
     def _remove_old(self) -> None:
-        """Keep the files that were used last, and none that a killed process has half written."""
+        """Remove the least recently used files, and partial files of processes that were killed."""
         used: list[tuple[float, Path]] = []
         with suppress(OSError):
             for path in self._directory.iterdir():

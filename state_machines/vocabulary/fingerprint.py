@@ -1,8 +1,8 @@
-"""A digest of all that a vocabulary depends on, without making the vocabulary.
+"""A digest of everything in a tokenizer that its vocabulary depends on.
 
-It covers what :mod:`~state_machines.vocabulary.tokenizer_reader` reads. The names of the tokens,
-which are nearly all of it, can be given as the files that they came from: to hash a file of 11 MB
-takes 7 ms, to read the 151,000 names out of a tokenizer more than ten times as long.
+The digest covers what :mod:`~state_machines.vocabulary.tokenizer_reader` reads. The names of the
+tokens, nearly all of the data, can be represented by the files that they were loaded from: hashing
+a file of 11 MB takes 7 ms, reading 151,000 names from a tokenizer more than ten times as long.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from state_machines.vocabulary.tokenizer_reader import (
 __all__ = ["fingerprint"]
 
 _SAMPLES = 1024
+"""Names that are compared although the files are hashed."""
 
 
 def fingerprint(
@@ -32,13 +33,18 @@ def fingerprint(
     end_token_ids: Iterable[int] | None = None,
     size: int | None = None,
 ) -> str:
-    """Return a digest that two calls share only if ``Vocabulary.from_tokenizer`` gives them equals.
+    """Return a digest; equal digests mean equal results of ``Vocabulary.from_tokenizer``.
 
-    ``files`` are those that the tokenizer was loaded from; what has been done to it since, such as
-    adding tokens, counts all the same. Without files the names of all tokens are read.
+    Args:
+        tokenizer: As for ``Vocabulary.from_tokenizer``.
+        files: Files that the tokenizer was loaded from. Changes since then, such as added tokens,
+            count as well. Without files the names of all tokens are read.
+        end_token_ids: As for ``Vocabulary.from_tokenizer``.
+        size: As for ``Vocabulary.from_tokenizer``.
 
-    Raises :class:`VocabularyError` for what is no tokenizer, or has parts in custom code;
-    :class:`OSError` where a file cannot be read.
+    Raises:
+        VocabularyError: The object is no tokenizer, or has parts in custom code.
+        OSError: A file cannot be read.
     """
     ends = None if end_token_ids is None else sorted(set(end_token_ids))
     digest = hashlib.sha256(repr((read_facts(tokenizer), ends, size)).encode())
@@ -57,10 +63,7 @@ def _file_digest(path: str | os.PathLike[str]) -> str:
 
 
 def _some_names(tokenizer: object) -> list[str | None]:
-    """Return names of tokens all over the vocabulary.
-
-    They would tell a tokenizer that was not loaded from the files it is said to come from.
-    """
+    """Return names sampled from the whole vocabulary, to detect files of another tokenizer."""
     backend = backend_of(tokenizer)
     count = token_count(tokenizer)
     return [backend.id_to_token(i) for i in range(0, count, count // _SAMPLES + 1)]

@@ -1,4 +1,4 @@
-"""Arrays that are derived from a vocabulary: made once, and saved along with it."""
+"""Arrays that are derived from a vocabulary once and saved with it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Arrays = Mapping[str, Array]
 
 
 class Tables:
-    """Groups of arrays by name. Safe to use from several threads.
+    """Groups of read-only arrays by name. Thread-safe.
 
-    Whoever derives something dear from a vocabulary asks here first, so that a vocabulary that is
-    loaded from a file needs not derive it again. The arrays are read-only.
+    Tries and other structures look here before they derive arrays from a vocabulary, so those of a
+    vocabulary that is loaded from a file are not derived again.
     """
 
     __slots__ = ("_groups",)
@@ -29,9 +29,9 @@ class Tables:
         self._groups: dict[str, Arrays] = dict(groups or {})
 
     def group(self, name: str, make: Callable[[], Arrays]) -> Arrays:
-        """Return the arrays of a group, by ``make`` where it is not known yet.
+        """Return the arrays of a group, from ``make`` if there are none.
 
-        Threads that ask at the same time may both make it; all of them get the same one.
+        Threads that ask at the same time may both make them; all get the same arrays.
         """
         found = self._groups.get(name)
         if found is None:
@@ -42,18 +42,18 @@ class Tables:
         return found
 
     def groups(self) -> dict[str, Arrays]:
-        """Return all groups that are known by now."""
+        """Return all groups so far."""
         return dict(self._groups)
 
 
 def pack(texts: Collection[bytes]) -> tuple[Array, Array]:
-    """Return byte strings as their lengths (int32) and all their bytes in a row (uint8)."""
+    """Return the lengths of byte strings (int32) and their joined bytes (uint8)."""
     lengths = np.array([*map(len, texts)], np.int32)
     return lengths, np.frombuffer(b"".join(texts), np.uint8)
 
 
 def unpack(lengths: Array, text: Array) -> list[bytes]:
-    """Return the byte strings that :func:`pack` was given."""
+    """Return the byte strings of :func:`pack`."""
     whole = text.tobytes()
     ends = [0, *np.cumsum(lengths, dtype=np.int64).tolist()]
     return [whole[first:last] for first, last in pairwise(ends)]

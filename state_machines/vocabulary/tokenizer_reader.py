@@ -1,8 +1,8 @@
 """Read tokens, special tokens and end tokens from a tokenizer object.
 
-Objects are recognised by their attributes and never by their class, so neither ``transformers``
-nor ``mlx_lm`` is imported. The decoder is read through the pickling state of the tokenizer's
-parts: the JSON that ``to_str`` writes, without serialising hundreds of thousands of merges.
+Objects are recognised by their attributes, not by their class, so neither ``transformers`` nor
+``mlx_lm`` is imported. The decoder is read through the pickling state of the tokenizer's parts: the
+JSON that ``to_str`` writes, without serialising hundreds of thousands of merges.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = [
     "token_count",
 ]
 
-# Markers that end a text or a chat turn in widely used model families. Only asked where the
-# tokenizer object does not know its end tokens, and only where they are special tokens.
+# Tokens that end a text or a chat turn in widely used model families. Used only if the tokenizer
+# object does not name its end tokens, and only if they are special tokens.
 _COMMON_END_TOKENS = (
     "</s>",
     "<eos>",
@@ -48,14 +48,15 @@ _COMMON_END_TOKENS = (
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """All that is read from a tokenizer but for the names of its tokens. Quick to read.
+    """The data of a tokenizer except the names of its tokens. Fast to read.
 
-    ``added_tokens``
-        Id, content and whether it is special, ascending.
-    ``decoder``, ``pre_tokenizer``
-        In JSON; ``None`` where there is none.
-    ``end_token_ids``
-        What the tokenizer object itself calls its end tokens, by source, the best one first.
+    Attributes:
+        added_tokens: Id, content and whether it is special; ascending.
+        unknown_token: The token for unknown text, if there is one.
+        byte_fallback: Whether the model spells unknown characters by byte tokens.
+        decoder: JSON of the decoder, if there is one.
+        pre_tokenizer: JSON of the pre-tokenizer, if there is one.
+        end_token_ids: The end tokens of each source that names some, in order of preference.
     """
 
     added_tokens: tuple[tuple[int, str, bool], ...]
@@ -68,10 +69,13 @@ class TokenizerFacts:
 
 @dataclass(frozen=True)
 class TokenizerContents:
-    """What a tokenizer says about its tokens.
+    """The tokens of a tokenizer.
 
-    ``token_bytes`` maps ids to bytes (special tokens: their bare names); ids that are missing
-    are unused.
+    Attributes:
+        token_bytes: Bytes by id; for special tokens, their names. Missing ids are unused.
+        special_tokens: Ids of special tokens by name.
+        end_token_ids: Ids of the end tokens.
+        strips_first_space: See :class:`~state_machines.vocabulary.byte_forms.ByteForm`.
     """
 
     token_bytes: Mapping[int, bytes]
@@ -83,12 +87,12 @@ class TokenizerContents:
 def read_tokenizer(tokenizer: object) -> TokenizerContents:
     """Read a ``tokenizers.Tokenizer``, a transformers fast tokenizer or a wrapper around one.
 
-    End tokens come from the first of these that names any: ``eos_token_ids`` (mlx-lm's wrapper,
-    which adds the generation configuration's), ``eos_token_id`` (transformers), and the special
-    tokens that have a widely used end token's name.
+    End tokens come from the first source that names any: ``eos_token_ids`` (mlx-lm's wrapper, with
+    those of the generation configuration), ``eos_token_id`` (transformers), and the special tokens
+    with the name of a widely used end token.
 
-    Raises :class:`VocabularyError` if the object is no such tokenizer, or its tokens have no
-    byte form.
+    Raises:
+        VocabularyError: The object is no such tokenizer, or its tokens have no byte form.
     """
     facts, ids = read_facts(tokenizer), read_names(tokenizer)
     special = {content: token_id for token_id, content, special in facts.added_tokens if special}
@@ -115,9 +119,10 @@ def read_tokenizer(tokenizer: object) -> TokenizerContents:
 
 
 def read_facts(tokenizer: object) -> TokenizerFacts:
-    """Read all but the names of the tokens.
+    """Read everything except the names of the tokens.
 
-    Raises :class:`VocabularyError` if the object is no tokenizer, or parts of it are custom code.
+    Raises:
+        VocabularyError: The object is no tokenizer, or has parts in custom code.
     """
     backend = backend_of(tokenizer)
     added = backend.get_added_tokens_decoder().items()
@@ -140,8 +145,8 @@ def token_count(tokenizer: object) -> int:
 def read_names(tokenizer: object) -> dict[str, int]:
     """Return the ids of all tokens by their printable forms, ascending."""
     backend, count = backend_of(tokenizer), token_count(tokenizer)
-    # Where ids have no gaps and names no doubles, this says the same as what is asked for below.
-    # Names that were made in order lie so in memory, which is what their readers gain.
+    # If ids have no gaps and names are unique, this equals ``get_vocab``, which is slower. Names
+    # created in order are adjacent in memory, which speeds up reading them.
     ids = dict(zip(map(backend.id_to_token, range(count)), range(count), strict=True))
     if len(ids) < count or None in ids:
         found: dict[str, int] = backend.get_vocab(with_added_tokens=True)
@@ -161,11 +166,15 @@ _BACKEND_ATTRIBUTES = (
 
 
 def backend_of(tokenizer: object) -> Any:
-    """Return the ``tokenizers.Tokenizer`` of a tokenizer; raise :class:`VocabularyError`."""
+    """Return the ``tokenizers.Tokenizer`` of a tokenizer.
+
+    Raises:
+        VocabularyError: The object is no tokenizer.
+    """
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not all(hasattr(backend, name) for name in _BACKEND_ATTRIBUTES):
         raise VocabularyError(
-            f"no tokens can be read from a {type(tokenizer).__qualname__}",
+            f"a {type(tokenizer).__qualname__} is not a supported tokenizer",
             hint="Give a tokenizers.Tokenizer, a fast transformers tokenizer or mlx-lm's "
             "wrapper, or build Vocabulary(token_bytes, end_token_ids=...) from bytes",
         )
@@ -178,7 +187,7 @@ def _part(part: Any, name: str) -> str | None:
         return None
     try:
         return json.dumps(json.loads(part.__getstate__()))
-    except Exception as error:  # The library raises a bare Exception for parts made in Python.
+    except Exception as error:  # The library raises a bare Exception for parts in Python.
         raise VocabularyError(
             f"the tokenizer's {name} is custom code, so its tokens have no known byte form",
             hint="Build Vocabulary(token_bytes, end_token_ids=...) from bytes instead",
@@ -195,7 +204,7 @@ def _named_end_tokens(tokenizer: object) -> Iterator[tuple[int, ...]]:
 def _end_tokens(
     facts: TokenizerFacts, special: Mapping[str, int], token_bytes: Mapping[int, bytes]
 ) -> frozenset[int]:
-    """End tokens by the best source; ids that the tokenizer does not have are passed over."""
+    """Return the end tokens of the first source that names tokens of the tokenizer."""
     for ids in facts.end_token_ids:
         known = frozenset(token_id for token_id in ids if token_id in token_bytes)
         if known:

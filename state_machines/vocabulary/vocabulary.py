@@ -1,4 +1,4 @@
-"""The immutable vocabulary: one bytes object a token id."""
+"""The vocabulary: the bytes of each token id."""
 
 from __future__ import annotations
 
@@ -19,34 +19,35 @@ from state_machines.vocabulary.tokenizer_reader import read_tokenizer
 __all__ = ["LAYOUT", "Vocabulary"]
 
 LAYOUT = 2
-"""The number of what is saved: another one wherever the same arrays would mean something else."""
+"""Version of the saved arrays. Raise it whenever the same arrays would mean something else."""
 
 _TOKENS = "tokens"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
 class Vocabulary:
-    r"""The tokens of a language model as bytes. Immutable; equal to itself alone.
+    r"""The tokens of a language model as bytes. Immutable; compared by identity.
 
-    ``token_bytes``
-        Length ``size``, indexed by token id. ``None``: the id is never allowed (padding, unused).
-        Special and end tokens have the form ``b"\xff" + name``, which no UTF-8 text contains;
-        other tokens with that byte are never allowed, either.
-        Several ids may have the same bytes, and a token may end inside a UTF-8 character.
-    ``end_token_ids``
-        Any of these ends the output. They are at least one, and never count as text.
-    ``special_tokens``
-        Name to id of all special tokens, end tokens included. A name is given without the mark.
-    ``strips_first_space``
-        The tokenizer's own ``decode`` drops one space at the start of a whole text
-        (SentencePiece's first-space decoders). ``token_bytes`` are what tokens mean in the
-        *middle* of a text, where a model's answer stands, and keep that space.
-    ``tables``
-        What masks have derived from the tokens by now. Saved with the vocabulary.
+    Args:
+        token_bytes: The bytes of each token, by token id. ``None``: the id is never allowed.
+        end_token_ids: Ids of the tokens that end an output; at least one.
+        special_tokens: Ids of special tokens by name, with or without the mark.
+        strips_first_space: Whether the tokenizer's own ``decode`` drops one space at the start of a
+            whole text, as SentencePiece's first-space decoders do.
 
-    Raises :class:`VocabularyError` for a token without bytes (``b""``), which would be allowed
-    for ever, for ids out of range, and without end tokens. Names may be given with or without
-    the mark.
+    Attributes:
+        token_bytes: Length ``size``. Special and end tokens have the form ``b"\xff" + name``, which
+            no UTF-8 text contains; other tokens with that byte are ``None``. Several ids may have
+            the same bytes, and a token may end inside a UTF-8 character. First spaces are kept:
+            these are the bytes in the *middle* of a text, where a model's answer stands.
+        end_token_ids: Ids of the end tokens. They are never text.
+        special_tokens: Ids of all special tokens by name without the mark, end tokens included.
+        strips_first_space: See the argument.
+        tables: Arrays that masks have derived from the tokens. Saved with the vocabulary.
+
+    Raises:
+        VocabularyError: A token is empty (``b""``), which would be allowed for ever; an id is out
+            of range; or there is no end token.
 
     >>> vocabulary = Vocabulary([b"a", b"b", None, b"</s>"], end_token_ids=[3])
     >>> vocabulary.size, vocabulary.token_bytes[3], dict(vocabulary.special_tokens)
@@ -71,24 +72,22 @@ class Vocabulary:
         strips_first_space: bool = False,
     ) -> None:
         if isinstance(token_bytes, str | bytes) or not isinstance(token_bytes, Iterable):
-            raise VocabularyError(
-                f"the bytes of tokens are a list, not {type(token_bytes).__name__}"
-            )
+            raise VocabularyError(f"token_bytes must be a list, not {type(token_bytes).__name__}")
         forms = list(token_bytes)
         _check_forms(forms)
         ends = _checked_ids(end_token_ids, forms, "end token")
         if not ends:
             raise VocabularyError(
-                "the vocabulary has no end token", hint="Name them with end_token_ids=[...]"
+                "the vocabulary has no end token", hint="Give end_token_ids=[...]"
             )
         if not isinstance(special_tokens, Mapping | None):
             raise VocabularyError(
-                f"special tokens are a mapping, not {type(special_tokens).__name__}"
+                f"special_tokens must be a mapping, not {type(special_tokens).__name__}"
             )
         names = dict(special_tokens or {})
         for name in names:
             if not isinstance(name, str) or not _is_encodable(name):
-                raise VocabularyError(f"the name of a special token is text, not {name!r}")
+                raise VocabularyError(f"the name of a special token must be text, not {name!r}")
         _checked_ids(names.values(), forms, "special token")
         named = set(names.values())
         for token_id in sorted(ends - named):
@@ -96,7 +95,7 @@ class Vocabulary:
             names[form.removeprefix(Vocabulary.SPECIAL_MARK).decode(errors="backslashreplace")] = (
                 token_id
             )
-        # No text has that byte, but the form of a special token could be begun with it.
+        # A token with the mark could write the beginning of a special token's form.
         forms = [
             None if form is not None and Vocabulary.SPECIAL_MARK in form else form for form in forms
         ]
@@ -128,26 +127,26 @@ class Vocabulary:
     ) -> Vocabulary:
         """Read a ``tokenizers.Tokenizer``, a fast transformers tokenizer or mlx-lm's wrapper.
 
-        Byte-level BPE, SentencePiece-like tokenizers (Metaspace, byte fallback, first-space
-        decoders) and tokenizers whose tokens are plain text are understood; others raise.
+        Supports byte-level BPE, SentencePiece-like tokenizers (Metaspace, byte fallback,
+        first-space decoders) and tokenizers whose tokens are plain text. Added tokens that are not
+        special are ordinary text. The unknown token is special.
 
-        ``end_token_ids`` replaces what the tokenizer says. By default these are the wrapper's
-        ``eos_token_ids``, else ``eos_token_id``, else (a bare ``tokenizers.Tokenizer`` knows
-        none) every special token with a widely used end token's name, such as ``</s>``,
-        ``<|im_end|>`` or ``<|eot_id|>``: a chat model may stop with any of them, and a special
-        token is never text.
+        Args:
+            tokenizer: The tokenizer.
+            end_token_ids: Replaces the tokenizer's end tokens. By default these are
+                ``eos_token_ids`` (mlx-lm's wrapper), else ``eos_token_id``, else, for a bare
+                ``tokenizers.Tokenizer``, every special token with the name of a widely used end
+                token, such as ``</s>``, ``<|im_end|>`` or ``<|eot_id|>``.
+            size: Width of the model's logits, if it differs from the vocabulary. A wider vocabulary
+                is padded with unused ids, a narrower one is cut off.
 
-        ``size`` is the width of the model's logits where it differs from the vocabulary: a wider
-        one is filled up with unused ids, a narrower one cuts off tokens the model cannot give.
-
-        Added tokens that are not special are ordinary text. The unknown token is special.
-
-        Raises :class:`VocabularyError`, see above and :class:`Vocabulary`.
+        Raises:
+            VocabularyError: The tokenizer is not supported, or has no end token.
         """
         contents = read_tokenizer(tokenizer)
         width = max(contents.token_bytes, default=-1) + 1 if size is None else size
         if width < 1:
-            raise VocabularyError(f"a vocabulary of {width} tokens cannot write anything")
+            raise VocabularyError(f"size must be 1 or more, not {width}")
         forms: list[bytes | None] = [None] * width
         for token_id, form in contents.token_bytes.items():
             if token_id < width:
@@ -165,12 +164,13 @@ class Vocabulary:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the vocabulary to a file, which :meth:`load` reads in milliseconds.
+        """Write the vocabulary to a file in the safetensors format, replaced atomically.
 
-        With it goes what masks have derived from its tokens; so after a first mask there is more
-        to save, and less to do for who loads it. The file is in the safetensors format. It takes
-        its name in one step: readers see what was there before, or all of it. Raises
-        :class:`OSError` where it cannot be written.
+        The arrays that masks have derived so far are saved too. After a first mask there are more
+        of them, so a process that loads the file starts faster.
+
+        Raises:
+            OSError: The file cannot be written.
         """
         lengths, text = pack([form or b"" for form in self.token_bytes])
         arrays = {f"{_TOKENS}.lengths": lengths, f"{_TOKENS}.text": text}
@@ -188,14 +188,19 @@ class Vocabulary:
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
         """Read a vocabulary that :meth:`save` has written.
 
-        Raises :class:`VocabularyError` for a file that is damaged, no vocabulary, or of another
-        version's layout; :class:`OSError` where there is none or it cannot be read. A digest
-        guards against damage, not against who writes such a file in bad faith: its masks can be
-        wrong, but nothing in it is executed.
+        A digest detects damage, but does not authenticate the file: a forged file can give wrong
+        masks. Nothing in it is executed.
+
+        Raises:
+            VocabularyError: The file is damaged, is no vocabulary, or has another layout version.
+            OSError: The file cannot be read.
         """
         arrays, metadata = read_arrays(Path(path))
         if metadata.get("layout") != str(LAYOUT):
-            raise VocabularyError(f"{os.fspath(path)} has another version's layout")
+            raise VocabularyError(
+                f"{os.fspath(path)} has the layout of another version",
+                hint="Save the vocabulary again",
+            )
         groups: dict[str, dict[str, Array]] = {}
         for name, array in arrays.items():
             group, _, member = name.partition(".")
@@ -214,14 +219,17 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Number of ids: the length of a mask and the width of the model's logits."""
+        """Number of token ids: the length of a mask, and the width of the model's logits."""
         return len(self.token_bytes)
 
     def decode(self, token_ids: Iterable[int]) -> bytes:
-        r"""Join the tokens' bytes. End tokens and unused ids add nothing.
+        r"""Return the joined bytes of tokens; end tokens and unused ids add nothing.
 
-        Other special tokens keep their form ``b"\xff" + name``. The result can stop inside a
-        UTF-8 character. Raises :class:`VocabularyError` for an id out of range.
+        Other special tokens keep their form ``b"\xff" + name``. The result can end inside a UTF-8
+        character.
+
+        Raises:
+            VocabularyError: An id is out of range.
         """
         parts: list[bytes] = []
         for token_id in token_ids:
@@ -248,8 +256,8 @@ def _check_forms(forms: Sequence[object]) -> None:
     for token_id, form in enumerate(forms):
         if form is not None and (not isinstance(form, bytes) or not form):
             raise VocabularyError(
-                f"token {token_id} is {form!r}, which is no bytes of length one or more",
-                hint="Use None for ids that are never to be written",
+                f"token {token_id} must be bytes of length 1 or more, not {form!r}",
+                hint="Use None for unused ids",
             )
 
 
@@ -257,7 +265,7 @@ def _checked_ids(ids: Iterable[int], forms: Sequence[bytes | None], role: str) -
     try:
         checked = frozenset(map(index, ids))
     except TypeError as error:
-        raise VocabularyError(f"ids of {role}s are integers: {error}") from error
+        raise VocabularyError(f"ids of {role}s must be integers: {error}") from error
     for token_id in sorted(checked):
         if not 0 <= token_id < len(forms):
             raise _out_of_range(role, token_id, len(forms))

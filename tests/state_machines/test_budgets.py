@@ -9,7 +9,7 @@ from state_machines.budgets import spend, step_budget
 from state_machines.limits import LIMITS
 
 
-def test_steps_beyond_the_bound_raise() -> None:
+def test_steps_beyond_the_budget_raise() -> None:
     with step_budget(10):
         for _ in range(10):
             spend()
@@ -18,11 +18,11 @@ def test_steps_beyond_the_bound_raise() -> None:
     assert caught.value.budget == 10
 
 
-def test_without_a_bound_nothing_is_counted() -> None:
+def test_work_without_a_budget_is_unbounded() -> None:
     spend(10**12)
 
 
-def test_a_schema_that_explodes_is_refused_by_name() -> None:
+def test_exploding_schema_is_refused_with_its_location() -> None:
     patterns = {f"x{i}": {"minimum": i} for i in range(30)}
     with pytest.raises(UnsupportedSchemaError, match="steps") as caught:
         JsonSchemaStateMachine({"patternProperties": patterns})

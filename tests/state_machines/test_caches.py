@@ -1,4 +1,4 @@
-"""Caches of nodes hold on to few of them."""
+"""Caches of nodes keep few of them alive."""
 
 import gc
 from weakref import ref
@@ -9,7 +9,7 @@ from state_machines.grammar.nodes import literal
 from state_machines.regex import compile_pattern
 
 
-def test_what_nobody_holds_is_forgotten_but_for_the_last() -> None:
+def test_weak_value_cache_holds_only_the_last_values() -> None:
     memo: WeakValueLruCache[int, Node] = WeakValueLruCache(2)
     nodes = [
         memo.get(number, lambda number=number: literal(b"x%d" % number)) for number in range(5)
@@ -22,7 +22,7 @@ def test_what_nobody_holds_is_forgotten_but_for_the_last() -> None:
     assert memo.get(0, lambda: literal(b"anew")).matches(b"anew")
 
 
-def test_patterns_do_not_pile_up() -> None:
+def test_old_patterns_are_freed() -> None:
     first = ref(compile_pattern("^first of many$", search=True))
     for number in range(100):
         compile_pattern(f"^pattern {number}$", search=True)

@@ -1,4 +1,4 @@
-"""What is asked of a machine about a text, without a vocabulary."""
+"""Matching texts and prefixes without a vocabulary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from state_machines import JsonSchemaStateMachine, RegexStateMachine
 
 
 @pytest.mark.parametrize("text", ['{"é": 12}', '{"é": -1200}'])
-def test_every_beginning_of_a_text_is_one(text: str) -> None:
+def test_begins_accepts_every_prefix_of_a_text(text: str) -> None:
     machine = JsonSchemaStateMachine(
         {"type": "object", "properties": {"é": {"type": "integer"}}, "required": ["é"]}
     )
@@ -20,7 +20,7 @@ def test_every_beginning_of_a_text_is_one(text: str) -> None:
     assert not machine.begins(text.replace("1", "x"))
 
 
-def test_what_cannot_be_completed_is_no_beginning() -> None:
+def test_begins_rejects_what_cannot_be_completed() -> None:
     machine = RegexStateMachine("(ab){2}")
     assert [machine.begins(text) for text in ("", "a", "aba", "abab", "abb", "ababa")] == [
         True, True, True, True, False, False,

@@ -108,7 +108,7 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
 
 
 @given(vocabularies(), st.booleans())
-def test_what_is_saved_comes_back(
+def test_saved_vocabulary_is_loaded_unchanged(
     tmp_path_factory: pytest.TempPathFactory, vocabulary: Vocabulary, with_tables: bool
 ) -> None:
     if with_tables:
@@ -123,7 +123,7 @@ def test_what_is_saved_comes_back(
 
 
 @given(st.lists(st.binary(max_size=5)))
-def test_packed_texts_come_back(texts: list[bytes]) -> None:
+def test_unpack_inverts_pack(texts: list[bytes]) -> None:
     assert unpack(*pack(texts)) == texts
 
 
@@ -139,7 +139,9 @@ def test_packed_texts_come_back(texts: list[bytes]) -> None:
     ids=json.dumps,
 )
 @pytest.mark.parametrize("with_tables", [False, True])
-def test_masks_of_a_loaded_vocabulary(schema: Any, with_tables: bool, tmp_path: Path) -> None:
+def test_loaded_vocabulary_gives_the_same_masks(
+    schema: Any, with_tables: bool, tmp_path: Path
+) -> None:
     vocabulary = small_vocabulary()
     if with_tables:
         MaskStore.of(vocabulary)
@@ -157,7 +159,7 @@ def test_masks_of_a_loaded_vocabulary(schema: Any, with_tables: bool, tmp_path: 
         theirs.advance(more[-1])
 
 
-def test_the_layout_is_still_the_same(tmp_path: Path) -> None:
+def test_layout_version_matches_the_saved_arrays(tmp_path: Path) -> None:
     digests = {}
     for name, vocabulary in _everything().items():
         MaskStore.of(vocabulary)
@@ -166,7 +168,7 @@ def test_the_layout_is_still_the_same(tmp_path: Path) -> None:
     assert digests == _LAYOUT_2
 
 
-def test_other_programs_can_look_inside(tmp_path: Path) -> None:
+def test_file_is_readable_as_safetensors(tmp_path: Path) -> None:
     vocabulary = small_vocabulary()
     MaskStore.of(vocabulary)
     vocabulary.save(tmp_path / "v.safetensors")
@@ -186,7 +188,7 @@ def test_loaded_arrays_are_read_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not _REAL, reason=NO_TOKENIZERS)
-def test_real_vocabularies_come_back(tmp_path: Path) -> None:
+def test_real_vocabulary_is_loaded_unchanged(tmp_path: Path) -> None:
     for path in tokenizer_files(few=True):
         vocabulary = Vocabulary.from_tokenizer(Tokenizer.from_file(str(path)))
         MaskStore.of(vocabulary)
@@ -224,7 +226,7 @@ def refused(path: Path, content: bytes) -> None:
         Vocabulary.load(path)
 
 
-def test_every_part_of_a_file_is_guarded(content: bytes, tmp_path: Path) -> None:
+def test_digest_covers_every_part_of_a_file(content: bytes, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     header = int.from_bytes(content[:8], "little")
     places = [
@@ -238,7 +240,7 @@ def test_every_part_of_a_file_is_guarded(content: bytes, tmp_path: Path) -> None
         refused(tmp_path / "damaged", bytes(damaged))
 
 
-def test_files_that_are_cut_off_or_go_on(content: bytes, tmp_path: Path) -> None:
+def test_truncated_or_extended_file_is_refused(content: bytes, tmp_path: Path) -> None:
     for length in [*range(20), 100, len(content) // 2, len(content) - 1]:
         refused(tmp_path / "short", content[:length])
     refused(tmp_path / "long", content + b"\0")
@@ -268,17 +270,17 @@ def _headed(header: bytes) -> bytes:
     ],
     ids=range(14),
 )
-def test_foreign_files(content: bytes, tmp_path: Path) -> None:
+def test_foreign_file_is_refused(content: bytes, tmp_path: Path) -> None:
     refused(tmp_path / "foreign", content)
 
 
-def test_safetensors_of_something_else(tmp_path: Path) -> None:
+def test_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
     save_file({"weight": np.zeros(3, np.float32)}, tmp_path / "model")
     with pytest.raises(VocabularyError, match="model"):
         Vocabulary.load(tmp_path / "model")
 
 
-def test_another_layout(tmp_path: Path) -> None:
+def test_other_layout_version_is_refused(tmp_path: Path) -> None:
     small_vocabulary().save(tmp_path / "v")
     arrays, metadata = read_arrays(tmp_path / "v")
     write_arrays(tmp_path / "v", arrays, {**metadata, "layout": "0"})
@@ -286,7 +288,7 @@ def test_another_layout(tmp_path: Path) -> None:
         Vocabulary.load(tmp_path / "v")
 
 
-def test_no_file_is_an_error_of_its_own(tmp_path: Path) -> None:
+def test_missing_file_raises_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Vocabulary.load(tmp_path / "missing")
     with pytest.raises(FileNotFoundError):
@@ -296,7 +298,7 @@ def test_no_file_is_an_error_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", ["replace", "chmod"])
-def test_a_file_that_cannot_be_finished_leaves_the_old_one(
+def test_failed_save_leaves_the_old_file(
     failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_vocabulary().save(tmp_path / "v")
@@ -315,7 +317,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(
 # --- tables ---------------------------------------------------------------------------------
 
 
-def test_threads_get_the_same_table() -> None:
+def test_concurrent_threads_get_the_same_table() -> None:
     tables, barrier, found = Tables(), Barrier(4), []
 
     def make() -> Arrays:
@@ -334,7 +336,7 @@ def test_threads_get_the_same_table() -> None:
     assert len({id(array) for array in found}) == 1
 
 
-def test_masks_do_not_keep_a_vocabulary(tmp_path: Path) -> None:
+def test_masks_do_not_keep_a_vocabulary_alive(tmp_path: Path) -> None:
     vocabularies = [small_vocabulary(), saved(small_vocabulary(), tmp_path / "v")]
     while vocabularies:
         vocabulary = vocabularies.pop()

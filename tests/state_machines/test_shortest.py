@@ -13,7 +13,7 @@ from state_machines.regex import compile_pattern
 
 
 @pytest.mark.parametrize("pattern", ["a*b{2,}", "(a|bb)a|ab*a", "a{3}|b{2}(a|b){2}", "(ab)*", "b"])
-def test_is_a_shortest_word_of_a_pattern(pattern: str) -> None:
+def test_shortest_word_of_a_pattern_is_minimal(pattern: str) -> None:
     words = ("".join(w) for n in range(6) for w in itertools.product("ab", repeat=n))
     nearest = next(word for word in words if re.fullmatch(pattern, word))
     found = shortest_word(RegexStateMachine(pattern).start)
@@ -37,7 +37,7 @@ def test_is_a_shortest_word_of_a_pattern(pattern: str) -> None:
         ),
     ],
 )
-def test_is_as_short_as_the_schema_allows(schema: dict[str, object], length: int) -> None:
+def test_shortest_word_of_a_schema_is_minimal(schema: dict[str, object], length: int) -> None:
     machine = JsonSchemaStateMachine(schema)
     found = shortest_word(machine.start)
     assert found is not None
@@ -45,11 +45,11 @@ def test_is_as_short_as_the_schema_allows(schema: dict[str, object], length: int
     assert len(found) == length
 
 
-def test_the_empty_language_has_none() -> None:
+def test_empty_language_has_no_shortest_word() -> None:
     assert shortest_word(EMPTY) is None
 
 
-def test_a_budget_ends_the_search() -> None:
+def test_search_stops_at_its_budget() -> None:
     with pytest.raises(OverflowError):
         shortest_word(RegexStateMachine("(a|b){30}c").start, max_states=5)
 

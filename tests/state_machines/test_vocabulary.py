@@ -111,12 +111,12 @@ def test_added_space_marks_are_spaces() -> None:
     assert vocabulary.token_bytes[tokenizer.token_to_id(SPACE * 3)] == b"   "
 
 
-def test_the_unknown_token_is_no_text() -> None:
+def test_unknown_token_is_special() -> None:
     vocabulary = Vocabulary.from_tokenizer(llama2_like())
     assert vocabulary.token_bytes[vocabulary.special_tokens["<unk>"]] == b"\xff<unk>"
 
 
-def test_plain_text_tokens() -> None:
+def test_plain_text_tokens_are_their_own_bytes() -> None:
     tokenizer = word_level_tokenizer(decoders.Fuse())
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
     assert vocabulary.token_bytes[tokenizer.token_to_id("name")] == b"name"
@@ -161,7 +161,7 @@ def test_custom_decoders_are_refused() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 7, "gpt2", object(), {"a": 1}])
-def test_other_objects_are_refused(thing: object) -> None:
+def test_object_that_is_no_tokenizer_is_refused(thing: object) -> None:
     with pytest.raises(VocabularyError, match=type(thing).__qualname__):
         Vocabulary.from_tokenizer(thing)
 
@@ -174,7 +174,7 @@ def test_a_bare_tokenizer_ends_with_all_common_end_tokens() -> None:
     assert BYTE_LEVEL_VOCABULARY.end_token_ids == ids
 
 
-def test_common_names_that_are_ordinary_text_end_nothing() -> None:
+def test_ordinary_text_with_an_end_token_name_is_no_end_token() -> None:
     tokenizer = gemma_like()
     tokenizer.add_tokens([AddedToken("<|im_end|>")])
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
@@ -190,7 +190,7 @@ def test_transformers_and_mlx_lm_name_their_own_end_tokens() -> None:
     assert Vocabulary.from_tokenizer(wrapper).token_bytes == BYTE_LEVEL_VOCABULARY.token_bytes
 
 
-def test_ids_the_tokenizer_lacks_are_passed_over_unless_asked_for() -> None:
+def test_unknown_end_token_ids_are_ignored_unless_given() -> None:
     fast = PreTrainedTokenizerFast(tokenizer_object=BYTE_LEVEL, eos_token="<|im_end|>")
     wrapper = TokenizerWrapper(fast, eos_token_ids=[99_999])
     assert Vocabulary.from_tokenizer(wrapper).end_token_ids == {fast.eos_token_id}
@@ -206,7 +206,7 @@ def test_explicit_end_tokens_replace_the_others() -> None:
     assert vocabulary.decode([token_id]) == b""
 
 
-def test_no_end_token_is_an_error() -> None:
+def test_vocabulary_without_end_token_is_refused() -> None:
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "</s>": 1}, "a"))
     tokenizer.decoder = decoders.Fuse()
     with pytest.raises(VocabularyError, match="end_token_ids"):
@@ -218,7 +218,7 @@ def test_no_end_token_is_an_error() -> None:
 # --- size -----------------------------------------------------------------------------------
 
 
-def test_size_fills_up_and_cuts_off() -> None:
+def test_size_pads_or_truncates_the_vocabulary() -> None:
     natural = BYTE_LEVEL_VOCABULARY.size
     wide = Vocabulary.from_tokenizer(BYTE_LEVEL, size=natural + 3)
     assert wide.size == natural + 3

@@ -23,7 +23,7 @@ from state_machines.vocabulary.fingerprint import fingerprint
 @pytest.fixture
 def cache(tmp_path: Path) -> VocabularyCache:
     """A cache that takes small vocabularies, too."""
-    return VocabularyCache(tmp_path / "deep" / "cache", smallest=0)
+    return VocabularyCache(tmp_path / "deep" / "cache", min_tokens=0)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def without_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("with_file", [False, True])
-def test_the_second_time_nothing_is_made(
+def test_second_load_derives_nothing(
     with_file: bool, cache: VocabularyCache, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [tokenizer_file] if with_file else []
@@ -78,7 +78,7 @@ def test_small_vocabularies_are_not_written(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_what_is_no_tokenizer_is_refused(cache: VocabularyCache) -> None:
+def test_object_that_is_no_tokenizer_is_refused(cache: VocabularyCache) -> None:
     with pytest.raises(VocabularyError, match="int"):
         cache.from_tokenizer(7)
     tokenizer = byte_level_tokenizer()
@@ -124,7 +124,7 @@ def changed_tokenizers() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("with_file", [False, True])
-def test_what_makes_a_difference_is_in_the_fingerprint(
+def test_fingerprint_covers_everything_the_vocabulary_depends_on(
     with_file: bool, tokenizer_file: Path, cache: VocabularyCache
 ) -> None:
     files = [tokenizer_file] if with_file else []
@@ -144,7 +144,7 @@ def test_what_makes_a_difference_is_in_the_fingerprint(
             assert vocabulary.special_tokens == expected.special_tokens
 
 
-def test_names_make_a_difference_without_files() -> None:
+def test_fingerprint_without_files_covers_all_names() -> None:
     def tokenizer(**names: int) -> Tokenizer:
         made = Tokenizer(models.WordLevel({**names, "</s>": 9}, "</s>"))
         made.decoder = decoders.Fuse()
@@ -160,7 +160,7 @@ def test_names_make_a_difference_without_files() -> None:
     assert digests == [fingerprint(tokenizer(**names)) for names in cases]
 
 
-def test_files_make_a_difference(tmp_path: Path, tokenizer_file: Path) -> None:
+def test_fingerprint_covers_the_files(tmp_path: Path, tokenizer_file: Path) -> None:
     other = tmp_path / "tokenizer_config.json"
     other.write_text("{}")
     tokenizer = byte_level_tokenizer()
@@ -170,7 +170,7 @@ def test_files_make_a_difference(tmp_path: Path, tokenizer_file: Path) -> None:
     assert len(set(found)) == 3
 
 
-def test_a_file_of_another_tokenizer_is_told(tokenizer_file: Path) -> None:
+def test_file_of_another_tokenizer_changes_the_fingerprint(tokenizer_file: Path) -> None:
     digests = [
         fingerprint(tokenizer, files=[tokenizer_file])
         for tokenizer in (byte_level_tokenizer(), gemma_like(), unigram_tokenizer())
@@ -178,7 +178,7 @@ def test_a_file_of_another_tokenizer_is_told(tokenizer_file: Path) -> None:
     assert len(set(digests)) == 3
 
 
-def test_files_that_cannot_be_read_are_done_without(
+def test_unreadable_files_are_ignored(
     cache: VocabularyCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer, missing = byte_level_tokenizer(), [tmp_path / "missing.json"]
@@ -188,7 +188,7 @@ def test_files_that_cannot_be_read_are_done_without(
     assert cache.from_tokenizer(tokenizer).token_bytes == made.token_bytes
 
 
-def test_what_is_used_does_not_change_the_fingerprint() -> None:
+def test_using_a_tokenizer_keeps_its_fingerprint() -> None:
     tokenizer = byte_level_tokenizer()
     before = fingerprint(tokenizer)
     tokenizer.enable_padding()
@@ -201,7 +201,7 @@ def test_what_is_used_does_not_change_the_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"something else", None])
-def test_damaged_files_are_made_anew(
+def test_damaged_file_is_written_again(
     content: bytes | None,
     cache: VocabularyCache,
     directory: Path,
@@ -214,14 +214,14 @@ def test_damaged_files_are_made_anew(
     whole = path.read_bytes()
     path.write_bytes(whole[:-7] + bytes(7) if content is None else content)
     assert cache.from_tokenizer(tokenizer).token_bytes == made.token_bytes
-    assert "made anew" in caplog.text
+    assert "is unusable" in caplog.text
     assert path.name in caplog.text
     assert path.read_bytes() == whole
     without_reading(monkeypatch)
     cache.from_tokenizer(tokenizer)
 
 
-def test_a_directory_in_place_of_a_file(cache: VocabularyCache, directory: Path) -> None:
+def test_directory_in_place_of_a_file_is_tolerated(cache: VocabularyCache, directory: Path) -> None:
     tokenizer = byte_level_tokenizer()
     made = cache.from_tokenizer(tokenizer)
     (path,) = files_of(directory)
@@ -230,9 +230,9 @@ def test_a_directory_in_place_of_a_file(cache: VocabularyCache, directory: Path)
     assert cache.from_tokenizer(tokenizer).token_bytes == made.token_bytes
 
 
-def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
+def test_file_in_place_of_the_directory_is_tolerated(tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
-    cache = VocabularyCache(tmp_path / "cache", smallest=0)
+    cache = VocabularyCache(tmp_path / "cache", min_tokens=0)
     assert cache.from_tokenizer(byte_level_tokenizer()).size
 
 
@@ -240,7 +240,7 @@ def _refuse(*_: object, **__: object) -> None:
     raise PermissionError("read-only")
 
 
-def test_a_directory_that_cannot_be_written(
+def test_read_only_directory_is_tolerated(
     cache: VocabularyCache,
     directory: Path,
     caplog: pytest.LogCaptureFixture,
@@ -254,14 +254,14 @@ def test_a_directory_that_cannot_be_written(
     for function in ("utime", "unlink", "replace"):
         monkeypatch.setattr(os, function, _refuse)
     assert cache.from_tokenizer(byte_level_tokenizer()).size
-    assert "not kept: read-only" in caplog.text
+    assert "to the cache: read-only" in caplog.text
     assert len(files_of(directory)) == 1
     without_reading(monkeypatch)
     assert cache.from_tokenizer(gemma_like()).token_bytes == old.token_bytes
 
 
-def test_what_was_not_used_for_longest_goes(directory: Path) -> None:
-    cache = VocabularyCache(directory, smallest=0, max_files=3)
+def test_least_recently_used_file_is_removed(directory: Path) -> None:
+    cache = VocabularyCache(directory, min_tokens=0, max_files=3)
     tokenizer = byte_level_tokenizer()
     paths: list[Path] = []
     for size in range(300, 303):
@@ -277,7 +277,9 @@ def test_what_was_not_used_for_longest_goes(directory: Path) -> None:
     assert paths[1] not in left
 
 
-def test_other_files_stay_and_abandoned_ones_go(cache: VocabularyCache, directory: Path) -> None:
+def test_foreign_files_stay_and_abandoned_partial_files_go(
+    cache: VocabularyCache, directory: Path
+) -> None:
     directory.mkdir(parents=True)
     names = ["README", ".old.partial", ".new.partial"]
     for name in names:
@@ -296,7 +298,7 @@ def test_other_files_stay_and_abandoned_ones_go(cache: VocabularyCache, director
 
 
 def _use(directory: str, barrier: Any) -> None:
-    cache = VocabularyCache(directory, smallest=0, max_files=2)
+    cache = VocabularyCache(directory, min_tokens=0, max_files=2)
     tokenizer = byte_level_tokenizer()
     expected = Vocabulary.from_tokenizer(tokenizer).token_bytes
     barrier.wait()
@@ -307,7 +309,7 @@ def _use(directory: str, barrier: Any) -> None:
         assert vocabulary.token_bytes == expected + (None,) * (step % 4)
 
 
-def test_processes_that_write_and_remove_at_once(tmp_path: Path) -> None:
+def test_concurrent_processes_share_a_directory(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(3)
     processes = [context.Process(target=_use, args=(str(tmp_path), barrier)) for _ in range(3)]
@@ -319,7 +321,7 @@ def test_processes_that_write_and_remove_at_once(tmp_path: Path) -> None:
     assert 1 <= len(files_of(tmp_path)) <= 2
 
 
-def test_threads(cache: VocabularyCache, directory: Path) -> None:
+def test_concurrent_threads_share_a_cache(cache: VocabularyCache, directory: Path) -> None:
     found: list[Vocabulary] = []
     threads = [
         Thread(target=lambda: found.append(cache.from_tokenizer(byte_level_tokenizer())))
@@ -334,7 +336,9 @@ def test_threads(cache: VocabularyCache, directory: Path) -> None:
     assert len(files_of(directory)) == 1
 
 
-def test_added_tokens_after_loading(tokenizer_file: Path, cache: VocabularyCache) -> None:
+def test_tokens_added_after_loading_change_the_fingerprint(
+    tokenizer_file: Path, cache: VocabularyCache
+) -> None:
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     before = cache.from_tokenizer(tokenizer, files=[tokenizer_file])
     tokenizer.add_tokens([AddedToken("<added>")])

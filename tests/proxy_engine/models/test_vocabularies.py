@@ -22,7 +22,7 @@ from state_machines import Vocabulary, VocabularyCache
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where vocabularies are kept, small ones too."""
     monkeypatch.setenv("PROXY_ENGINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(vocabularies, "VocabularyCache", partial(VocabularyCache, smallest=0))
+    monkeypatch.setattr(vocabularies, "VocabularyCache", partial(VocabularyCache, min_tokens=0))
     return tmp_path / "cache" / "vocabularies"
 
 

@@ -58,7 +58,7 @@ def check_plan(state: Node, vocabulary: Vocabulary = VOCABULARY) -> None:
 
 @given(st.data())
 @examples(150)
-def test_plans_complete_what_was_written(data: st.DataObject) -> None:
+def test_plan_completes_a_partial_text(data: st.DataObject) -> None:
     schema = data.draw(ANY_SCHEMA)
     layout = data.draw(st.sampled_from(("json", "compact", "indented")))
     order = data.draw(st.sampled_from(("schema", "any")))
@@ -86,7 +86,7 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_plans_of_patterns(pattern: str) -> None:
+def test_plan_completes_every_state_of_a_pattern(pattern: str) -> None:
     check_plan(RegexStateMachine(pattern).start)
 
 
@@ -179,7 +179,7 @@ def composition() -> RootStateMachine:
 
 @given(st.data())
 @examples(40)
-def test_plans_of_compositions(data: st.DataObject) -> None:
+def test_plan_completes_a_composition(data: st.DataObject) -> None:
     machine = composition()
     matcher = machine.matcher(VOCABULARY)
     check_plan(machine.start)
@@ -193,7 +193,7 @@ def test_plans_of_compositions(data: st.DataObject) -> None:
         check_plan(matcher.state)
 
 
-def test_other_words_are_found_where_bytes_are_missing() -> None:
+def test_another_word_is_found_if_the_vocabulary_lacks_bytes() -> None:
     forms = [b"a", b"b", b"cd", b"10", b'"', b"{", b"}", b"[", b"]", b":", b",", b"end"]
     vocabulary = Vocabulary(forms, end_token_ids=[11])
     check_plan(RegexStateMachine("c(c|d)|bbb").start, vocabulary)
@@ -206,5 +206,5 @@ def test_other_words_are_found_where_bytes_are_missing() -> None:
             completion.length(machine.start)
 
 
-def test_there_is_one_for_a_vocabulary() -> None:
+def test_completion_is_shared_by_all_users_of_a_vocabulary() -> None:
     assert Completion.of(VOCABULARY) is COMPLETION

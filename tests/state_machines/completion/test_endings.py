@@ -27,7 +27,7 @@ TEXTS = st.lists(
 
 @given(TEXTS)
 @examples(300)
-def test_no_way_to_cut_a_text_has_fewer_tokens(parts: list[bytes]) -> None:
+def test_segmentation_has_the_fewest_tokens(parts: list[bytes]) -> None:
     # The mark of special tokens is no text, nor are end tokens.
     special = (b"\xff<s>", b"\xff<tool>")
     parts = [part if part in special else part.replace(b"\xff", b"<") for part in parts]
@@ -43,7 +43,7 @@ def test_no_way_to_cut_a_text_has_fewer_tokens(parts: list[bytes]) -> None:
 
 @given(TEXTS)
 @examples(50)
-def test_how_a_text_is_put_together_does_not_matter(parts: list[bytes]) -> None:
+def test_segmentation_does_not_depend_on_the_rope(parts: list[bytes]) -> None:
     ending = NOTHING
     for part in reversed(parts):
         ending = Ending(part, ending, 0)
@@ -66,7 +66,7 @@ def ropes(draw: st.DrawFn) -> Ending:
 
 @given(ropes())
 @examples(300)
-def test_ropes_are_cut_as_flat_texts_are(rope: Ending) -> None:
+def test_rope_is_segmented_as_its_flat_text(rope: Ending) -> None:
     text = rope.flat
     flat = Ending(text, NOTHING, 0)
     tokens = list(CUTTER.tokens(rope))
@@ -78,7 +78,7 @@ def test_ropes_are_cut_as_flat_texts_are(rope: Ending) -> None:
 
 @given(st.sampled_from([b"a", b"ab", b"a" * 200, b'{"a":[', b"ab" * 400]), st.integers(1, 3000))
 @examples(60)
-def test_repeated_texts_are_cut_as_flat_texts_are(unit: bytes, times: int) -> None:
+def test_repeated_text_is_segmented_as_its_flat_text(unit: bytes, times: int) -> None:
     times = min(times, 6000 // len(unit))
     rope = CUTTER.repeated(CUTTER.leaf(unit), times)
     assert rope.flat == unit * times
@@ -86,7 +86,7 @@ def test_repeated_texts_are_cut_as_flat_texts_are(unit: bytes, times: int) -> No
     assert VOCABULARY.decode(list(CUTTER.tokens(rope))) == unit * times
 
 
-def test_a_text_of_astronomic_size_is_counted() -> None:
+def test_tokens_of_an_astronomic_text_are_counted() -> None:
     bytewise = Cutter(TokenTrie(Vocabulary([b"a", b"b", b"e"], end_token_ids=[2])))
     rope = bytewise.leaf(b"ab")
     for _ in range(40):
@@ -100,7 +100,7 @@ def test_a_text_of_astronomic_size_is_counted() -> None:
         assert bytewise.fewest(bytewise.repeated(bytewise.leaf(b"a"), 10**9)) == 10**9
 
 
-def test_a_text_that_cannot_be_written() -> None:
+def test_unwritable_text_has_no_segmentation() -> None:
     cutter = Cutter(TokenTrie(Vocabulary([b"ab", b"b", b"e"], end_token_ids=[2])))
     assert cutter.fewest(Ending(b"abb", NOTHING, 0)) == 2
     assert cutter.fewest(Ending(b"aab", NOTHING, 0)) >= UNWRITABLE

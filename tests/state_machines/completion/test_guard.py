@@ -66,7 +66,7 @@ def check_walks(machine: StateMachine, extra: list[int], random: Random) -> None
 
 @given(ANY_SCHEMA, st.data())
 @examples(40)
-def test_texts_are_complete_within_their_tokens(schema: Any, data: st.DataObject) -> None:
+def test_text_is_complete_within_max_tokens(schema: Any, data: st.DataObject) -> None:
     order = data.draw(st.sampled_from(("schema", "any")))
     try:
         machine = JsonSchemaStateMachine(schema, property_order=order)
@@ -91,14 +91,16 @@ def test_texts_are_complete_within_their_tokens(schema: Any, data: st.DataObject
     ],
 )
 @pytest.mark.parametrize("few", [0, 10_000])
-def test_from_the_least_number_on(schema: Any, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smallest_max_tokens_is_enough(
+    schema: Any, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whether tokens are looked at one by one, or by what they do to a lexeme."""
     monkeypatch.setattr(narrowing, "FEW", few)
     machine = JsonSchemaStateMachine(schema)
     check_walks(machine, list(range(51) if few == 0 else range(0, 51, 10)), Random(1))
 
 
-def test_compositions_are_complete_as_well() -> None:
+def test_composition_is_complete_within_max_tokens() -> None:
     person = JsonSchemaStateMachine({"type": "object", "required": ["ab"]})
     machine = RootStateMachine(
         Sequence(
@@ -113,7 +115,7 @@ def test_compositions_are_complete_as_well() -> None:
 
 @given(st.sampled_from([r'"[ab]*"', r'"a{0,9}b"|12', r'\{"(a|é)*":\}', ".*,"]), st.integers(0, 9))
 @examples(40)
-def test_groups_of_tokens_are_what_single_ones_are(pattern: str, more: int) -> None:
+def test_grouped_tokens_are_narrowed_as_single_ones(pattern: str, more: int) -> None:
     """All that is narrowed by lexemes is narrowed so one by one."""
     state = RegexStateMachine(pattern).start
     string = JsonSchemaStateMachine({"type": "string", "pattern": "^[ab]*é?$"}).start
@@ -297,7 +299,7 @@ def test_ambiguous_grammars_raise_no_recursion_error(grammar: str) -> None:
         assert guard.left == left - 1
 
 
-def test_free_text_beside_calls_is_free_while_tokens_are_few(
+def test_free_text_beside_calls_stays_free_with_few_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A vocabulary as large as real ones are is not looked at token by token.
@@ -316,7 +318,7 @@ def test_free_text_beside_calls_is_free_while_tokens_are_few(
 
 
 @pytest.mark.parametrize("length", [100_000, 10**8])
-def test_what_is_far_too_long_is_refused_at_once(length: int) -> None:
+def test_far_too_long_output_is_refused_at_once(length: int) -> None:
     machine = JsonSchemaStateMachine({"type": "string", "minLength": length})
     with pytest.raises(MaxTokensTooSmallError) as caught, step_budget(20_000):
         Guard(machine.matcher(VOCABULARY), 2)
@@ -324,7 +326,7 @@ def test_what_is_far_too_long_is_refused_at_once(length: int) -> None:
     assert not caught.value.is_exact
 
 
-def test_long_words_are_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_words_are_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     completion = Completion(VOCABULARY)
     search = completion._search
     looked_at = 0

@@ -91,7 +91,7 @@ def test_doubling_members_are_refused_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("shape", ["items", "captured names"])
-def test_no_text_is_made_that_does_not_fit(shape: str) -> None:
+def test_text_that_does_not_fit_is_not_built(shape: str) -> None:
     machine = JsonSchemaStateMachine(doubling(SHAPES[shape]))
     tracemalloc.start()
     try:
@@ -101,7 +101,7 @@ def test_no_text_is_made_that_does_not_fit(shape: str) -> None:
         tracemalloc.stop()
 
 
-def test_the_number_of_tokens_is_exact_beyond_what_could_be_written() -> None:
+def test_token_count_is_exact_for_enormous_texts() -> None:
     machine = JsonSchemaStateMachine(doubling(SHAPES["items"]))
     # At each level two brackets and a comma.
     with step_budget(20_000):
@@ -126,11 +126,11 @@ def test_doubling_shapes_that_fit_are_planned(shape: str, levels: int) -> None:
         assert guard.needed == 0
 
 
-def test_three_hundred_levels_of_doubling() -> None:
+def test_doubling_of_three_hundred_levels_is_refused() -> None:
     assert refusal(JsonSchemaStateMachine(doubling(SHAPES["items"], 300)), BYTEWISE, 10**6)
 
 
-def test_missing_bytes_do_not_make_doubling_dear() -> None:
+def test_missing_bytes_do_not_make_doubling_expensive() -> None:
     machine = JsonSchemaStateMachine(doubling(SHAPES["items"]))
     assert refusal(machine, FEW, 2000).needed == 5 * 2**40 - 3
 
@@ -149,7 +149,7 @@ UNPLANNED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", UNPLANNED)
-def test_what_takes_too_many_steps_is_refused(name: str) -> None:
+def test_plan_beyond_its_budget_is_refused(name: str) -> None:
     machine = JsonSchemaStateMachine(UNPLANNED[name])
     with pytest.raises(GrammarBudgetError) as caught, step_budget(LIMITS.plan_steps + 1000):
         Guard(machine.matcher(VOCABULARY), 10**6)
@@ -199,7 +199,7 @@ def test_texts_of_a_gigabyte_are_counted() -> None:
     assert refusal(machine, VOCABULARY, 10**6).needed > 10**8
 
 
-def test_planning_while_an_answer_is_written_is_bounded() -> None:
+def test_planning_during_generation_is_bounded() -> None:
     """No token takes more steps than there are for one, whatever it begins."""
     schema = {
         "anyOf": [
@@ -243,13 +243,13 @@ def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
         assert len(guard.plan.tokens) == guard.needed <= guard.left
 
 
-def test_what_no_token_writes_is_refused_by_name() -> None:
+def test_unwritable_text_is_refused_with_the_missing_bytes() -> None:
     machine = JsonSchemaStateMachine(doubling(SHAPES["members"], 10))
     with pytest.raises(UnwritableTextError), step_budget(2 * LIMITS.plan_steps):
         Guard(machine.matcher(FEW), 100)
 
 
-def test_a_plan_that_waits_keeps_nobody_waiting() -> None:
+def test_waiting_plan_blocks_no_other_thread() -> None:
     """A checkpoint may block for long; no lock is held meanwhile."""
     completion = Completion(VOCABULARY)
     waiting, go_on = threading.Event(), threading.Event()
@@ -278,15 +278,15 @@ def test_a_plan_that_waits_keeps_nobody_waiting() -> None:
     assert lengths[0] > 2**39
 
 
-def test_threads_that_plan_at_once_agree() -> None:
+def test_concurrent_plans_agree() -> None:
     schemas = [doubling(wrap, 6) for wrap in SHAPES.values()]
     machines = [JsonSchemaStateMachine(schema) for schema in schemas]
-    alone = [Completion(VOCABULARY).plan(machine.start) for machine in machines]
+    alone = [Completion(VOCABULARY).plan(machine.start).tokens for machine in machines]
     shared = Completion(VOCABULARY)
     found: list[list[tuple[int, ...]]] = []
 
     def plan_all() -> None:
-        found.append([shared.plan(machine.start) for machine in machines])
+        found.append([shared.plan(machine.start).tokens for machine in machines])
 
     threads = [threading.Thread(target=plan_all) for _ in range(4)]
     for thread in threads:
@@ -300,4 +300,4 @@ def test_choices_of_many_texts_with_one_end_are_planned() -> None:
     machine = ChoiceStateMachine([f"text number {number} of many" for number in range(20_000)])
     with step_budget(LIMITS.plan_steps // 4):
         plan = Completion(BYTEWISE).plan(machine.start)
-    assert bytes(plan) == b"text number 0 of many"
+    assert bytes(plan.tokens) == b"text number 0 of many"

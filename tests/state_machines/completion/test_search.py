@@ -65,17 +65,17 @@ def check(machine: StateMachine, vocabulary: Vocabulary) -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_fewest_of_patterns(pattern: str) -> None:
+def test_search_finds_the_fewest_tokens_of_a_pattern(pattern: str) -> None:
     check(RegexStateMachine(pattern), FEW)
     check(RegexStateMachine(pattern), MANY)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_fewest_of_schemas(schema: Any) -> None:
+def test_search_finds_the_fewest_tokens_of_a_schema(schema: Any) -> None:
     check(JsonSchemaStateMachine(schema), MANY)
 
 
-def test_a_search_that_is_cut_short_says_so() -> None:
+def test_interrupted_search_is_not_exact() -> None:
     machine = JsonSchemaStateMachine(SCHEMAS[2])
     completion = Completion.of(MANY)
     found = completion.shortest(machine.start, steps=10)
@@ -83,6 +83,6 @@ def test_a_search_that_is_cut_short_says_so() -> None:
     assert machine.matches(MANY.decode(found.tokens))
 
 
-def test_nothing_is_needed_where_all_is_written() -> None:
+def test_accepting_state_needs_no_tokens() -> None:
     found = Completion.of(MANY).shortest(RegexStateMachine("a*").start)
     assert (found.tokens, found.is_exact) == ((), True)
