@@ -3,8 +3,8 @@
 A step is about the construction of one grammar node: some 200,000 are made in a second on a
 2.5 GHz core. A count of steps gives the same answer on every machine.
 
-Budgets nest: the steps of an inner budget are charged to the outer one too, and an inner budget never
-has more steps than the outer one has left. A *checkpoint* is a callable that runs every
+Budgets nest: the steps of an inner budget are charged to the outer one too, and an inner budget
+never has more steps than the outer one has left. A *checkpoint* is a callable that runs every
 ``LIMITS.checkpoint_steps`` steps. It may let other threads run, and it may raise to stop the work.
 """
 
