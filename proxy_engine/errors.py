@@ -34,7 +34,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from state_machines.errors import ProxyError, SchemaError
+from state_machines.errors import ProxyError as ProxyError
+from state_machines.errors import SchemaError
 
 __all__ = [
     "BatchError",

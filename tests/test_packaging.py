@@ -16,7 +16,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proxy_engine", "samplers", "state_machines")
-RUNTIME = {"mlx", "mlx-lm", "numpy", "pydantic", "jsonschema", "referencing", "regex", "rich"}
+RUNTIME = {
+    "docstring-parser",
+    "filelock",
+    "jsonschema",
+    "lazy-loader",
+    "mlx",
+    "mlx-lm",
+    "numpy",
+    "pydantic",
+    "referencing",
+    "regex",
+    "rich",
+}
 PEERS = {"llguidance", "xgrammar", "outlines-core", "lm-format-enforcer"}
 
 

@@ -1,0 +1,184 @@
+"""The public names. ``lazy_loader`` reads their modules from this stub."""
+
+from .conversation.content import (
+    AudioContent as AudioContent,
+)
+from .conversation.content import (
+    Content as Content,
+)
+from .conversation.content import (
+    FileContent as FileContent,
+)
+from .conversation.content import (
+    ImageContent as ImageContent,
+)
+from .conversation.content import (
+    JsonContent as JsonContent,
+)
+from .conversation.content import (
+    TextContent as TextContent,
+)
+from .conversation.content import (
+    ToolCall as ToolCall,
+)
+from .conversation.content import (
+    VideoContent as VideoContent,
+)
+from .conversation.interaction import (
+    Interaction as Interaction,
+)
+from .conversation.interaction import (
+    Role as Role,
+)
+from .conversation.raw_prompt import RawPrompt as RawPrompt
+from .engine import InferenceEngine as InferenceEngine
+from .errors import (
+    BatchError as BatchError,
+)
+from .errors import (
+    CompileLimitError as CompileLimitError,
+)
+from .errors import (
+    EngineClosedError as EngineClosedError,
+)
+from .errors import (
+    EngineError as EngineError,
+)
+from .errors import (
+    EngineForkedError as EngineForkedError,
+)
+from .errors import (
+    InvalidOptionError as InvalidOptionError,
+)
+from .errors import (
+    InvalidResponseFormatError as InvalidResponseFormatError,
+)
+from .errors import (
+    InvalidToolError as InvalidToolError,
+)
+from .errors import (
+    ModelError as ModelError,
+)
+from .errors import (
+    ModelFetchError as ModelFetchError,
+)
+from .errors import (
+    ModelFormatError as ModelFormatError,
+)
+from .errors import (
+    ModelNotFoundError as ModelNotFoundError,
+)
+from .errors import (
+    OutputValidationError as OutputValidationError,
+)
+from .errors import (
+    PromptCacheFileError as PromptCacheFileError,
+)
+from .errors import (
+    PromptCacheMismatchError as PromptCacheMismatchError,
+)
+from .errors import (
+    PromptError as PromptError,
+)
+from .errors import (
+    PromptTooLongError as PromptTooLongError,
+)
+from .errors import (
+    ProxyError as ProxyError,
+)
+from .errors import (
+    RequestCancelledError as RequestCancelledError,
+)
+from .errors import (
+    ToolArgumentsError as ToolArgumentsError,
+)
+from .errors import (
+    ToolSchemaError as ToolSchemaError,
+)
+from .events import (
+    Event as Event,
+)
+from .events import (
+    Finished as Finished,
+)
+from .events import (
+    PartialValue as PartialValue,
+)
+from .events import (
+    PromptProgress as PromptProgress,
+)
+from .events import (
+    ReasoningDelta as ReasoningDelta,
+)
+from .events import (
+    StreamEvent as StreamEvent,
+)
+from .events import (
+    TextDelta as TextDelta,
+)
+from .events import (
+    TokenGenerated as TokenGenerated,
+)
+from .events import (
+    ToolCallDelta as ToolCallDelta,
+)
+from .events import (
+    ToolCallFinished as ToolCallFinished,
+)
+from .events import (
+    ToolCallStarted as ToolCallStarted,
+)
+from .generation.generate_step import generate_step as generate_step
+from .options import (
+    GenerationOptions as GenerationOptions,
+)
+from .options import (
+    PartOptions as PartOptions,
+)
+from .options import (
+    ReasoningOptions as ReasoningOptions,
+)
+from .prompt_cache import CacheOptions as CacheOptions
+from .requests.batches import (
+    AsyncBatchStream as AsyncBatchStream,
+)
+from .requests.batches import (
+    BatchItem as BatchItem,
+)
+from .requests.batches import (
+    BatchRequest as BatchRequest,
+)
+from .requests.batches import (
+    BatchStream as BatchStream,
+)
+from .requests.streams import (
+    AsyncEventStream as AsyncEventStream,
+)
+from .requests.streams import (
+    EventStream as EventStream,
+)
+from .results import (
+    AnswerPart as AnswerPart,
+)
+from .results import (
+    GenerationResult as GenerationResult,
+)
+from .results import (
+    Logprob as Logprob,
+)
+from .results import (
+    Span as Span,
+)
+from .results import (
+    TokenLogprobs as TokenLogprobs,
+)
+from .results import (
+    Usage as Usage,
+)
+from .tools import (
+    Tool as Tool,
+)
+from .tools import (
+    ToolChoice as ToolChoice,
+)
+from .tools.tool_loop import ToolRun as ToolRun
