@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -89,13 +89,9 @@ def generate_step(
         GrammarBudgetError: No completion is found within the step budget.
         VocabularyError: The tokenizer is not supported.
     """
-    prompt_ids = [int(token_id) for token_id in prompt]
-    if not prompt_ids:
-        raise InvalidOptionError("the prompt has no tokens", option="prompt")
+    prompt_ids = _checked_prompt(prompt)
     if max_tokens < 1:
-        raise InvalidOptionError(
-            f"max_tokens must be at least 1, not {max_tokens}", option="max_tokens"
-        )
+        raise InvalidOptionError(f"max_tokens is {max_tokens}, not at least 1", option="max_tokens")
     if not isinstance(tokenizer, TokenizerWrapper):
         tokenizer = TokenizerWrapper(tokenizer)
     # Lazy: the pass is not evaluated.
@@ -133,6 +129,13 @@ def generate_step(
     return _generate(
         prefill, recorded, vocabulary.size, prompt_progress_callback or (lambda *_: None)
     )
+
+
+def _checked_prompt(prompt: mx.array | Sequence[int]) -> list[int]:
+    ids = cast("list[int]", prompt.tolist()) if isinstance(prompt, mx.array) else list(prompt)
+    if not ids:
+        raise InvalidOptionError("the prompt has no tokens", option="prompt")
+    return ids
 
 
 def _checked_vocabulary(
