@@ -1,10 +1,9 @@
-"""What a chat template makes of tools, found out by trying.
+"""Detect the form of tools, calls and results that a chat template can write.
 
-Templates are programs of their families', and no two want the same: arguments as objects or as
-JSON text, one call a message or several, a string or nothing beside the calls, identifiers of
-nine characters. Whatever they cannot take they drop in silence as often as they refuse it. So a
-small conversation with words that occur nowhere else is rendered in one form after another, until
-all of it comes out; that form is used from then on.
+Templates differ: arguments as objects or as JSON text, one call per message or several, a string
+or ``null`` beside the calls, ids of nine characters. A template that does not accept a form may
+raise or silently omit it. Therefore a probe conversation with unique words is rendered in one form
+after another, until the output contains all words.
 """
 
 from __future__ import annotations
@@ -35,14 +34,16 @@ _PROBE_TOOL = {
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """The form in which a template writes tool calls and their results.
+    """The form in which a template accepts tool calls and results.
 
-    ``arguments_as_text``: as JSON text rather than objects. ``content_if_empty``: the content of
-    a message that is calls alone. ``one_call``: a message has one call, its result follows.
-    ``text``: what becomes of text before calls; it stands beside them, or in a message of its own
-    (``"apart"``), or the template has no place for it (``"nowhere"``). ``short_ids``: identifiers
-    are nine letters and digits. ``reasoning``: the key under which the thoughts before a call are
-    shown, or ``None`` where they are not.
+    Attributes:
+        arguments_as_text: Arguments are JSON text, not objects.
+        content_if_empty: The content of a message with calls only.
+        one_call: Each message has one call, and its result follows.
+        text: Where text before calls goes: into the message of the calls, into its own message
+            (``"apart"``), or nowhere.
+        short_ids: Ids have nine letters and digits.
+        reasoning: The key of the reasoning before a call; ``None`` if it is not written.
     """
 
     arguments_as_text: bool = False
@@ -53,7 +54,7 @@ class CallForm:
     reasoning: Literal["reasoning_content", "thinking"] | None = "reasoning_content"
 
     def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Messages such as ``template_messages`` makes, in this form."""
+        """Convert messages of ``template_messages`` to this form."""
         written: list[dict[str, Any]] = []
         rest = [dict(message) for message in messages]
         while rest:
@@ -70,7 +71,7 @@ class CallForm:
     def _turn(self, message: dict[str, Any], results: list[dict[str, Any]]) -> list[dict[str, Any]]:
         turn: list[dict[str, Any]] = []
         thoughts = message.pop("reasoning_content", None)
-        # The one template that knows "thinking" refuses it where there is text as well.
+        # The only template with "thinking" refuses it in a message with text.
         refused = self.reasoning == "thinking" and message["content"]
         if thoughts is not None and self.reasoning is not None and not refused:
             message[self.reasoning] = thoughts
@@ -109,11 +110,12 @@ class CallForm:
 
 @dataclass(frozen=True, slots=True)
 class TemplateTraits:
-    """What a template can say.
+    """The abilities of a chat template.
 
-    ``takes_system``: whether it has system messages. ``describes_tools``: whether it puts the
-    definitions of tools into the prompt. ``calls``: how it writes calls and results; ``None``
-    where it cannot.
+    Attributes:
+        takes_system: It writes system messages.
+        describes_tools: It writes the definitions of tools.
+        calls: The form in which it writes calls and results; ``None`` if it cannot.
     """
 
     takes_system: bool
@@ -127,7 +129,7 @@ _known: weakref.WeakKeyDictionary[TokenizerWrapper, tuple[Any, TemplateTraits]] 
 
 
 def template_traits(tokenizer: TokenizerWrapper) -> TemplateTraits:
-    """The traits of a tokenizer's chat template; found once (some milliseconds) and kept."""
+    """Return the traits of a tokenizer's chat template, detected once."""
     template = getattr(tokenizer, "chat_template", None)
     known = _known.get(tokenizer)
     if known is not None and known[0] == template:
@@ -151,7 +153,7 @@ def _probe(tokenizer: TokenizerWrapper) -> TemplateTraits:
 def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
     words = [f"{word}{n}" for word in ("zqname", "zqkey", "zqvalue", "zqresult") for n in "ab"]
     words += ["zqanswer", "zqnext"]
-    # What most templates take comes first.
+    # The most common forms come first.
     choices = itertools.product((False, True), ("", None), (False, True))
     for one_call, content, as_text in choices:
         form = CallForm(as_text, content, one_call)
@@ -173,7 +175,7 @@ def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
         text=next((p for p in places if works(changed(text=p), said, text="zqtext")), "nowhere")
     )
     keys: tuple[Literal["reasoning_content", "thinking"], ...] = ("reasoning_content", "thinking")
-    # What was thought before the user's last word is left out by many.
+    # Many templates omit reasoning before the last user message.
     thought = [*words[:-2], "zqthought"]
     form = changed(
         reasoning=next(
@@ -191,7 +193,7 @@ def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
 def _conversation(
     *, text: str = "", ids: str = "zqid0000", reasoning: str | None = None, ends: bool = False
 ) -> list[dict[str, Any]]:
-    """A question, two calls, two results; and unless it ``ends``, an answer and a question."""
+    """Return a probe: a question, two calls and their results, and unless ``ends``, more turns."""
     calls = [
         {
             "id": f"{ids}{n}",
@@ -226,7 +228,7 @@ def _says(
     *,
     tools: bool = False,
 ) -> bool:
-    """Whether the template writes all ``words`` when it is given ``messages``."""
+    """Return whether the template writes all ``words`` of ``messages``."""
     more = {"tools": [_PROBE_TOOL]} if tools else {}
     try:
         written = tokenizer.apply_chat_template(
@@ -236,7 +238,7 @@ def _says(
             **more,
         )
     except Exception:
-        # A template may fail in whatever way a program can; then it does not take this form.
+        # Templates are programs and may raise anything. This one does not accept the form.
         return False
     return isinstance(written, str) and all(word in written for word in words)
 

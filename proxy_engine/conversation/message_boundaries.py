@@ -1,4 +1,4 @@
-"""Where messages meet in a prompt: up to there, other prompts may be the same."""
+"""The prefixes of a prompt that other conversations share."""
 
 from __future__ import annotations
 
@@ -18,17 +18,22 @@ def message_boundaries(
     prompt_ids: Sequence[int],
     encode: Callable[[Sequence[Mapping[str, Any]]], Sequence[int]],
 ) -> tuple[int, ...]:
-    """How many tokens of a prompt other conversations would share with it, in ascending order.
+    """Return the lengths of prefixes that other conversations share with a prompt, in ascending
+    order.
 
-    Three others: one with the same instructions and something else after them; this one with
-    another last message; and this one going on after it was answered. ``encode`` gives the token
-    ids of a conversation as it gave ``prompt_ids`` for ``messages``; what is shared is read off
-    its results, so nothing is assumed of how templates write messages, where they put tools, or
-    what they leave out of what was said before. A conversation for which ``encode`` raises
-    ``PromptError`` is left out. Lengths are at least 1 and less than ``len(prompt_ids)``.
+    Three other conversations are encoded: the same instructions with another first message, the
+    same conversation with another last message, and its continuation after an answer. The common
+    prefixes of their tokens and the prompt's are independent of how a template writes messages. A
+    conversation that ``encode`` refuses is left out. Needed only if a cache cannot be cut; needs
+    the tokenizer, but no model.
 
-    Runs ``encode`` up to three times: of use only where a cache cannot be shortened. To be called
-    where the tokenizer may be used; needs no model.
+    Args:
+        messages: The conversation.
+        prompt_ids: Its token ids.
+        encode: Encodes a conversation in the same way; called up to three times.
+
+    Returns:
+        Lengths from 1 to below ``len(prompt_ids)``.
     """
     if not messages:
         return ()
@@ -38,10 +43,10 @@ def message_boundaries(
         instructions += 1
     others = [[*messages[:k], _other(messages[k])] for k in {instructions, count - 1}]
     answered = messages[-1]["role"] == "assistant"
-    going_on = [{"role": "user", "content": "?"}]
+    continuation = [{"role": "user", "content": "?"}]
     if not answered:
-        going_on.insert(0, {"role": "assistant", "content": "?"})
-    others.append([*messages, *going_on])
+        continuation.insert(0, {"role": "assistant", "content": "?"})
+    others.append([*messages, *continuation])
     ids = token_array(prompt_ids)
     found = set()
     for other in others:
@@ -49,13 +54,13 @@ def message_boundaries(
             encoded = token_array(encode(other))
         except PromptError:
             continue
-        # The last token is run in any case, for its logits.
+        # The last token always needs a forward pass, for its logits.
         found.add(min(common_prefix(ids, encoded), len(ids) - 1))
     return tuple(sorted(length for length in found if length > 0))
 
 
 def _other(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of the same role that differs from the first character on."""
+    """Return a message of the same role that differs from its first character on."""
     said = str(message.get("content") or "")
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
     return {**rest, "content": "!" if said.lstrip().startswith("?") else "?"}

@@ -1,4 +1,4 @@
-"""From what a caller says to the token ids a model reads."""
+"""Convert a prompt to token ids."""
 
 from __future__ import annotations
 
@@ -24,14 +24,23 @@ def encode_prompt(
     tool_text: ToolText = PLAIN_TOOL_TEXT,
     native_tools: bool = True,
 ) -> list[int]:
-    """The token ids of ``prompt`` through the tokenizer's chat template, ready to be answered.
+    """Return the token ids of ``prompt``, rendered by the chat template.
 
-    A conversation that ends with the assistant is continued where it stops. A tokenizer without
-    a chat template gets the texts, joined by blank lines. ``thinking`` is for the templates that
-    have such a switch. ``tools`` are OpenAI-style definitions. A template that ignores tools has
-    them described in a system message, and one that cannot write calls and results gets these as
-    text, results as messages of the user's: ``tool_text`` says how. ``native_tools=False`` has
-    all of this in text, whatever the template can do. Raises ``PromptError``.
+    A conversation that ends with the assistant is continued. A tokenizer without a chat template
+    gets the texts, joined by blank lines. Tools, calls and results that the template cannot write
+    become plain
+    text: tools in a system message, results in messages of the user.
+
+    Args:
+        prompt: The prompt.
+        tokenizer: The tokenizer.
+        thinking: Value of the template's switch for reasoning, if it has one.
+        tools: OpenAI-style definitions.
+        tool_text: Writes tools as plain text.
+        native_tools: Whether to let the template write tools.
+
+    Raises:
+        PromptError: The prompt is malformed or empty, or the template raises.
     """
     messages = template_messages(prompt)
     if not any(message["content"] or len(message) > 2 for message in messages):
@@ -83,7 +92,7 @@ def _described(
     *,
     takes_system: bool,
 ) -> list[dict[str, Any]]:
-    """``messages`` that say which tools there are, at the very beginning."""
+    """Add a description of the tools at the start."""
     if not tools:
         return messages
     text = tool_text.describe(tools)
@@ -97,9 +106,10 @@ def _described(
 
 
 def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[str, Any]]:
-    """``messages`` without the role of tools: calls are what the assistant writes, results what
-    the user does. Results are one message with what the user says next, for roles must take turns
-    in many templates.
+    """Replace tool calls by text of the assistant, and results by text of the user.
+
+    Results and the user's next message become one message, since many templates require
+    alternating roles.
     """
     written: list[dict[str, Any]] = []
     after_result = False
@@ -128,15 +138,15 @@ def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[s
 def _apply_chat_template(
     messages: list[dict[str, Any]], tokenizer: TokenizerWrapper, keywords: Mapping[str, Any]
 ) -> list[int]:
-    goes_on = messages[-1]["role"] == "assistant"
+    is_continued = messages[-1]["role"] == "assistant"
     try:
         ids = tokenizer.apply_chat_template(
             messages,
-            add_generation_prompt=not goes_on,
-            continue_final_message=goes_on,
+            add_generation_prompt=not is_continued,
+            continue_final_message=is_continued,
             **keywords,
         )
     except Exception as error:
-        # Templates are programs, some of them in Python: they fail in whatever way they like.
+        # Templates are programs and may raise anything.
         raise PromptError(f"the model's chat template refuses the messages: {error}") from error
     return [int(token_id) for token_id in ids]

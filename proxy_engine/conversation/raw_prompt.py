@@ -1,4 +1,4 @@
-"""A prompt that is no conversation."""
+"""Prompts that bypass the chat template."""
 
 from __future__ import annotations
 
@@ -22,15 +22,20 @@ __all__ = ["RawPrompt"]
 
 @dataclass(frozen=True, slots=True)
 class RawPrompt:
-    """Text or token ids that the model goes on with, through no chat template.
+    """Text or token ids that the model continues.
 
-    Text is what a tokenizer makes of it, with the token that begins texts where it has one.
+    Attributes:
+        content: Text, which the tokenizer encodes with its begin token; or token ids.
     """
 
     content: str | Sequence[int] | npt.NDArray[np.integer[Any]]
 
     def token_ids(self, tokenizer: TokenizerWrapper, vocabulary_size: int) -> list[int]:
-        """Return the ids that the model reads. Raises ``PromptError``."""
+        """Return the token ids.
+
+        Raises:
+            PromptError: The content is empty, or an id is outside the vocabulary.
+        """
         content: object = self.content
         if isinstance(content, str):
             check_text("the prompt", content)
@@ -39,7 +44,7 @@ class RawPrompt:
             items = listed(content)
             if items is None:
                 raise PromptError(
-                    f"a raw prompt is a string or token ids, not {short_repr(content)}"
+                    f"a raw prompt should be a string or token ids, not {short_repr(content)}"
                 )
             ids = [_token_id(token_id, vocabulary_size) for token_id in items]
         if not ids:
@@ -48,10 +53,8 @@ class RawPrompt:
 
 
 def _token_id(given: object, vocabulary_size: int) -> int:
-    # NumPy's integers are integers, too; a Boolean is not a token.
+    # NumPy integers are accepted, Booleans are not.
     is_integer = isinstance(given, Integral) and not isinstance(given, bool)
     if not is_integer or not 0 <= int(given) < vocabulary_size:  # type: ignore[call-overload]
-        raise PromptError(
-            f"{short_repr(given)} is no token; the model has {vocabulary_size} of them"
-        )
+        raise PromptError(f"{short_repr(given)} is no token id below {vocabulary_size}")
     return int(given)  # type: ignore[call-overload,no-any-return]

@@ -1,7 +1,7 @@
-"""Which format a model's tool calls have, and how it marks its reasoning.
+"""Detect a model's tool format and reasoning markers.
 
-Told from what mlx-lm found out about the tokenizer, then from its chat template, then from its
-vocabulary. A model of which nothing is known is asked for Hermes' format, in plain text.
+Sources, in this order: mlx-lm's detection, the chat template, the vocabulary. An unknown model is
+prompted with Hermes' format, in plain text.
 """
 
 from __future__ import annotations
@@ -20,21 +20,26 @@ from ..text_checks import short_repr
 __all__ = ["DEFAULT_FORMAT", "format_of", "is_open", "reasoning_of"]
 
 DEFAULT_FORMAT = "hermes"
-"""The format of models that know none."""
+"""The format of unknown models."""
 
 
 def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
-    """Return the format of a model's tool calls.
+    """Return the tool format of a model.
 
-    ``explicit``, a name of :data:`~state_machines.tool_calls.FORMATS` or a ``ToolFormat``, comes
-    first. Raises ``InvalidOptionError`` for a name that is not known.
+    Args:
+        tokenizer: The model's tokenizer.
+        explicit: A format, or the name of one in :data:`state_machines.tool_calls.FORMATS`, that
+            overrides the detection.
+
+    Raises:
+        InvalidOptionError: The name is unknown.
     """
     if isinstance(explicit, ToolFormat):
         return explicit
     if explicit is not None:
         if not isinstance(explicit, str):
             raise InvalidOptionError(
-                f"a tool format is a ToolFormat or its name, not {short_repr(explicit)}",
+                f"tool_format should be a ToolFormat or its name, not {short_repr(explicit)}",
                 option="tool_format",
             )
         try:
@@ -54,7 +59,7 @@ def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = N
 
 
 def reasoning_of(tokenizer: TokenizerWrapper, entry: ToolFormat) -> Delimiters | None:
-    """Return the markers around a model's reasoning; ``None`` where it does not reason."""
+    """Return the markers around a model's reasoning; ``None`` if it does not reason."""
     own = entry.reasoning
     if own is not None and _begins_with_token(tokenizer, own.begin):
         return own
@@ -64,10 +69,9 @@ def reasoning_of(tokenizer: TokenizerWrapper, entry: ToolFormat) -> Delimiters |
 
 
 def is_open(tokenizer: TokenizerWrapper, prompt_ids: Sequence[int], delimiters: Delimiters) -> bool:
-    """Whether a prompt ends within a stretch that ``delimiters`` surround.
+    """Return whether a prompt ends inside ``delimiters``, such as ``<think>``.
 
-    That is what chat templates do to have a model reason: they begin for it. The marker in an
-    earlier turn, such as in a question about it, opens nothing.
+    Chat templates open reasoning that way. A marker in an earlier message opens nothing.
     """
     begin = _encoded(tokenizer, delimiters.begin)
     opened = _last(prompt_ids, begin)
@@ -78,7 +82,7 @@ def is_open(tokenizer: TokenizerWrapper, prompt_ids: Sequence[int], delimiters: 
 
 
 class _Traits:
-    """What there is to know about a model from its tokenizer."""
+    """The traits of a model that its tokenizer reveals."""
 
     def __init__(self, tokenizer: TokenizerWrapper) -> None:
         self._tokenizer = tokenizer
@@ -93,11 +97,11 @@ class _Traits:
         self.template = templates if isinstance(templates, str) else ""
 
     def has(self, *tokens: str) -> bool:
-        """Whether all of these are tokens of the vocabulary."""
+        """Return whether all of these are tokens of the vocabulary."""
         return all(_is_token(self._tokenizer, token) for token in tokens)
 
     def says(self, *texts: str) -> bool:
-        """Whether the chat template holds all of these texts."""
+        """Return whether the chat template contains all of these texts."""
         return all(text in self.template for text in texts)
 
 
@@ -129,7 +133,7 @@ _BY_PARSER: Mapping[str, Callable[[_Traits], str]] = {
     "pythonic": lambda _: "lfm2",
     "qwen3_coder": lambda _: "qwen3_coder",
 }
-"""The format by mlx-lm's parser; what several formats share a parser for, the template tells."""
+"""The format by mlx-lm's parser; the chat template distinguishes formats that share a parser."""
 
 _BY_TRAITS: Sequence[tuple[str, Callable[[_Traits], bool]]] = (
     ("deepseek_v3_2", lambda m: m.template_type == "deepseek_v32" or m.has("｜DSML｜")),
@@ -142,7 +146,7 @@ _BY_TRAITS: Sequence[tuple[str, Callable[[_Traits], bool]]] = (
     ("mistral", lambda m: m.has("[TOOL_CALLS]")),
     ("gemma3", lambda m: m.has("<start_of_turn>", "<end_of_turn>")),
 )
-"""The first that suits is the format of a model that mlx-lm has no parser for."""
+"""For models that mlx-lm has no parser for: the first entry that applies."""
 
 
 def _is_token(tokenizer: TokenizerWrapper, text: str) -> bool:
@@ -151,7 +155,7 @@ def _is_token(tokenizer: TokenizerWrapper, text: str) -> bool:
 
 
 def _begins_with_token(tokenizer: TokenizerWrapper, marker: str) -> bool:
-    """Whether a marker begins with a token of its own, such as ``[THINK]`` or ``<|channel|>``."""
+    """Return whether a marker begins with a special token, such as ``[THINK]``."""
     first = tokenizer.convert_ids_to_tokens(_encoded(tokenizer, marker)[0])
     return marker.startswith(first) and first[-1] in ">]" and len(first) > 1
 
@@ -161,7 +165,7 @@ def _encoded(tokenizer: TokenizerWrapper, text: str) -> list[int]:
 
 
 def _last(ids: Sequence[int], part: Sequence[int]) -> int:
-    """Return where a row of ids occurs last in another; -1 where it does not."""
+    """Return the last position of a sequence in another; -1 if there is none."""
     if not part:
         return -1
     wanted = list(part)

@@ -95,7 +95,7 @@ def _indices(validator: Any, instance: list[Any], schema: Any, without: str = ""
 def _in_place(
     validator: Any, instance: Any, schema: Mapping[str, Any]
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the schemas that hold for a value because this one does, each with its validator."""
+    """Yield the subschemas that apply to the same value and match, each with its validator."""
     for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
         if keyword in schema and keyword in validator.VALIDATORS:
             resolver = validator._resolver

@@ -1,4 +1,4 @@
-"""The state of one validation: shared results, and the charges for its work."""
+"""The state of one validation: shared results and the work budget."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from state_machines.budgets import spend
 __all__ = ["Judgement", "UndecidedError", "charge", "judgement"]
 
 MIN_STEPS = 5_000
-"""Steps that every validation may take: some 25 ms."""
+"""Steps of every validation, about 25 ms."""
 
 STEPS_PER_VALUE = 16
 """Further steps for each value in the instance, and for each 64 characters of its strings."""
@@ -19,28 +19,28 @@ STEPS_PER_VALUE = 16
 CHARACTERS_PER_VALUE = 64
 
 MEMBERS_PER_STEP = 256
-"""Members of a keyword's array or object that are looked through in the time of a step."""
+"""Members of a keyword's array or object per step."""
 
 MAX_SEARCHED = 5_000
-"""Objects and arrays of a schema that is searched for names of schemas."""
+"""Largest number of objects and arrays of a schema that is searched for names of schemas."""
 
 VALUES_PER_STEP = 32
-"""Values that a message shows in the time of a step."""
+"""Values that an error message shows per step."""
 
 
 class UndecidedError(Exception):
-    """A schema holds something that this judge cannot decide."""
+    """The validator cannot decide a part of the schema."""
 
 
 class Judgement:
-    """What one validation knows; a context manager that makes it that of the thread or task.
+    """The state of a validation; entering it makes it current for the thread or task.
 
     Attributes:
-        known: Shared results. Their keys hold the ``id`` of a part of the schema and of a part of
-            the instance; both live as long as the validation.
+        known: Shared results. Keys contain the ``id`` of a part of the schema and of the instance;
+            both live as long as the validation.
         base_uri: The URI of the whole schema.
         dynamic: Number of results so far that depend on the dynamic scope.
-        limit: The steps of the validation.
+        limit: The budget, in steps.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Judgement:
         return self._sizes.get(id(value), 1)
 
     def charge_search(self) -> None:
-        """Charge a look-up of a schema by its name, for which the whole schema is searched."""
+        """Charge the look-up of a schema by name, which searches the whole schema."""
         if self._searched is None:
             self._searched = 0
             stack = [self._schema]
@@ -113,10 +113,10 @@ _CURRENT: ContextVar[Judgement | None] = ContextVar("judgement", default=None)
 
 
 def judgement() -> Judgement:
-    """Return the validation that is going on."""
+    """Return the current validation."""
     found = _CURRENT.get()
     if found is None:
-        raise RuntimeError("no validation is going on")
+        raise RuntimeError("no validation is running")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Keywords that ``jsonschema`` would judge inexactly, or in time that nothing bounds."""
+"""Keywords that ``jsonschema`` decides inexactly, or in unbounded time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Any]
 the schema."""
 
 VALUES_PER_STEP = 8
-"""Values that are made comparable in the time of a step."""
+"""Values that are made comparable per step."""
 
 CHARACTERS_PER_STEP = 4
-"""Characters of a text that a pattern's machine reads in the time of a step."""
+"""Characters of a text that a pattern's machine matches per step."""
 
 
 def once(keyword: Keyword) -> Keyword:
@@ -83,7 +83,7 @@ def prepare_lookup(resolver: Any, reference: Any) -> None:
 
 
 def finds(pattern: Any, text: str) -> bool:
-    """Whether a pattern matches somewhere in a text."""
+    """Return whether a pattern matches somewhere in a text."""
     if not isinstance(pattern, str):
         raise UndecidedError("a pattern that is not a string")
     try:
@@ -207,7 +207,7 @@ def _shown(number: Any) -> str:
 
 
 def _identity(value: Any) -> Hashable:
-    """Return what equal JSON values have in common."""
+    """Return a key that equal JSON values share."""
     if isinstance(value, bool) or value is None:
         return (type(value), value)
     if _is_number(value):

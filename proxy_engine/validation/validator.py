@@ -29,14 +29,17 @@ _NOTHING: Registry[Any] = Registry()
 _NO_DRAFT: Any = object()
 
 MAX_EXPONENT = 400
-"""Exponents beyond which a number is read as a double."""
+"""Largest exponent of a number that is compared as a decimal; others are doubles."""
 
 
 class JsonValidator:
-    """Judges JSON values by a schema, of the draft that it names; 2020-12 where it names none.
+    """Validates JSON values against a schema. Thread-safe.
 
-    Cheap to make: the schema is looked at as far as values need it. ``registry`` holds documents
-    that references lead to; nothing is fetched. May be shared by threads.
+    Cheap to create: the schema is read as far as values need it.
+
+    Args:
+        schema: The schema, of the draft in its ``$schema``; default: 2020-12.
+        registry: Documents that references may name; nothing is fetched.
     """
 
     def __init__(
@@ -47,24 +50,26 @@ class JsonValidator:
         self._validator: Any = None
 
     def validate(self, value: Any) -> None:
-        """Raise ``jsonschema.ValidationError`` if the schema refuses a value.
+        """Validate a value. If the work budget is exhausted, accept it and log a warning.
 
-        Where that cannot be decided within a number of steps that grows with the value, nothing is
-        raised, and a warning is logged.
+        Raises:
+            jsonschema.ValidationError: The value does not match the schema.
         """
         error = self._first_error(value)
         if error is not None:
             raise error
 
     def is_valid(self, value: Any) -> bool:
-        """Whether the schema does not refuse a value, as far as :meth:`validate` can tell."""
+        """Return whether :meth:`validate` accepts a value."""
         return self._first_error(value) is None
 
     def read(self, text: str) -> Any:
-        """Return the value of a JSON text whose numbers are judged as they are written.
+        """Parse and validate a JSON text. Numbers are validated as decimals.
 
-        Raises ``ValueError`` or ``RecursionError`` for a text that cannot be read, and
-        ``jsonschema.ValidationError`` as :meth:`validate` does.
+        Raises:
+            ValueError: The text is not JSON.
+            RecursionError: The text is nested too deeply.
+            jsonschema.ValidationError: The value does not match the schema.
         """
         value = json.loads(text)
         self.validate(json.loads(text, parse_float=_exactly))
@@ -86,7 +91,7 @@ class JsonValidator:
         except ProxyError:
             raise
         except Exception as error:
-            # Schemas that compile may hold what jsonschema cannot read, in parts that do not count.
+            # `jsonschema` cannot read some schemas that compile, in parts that have no effect.
             _LOGGER.warning(
                 "gave up the validation of a value: %s: %.200s", type(error).__name__, error
             )
