@@ -1,4 +1,4 @@
-"""The engine's own processes: when garbage is collected, and how often threads take turns."""
+"""Interpreter settings of the commands' processes, and their idle collections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ print("dropped", seen() is None, gc.get_freeze_count())
 """
 
 
-def test_only_a_command_changes_the_collector_and_replaced_models_are_freed() -> None:
+def test_settings_change_only_when_taken_over_and_frozen_objects_are_freed() -> None:
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
@@ -64,7 +64,7 @@ def test_only_a_command_changes_the_collector_and_replaced_models_are_freed() ->
 
 @pytest.fixture
 def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Full collections so far, of those that are due."""
+    """Return the list of full collections so far."""
     found: list[int] = []
 
     def note(phase: str, facts: dict[str, int]) -> None:
@@ -95,7 +95,7 @@ def test_full_collections_wait_until_no_request_runs(collections: list[int]) -> 
     asyncio.run(work())
 
 
-def test_nothing_is_collected_where_nothing_was_made(collections: list[int]) -> None:
+def test_collection_is_skipped_without_aged_objects(collections: list[int]) -> None:
     gc.collect()
     del collections[:]
     assert not own_process.collect_if_due()

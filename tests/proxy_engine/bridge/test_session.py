@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import threading
-import time
 import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -536,9 +535,7 @@ class TestEnd:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load", "id": 0}, {"cmd": "generate", "id": 1, "prompt": "x"})
             await asyncio.sleep(0.01)
-            began = time.monotonic()
             assert not await client.session.close()
-            assert time.monotonic() - began < 5
             may_end.set()
 
         client = run(scenario, make_engine, grace=0.1)

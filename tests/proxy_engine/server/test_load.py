@@ -112,11 +112,8 @@ def test_disconnected_client_frees_its_slot(own: Live, stream: bool) -> None:
     async def all_of_them() -> None:
         await asyncio.gather(*map(leave, range(6)))
 
-    started = time.monotonic()
     asyncio.run(all_of_them())
     wait_for(lambda: is_idle(own))
-    # Complete answers would take many times as long.
-    assert time.monotonic() - started < 10
     assert own.services.metrics.value("answers_total", outcome="cancelled") == 9
     with own.http() as http:
         reply = http.post(CHAT, json={**LONG, "max_tokens": 3})
