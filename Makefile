@@ -1,5 +1,4 @@
-# Everything from a fresh checkout: each target sets up what it needs first.
-# Needs Python 3.11 or later and make; macOS or Linux.
+# Every target installs what it needs, on macOS or Linux with Python 3.11 or later and make.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
     command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -10,8 +9,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH_INSTALLED := $(VENV)/.bench-installed
 
-# MLX's CPU build brings the reference BLAS. Where Debian's OpenBLAS is installed it goes in front,
-# one thread of it: prompts are read some twenty times faster. Nothing depends on it.
+# MLX's CPU build contains the reference BLAS. If Debian's OpenBLAS is installed, it is preloaded with
+# one thread, which makes the prefill about twenty times faster. It is optional.
 OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/openblas-pthread/libblas.so.3))
 FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
 
@@ -30,22 +29,22 @@ FUZZ_ARGS ?=
 .PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-hostile plots fuzz ledgers soak model clean
 
 help:
-	@echo "make demo    a real model turns a text into JSON that matches a schema"
-	@echo "make serve   the OpenAI-compatible server (SERVE_ARGS='--port N')"
-	@echo "make test    all tests            (PYTEST_ARGS=... for pytest, WORKERS=0 for one process)"
-	@echo "make coverage  the tests with coverage of lines and branches"
-	@echo "make matrix  the tests with every installed Python of 3.11, 3.12, 3.13"
-	@echo "make data    MaskBench for the tests (MASKBENCH=path/to/jsonschemabench)"
-	@echo "make lint    style and types"
-	@echo "make bench   MaskBench            (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
-	@echo "make memory  memory by schemas and texts met (MEMORY_ARGS='--data ... --tokenizer FILE')"
-	@echo "make growth  costs by size    (GROWTH_ARGS='--tokenizer FILE')"
-	@echo "make bench-e2e whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
-	@echo "make bench-hostile what hostile requests do to a server's other clients (HOSTILE_ARGS=...)"
-	@echo "make plots   plots and tables of docs/performance.md, from the figures in docs/plots"
-	@echo "make fuzz    search for schemas that go wrong (FUZZ_ARGS='--minutes N --seed S --data FILE')"
-	@echo "make ledgers what the official suite and MaskBench say, written anew (needs their data)"
-	@echo "make soak    the long end-to-end run with the real model"
+	@echo "make demo          a real model turns a text into JSON that matches a schema"
+	@echo "make serve         the OpenAI-compatible server (SERVE_ARGS='--port N')"
+	@echo "make test          all tests (PYTEST_ARGS=... for pytest, WORKERS=0 for one process)"
+	@echo "make coverage      all tests, with coverage of lines and branches"
+	@echo "make matrix        all tests with every installed Python of 3.11, 3.12 and 3.13"
+	@echo "make lint          style and types"
+	@echo "make data          MaskBench for the tests (MASKBENCH=path/to/jsonschemabench)"
+	@echo "make ledgers       compute the conformance ledgers again"
+	@echo "make fuzz          search for failing schemas (FUZZ_ARGS='--minutes N --seed S --data FILE')"
+	@echo "make soak          the long end-to-end run with the embedded model"
+	@echo "make bench         masks on MaskBench (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
+	@echo "make memory        memory over many schemas and texts (MEMORY_ARGS='--data ... --tokenizer FILE')"
+	@echo "make growth        growth of costs with size (GROWTH_ARGS='--tokenizer FILE')"
+	@echo "make bench-e2e     whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
+	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
+	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
 demo: model
 	@echo "The text:   $$(cat examples/person.txt)"
