@@ -2,8 +2,8 @@
 //
 //   node examples/bridge-client.mjs [MODEL]
 //
-// MODEL is a directory or a hub id; without one the embedded model is used. PYTHON names the Python
-// in which proxy-engine is installed, where that is not `python3`.
+// MODEL is a directory or a Hugging Face repo id; the default is the embedded model. The environment
+// variable PYTHON names the interpreter with proxy-engine; the default is `python3`.
 
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -27,7 +27,7 @@ class Request {
     this.bridge = bridge;
     this.id = id;
     this.done = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
-    // Whoever only reads the tokens is told by the loop's own error.
+    // A caller that only iterates over the tokens gets the error from the iteration.
     this.done.catch(() => {});
   }
 
@@ -83,7 +83,7 @@ export class Bridge {
         resolve(status);
       });
     });
-    // The bridge may end before it has read everything; `close` tells of that.
+    // The bridge may end before it has read everything; `close` reports that.
     this.process.stdin.on("error", () => {});
   }
 
@@ -128,7 +128,7 @@ async function main(model) {
   const loaded = await bridge.load(model);
   console.log(`loaded ${loaded.model_type}, ${loaded.vocab_size} tokens`);
 
-  // Two at the same time: one is read token by token, one is cancelled.
+  // Two concurrent requests: one is read token by token, one is cancelled.
   const person = {
     type: "object",
     properties: {
