@@ -26,9 +26,7 @@ class CompileKernel(BuildHookInterface[Any]):
         library = Path(self.root, LIBRARY)
         library.unlink(missing_ok=True)
         if not compiled(Path(self.root, SOURCE), library):
-            self.app.display_info(
-                "no C compiler found: masks use the NumPy implementation"
-            )
+            self.app.display_info("no C compiler found: masks use the NumPy implementation")
             return
         build_data["artifacts"].append(LIBRARY.as_posix())
         build_data["pure_python"] = False
