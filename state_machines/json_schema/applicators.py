@@ -179,7 +179,7 @@ def additional_properties(
 ) -> ValueSet:
     """``additionalProperties``: the values of all other properties (10.3.2.3).
 
-    Other than those that the adjacent ``properties`` and ``patternProperties`` apply to.
+    The adjacent ``properties`` and ``patternProperties`` apply to the rest.
     """
     term = evaluator.table.schema_ref(location.child(value, "additionalProperties"))
     if term is TRUE:

@@ -1,4 +1,4 @@
-"""Which terms are empty: a least fixed point over the terms that their values cannot do without.
+"""Decides which terms are empty, by a least fixed point over the terms of required parts.
 
 A term is inhabited if it contains a scalar, or an array or object all of whose required parts are
 inhabited. Values are finite, so a recursive term is inhabited only if the recursion can end.

@@ -64,9 +64,8 @@ class Keyword:
 
     Attributes:
         name: The keyword as it is written in a schema.
-        read: Returns the values that the keyword admits. ``None`` for a keyword that constrains
-            nothing by itself: an annotation, an identifier, or a keyword such as ``then``, which
-            the reader of an adjacent keyword evaluates.
+        read: Returns the values that the keyword admits. ``None`` for keywords that alone constrain
+            nothing: annotations, identifiers, and keywords that modify an adjacent one (``then``).
         types: The JSON types whose values the keyword can constrain (``"integer"`` is part of
             ``"number"``). All other values must satisfy the keyword.
         drafts: The drafts that define the keyword. Annotations count as defined by all.

@@ -102,8 +102,8 @@ class Algebra(Protocol):
 class TermTable:
     """Builds and interns the terms of one compilation.
 
-    Schemas that constrain only scalars are evaluated at once: those that admit the same values are
-    one term, and conjunctions of them are computed. So alternatives with different constants are
+    Schemas that constrain only scalars are evaluated at once. Schemas that admit the same scalars
+    are one term, and their conjunctions are computed. So alternatives with different constants are
     seen to be disjoint.
 
     Args:
