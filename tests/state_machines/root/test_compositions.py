@@ -204,7 +204,7 @@ def test_nothing_follows_a_marker_that_ends_the_output() -> None:
 
 
 class _Never(SubState):
-    """A minimal sub-state of the user."""
+    """A sub-state whose class stands where an instance should."""
 
     def machine(self) -> RegexStateMachine:
         return RegexStateMachine("x")
