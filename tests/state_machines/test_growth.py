@@ -11,7 +11,7 @@ from patched_limits import patch_limits
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, Vocabulary, budgets
-from state_machines.grammar import node as nodes
+from state_machines.grammar import interning
 from state_machines.masks.mask_maker import MaskMaker
 
 _MANY = 10**9
@@ -164,7 +164,7 @@ def test_machine_does_not_grow_with_matched_texts(
                 matcher.advance(byte)
             assert matcher.is_accepting
         gc.collect()
-        return len(nodes._TABLE)
+        return len(interning._TABLE)
 
     some = [text(word) for word in words(200)]
     few, many = living_after(some[:40]), living_after(some[40:])
