@@ -64,12 +64,13 @@ def generate_step(
         machine: The grammar; ``None``: unconstrained text.
         vocabulary: ``Vocabulary.from_tokenizer(tokenizer, size=...)`` with the width of the logits.
             ``None``: created here, which takes about 0.4 s for 150,000 tokens.
-        max_tokens: Most tokens to generate; the text is complete within them.
+        max_tokens: Maximum number of generated tokens; the text is complete within them.
         sampler: Sampling parameters, or a function from log-probabilities, shape (1, vocabulary),
             to a token id, as from ``mlx_lm.sample_utils.make_sampler``. ``None``: greedy.
         logits_processors: Functions of the tokens so far and the logits, applied before the mask.
         fast_forward: Do not sample forced text. ``False``: sample every token.
-        max_kv_size: Most tokens in the cache; later ones overwrite all but the first four.
+        max_kv_size: Maximum number of tokens in the cache; later ones overwrite all but the first
+            four.
         prompt_cache: From ``mlx_lm.models.cache.make_prompt_cache``, updated in place. In the end
             it holds the prompt and the generated tokens, with or without the last one.
         prefill_step_size: Prompt tokens per forward pass; ``None``: by device.

@@ -51,7 +51,7 @@ def is_joint_prefill_worthwhile(lengths: Sequence[int], max_tokens: int) -> bool
 
 
 def joint_prefill_tokens(step_size: int, *, others_wait: bool) -> int:
-    """Return the most tokens, padding included, of a pass over several prompts.
+    """Return the maximum number of tokens, with padding, of a pass over several prompts.
 
     On a GPU that is several steps, unless generating sequences wait for the pass. MLX's own CPU
     kernels take time in proportion to the tokens, so there it is 0.

@@ -1,4 +1,4 @@
-"""State of one sequence: its tokens, what may come next, and when it is finished."""
+"""The state of one sequence: its tokens, the mask of the next token, and its end."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class SequenceOptions:
 
     Attributes:
         end_token_ids: Tokens that end the sequence. The first of them is used for a forced end.
-        max_tokens: Most tokens of the answer.
+        max_tokens: Maximum number of generated tokens.
         min_tokens: End tokens are masked before this many tokens, if other tokens are allowed.
         soft_max_tokens: From here on, tokens that bring the end nearer are boosted.
-        logprobs: How many most likely tokens are reported; ``None``: no log-probabilities.
+        logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -230,12 +229,6 @@ def _check_location(path: str) -> None:
             raise ModelFormatError(
                 f"the directory {path!r} has no config.json", model=path, hint=_NAMING_HINT
             )
-        try:
-            json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ModelFormatError(
-                f"{path}/config.json is not JSON: {error}", model=path
-            ) from error
         if not any(directory.glob("model*.safetensors")):
             raise ModelFormatError(
                 f"the directory {path!r} has no model*.safetensors", model=path, hint=_NAMING_HINT

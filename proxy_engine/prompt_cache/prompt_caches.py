@@ -133,16 +133,16 @@ class PromptCaches:
         Returns:
             Lengths in ascending order; none if the cache stays trimmable.
         """
-        most = self._options.max_checkpoints
-        if not most or not self.needs_checkpoints(len(prompt_ids) + max_tokens):
+        max_count = self._options.max_checkpoints
+        if not max_count or not self.needs_checkpoints(len(prompt_ids) + max_tokens):
             return ()
         last = len(prompt_ids) - 1
         lengths = sorted({b for b in boundaries if _MIN_CHECKPOINT_TOKENS <= b <= last})
         if not lengths:
             return (last,) if last >= _MIN_CHECKPOINT_TOKENS else ()
-        if len(lengths) > most > 1:
-            return (lengths[0], *lengths[1 - most :])
-        return tuple(lengths[-most:])
+        if len(lengths) > max_count > 1:
+            return (lengths[0], *lengths[1 - max_count :])
+        return tuple(lengths[-max_count:])
 
     def quantize(self, cache: list[Any]) -> None:
         """Quantize the layers that are long enough, in place, if ``kv_bits`` is set.
@@ -277,7 +277,7 @@ class PromptCaches:
         return len(ids) if added else 0
 
     def _facts(self) -> dict[str, str]:
-        """What the file of a cache states about its model and options."""
+        """Return the properties of the model and the options that a cache's file states."""
         options = self._options
         kv = "as computed"
         if options.kv_bits is not None:

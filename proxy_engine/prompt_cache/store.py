@@ -82,11 +82,11 @@ class Store:
         otherwise a beginning that many conversations share would be evicted while one of them
         continues.
         """
-        best, most, shortest = None, 0, None
+        best, longest, shortest = None, 0, None
         for entry in reversed(self._entries):
             count = entry.usable(token_ids)
-            if count > most:
-                best, most = entry, count
+            if count > longest:
+                best, longest = entry, count
             if count == len(entry.token_ids) > 0 and (
                 shortest is None or count < len(shortest.token_ids)
             ):
@@ -95,7 +95,7 @@ class Store:
             if used is not None:
                 self._entries.remove(used)
                 self._entries.append(used)
-        return None if best is None else (best, most)
+        return None if best is None else (best, longest)
 
     def covers(self, token_ids: TokenIds) -> bool:
         """Whether an entry provides all of a text. Marks no entry as used."""

@@ -91,8 +91,8 @@ class BatchStream(Closing, Generic[T]):
     Args:
         begin: Prepares and queues a request.
         requests: The requests.
-        batch_size: Most requests that run together. ``REQUESTS_AHEAD`` times as many are read
-            before their items are returned.
+        batch_size: Maximum number of requests that run together. ``REQUESTS_AHEAD`` times as many
+            are read before their items are returned.
         ordered: Return items in the order of the requests, otherwise as they finish.
     """
 

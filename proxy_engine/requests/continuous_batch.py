@@ -52,7 +52,7 @@ class ContinuousBatch:
         factory: Creates sequences.
         caches: Prompt caches of the model.
         slow: Computes slow masks.
-        batch_size: Most requests that run together.
+        batch_size: Maximum number of requests that run together.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class ContinuousBatch:
             return False
         cached = self._caches.cached_tokens(request.prompt_ids)
         lengths = [len(request.prompt_ids) - cached, *(one.left for one in prefills)]
-        most = joint_prefill_tokens(step_size, others_wait=self.is_generating)
-        if not is_joint_prefill_worthwhile(lengths, most):
+        max_tokens = joint_prefill_tokens(step_size, others_wait=self.is_generating)
+        if not is_joint_prefill_worthwhile(lengths, max_tokens):
             return False
         ids = token_array(request.prompt_ids)
         shared = max(common_prefix(ids, token_array(one.sequence.tokens)) for one in prefills)

@@ -175,7 +175,7 @@ class Preparation:
         return job.run(first_steps)
 
     def _available_tokens(self, prompt_tokens: int, max_tokens: int) -> int:
-        """Return ``max_tokens``, or what the context leaves for the answer."""
+        """Return ``max_tokens``, or fewer if the context has less room."""
         context_length = self._loaded.context_length
         if context_length is None:
             return max_tokens

@@ -24,7 +24,8 @@ class Request:
         prompt_ids: The prompt.
         answer: The compiled form of the answer.
         options: The options.
-        max_tokens: Most tokens of the answer: ``options.max_tokens`` or what the context leaves.
+        max_tokens: Maximum number of generated tokens: ``options.max_tokens``, or fewer if the
+            context has less room.
         guard: Keeps a constrained answer completable within ``max_tokens``; in its initial state.
         tools: The tools that may be called, by name.
         watches: Emit events for tokens and partial values.

@@ -34,7 +34,7 @@ class Scheduler:
         caches: Prompt caches of the model.
         turns: Shared by compilations and slow masks.
         threads: Compute slow masks.
-        batch_size: Most requests that run together.
+        batch_size: Maximum number of requests that run together.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Scheduler:
 
     @property
     def batch_size(self) -> int:
-        """Most requests that run together."""
+        """Maximum number of requests that run together."""
         return self._running.batch_size
 
     @property
