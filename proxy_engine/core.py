@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -72,58 +72,20 @@ class EngineCore:
         max_compile_seconds: float | None,
     ) -> EngineCore:
         """Load a model and build the components; the arguments are those of ``InferenceEngine``."""
-        if not isinstance(model, str | os.PathLike | Module | None):
-            raise InvalidOptionError(
-                f"model should be a path, a repo id or a model in memory, not {short_repr(model)}",
-                option="model",
-            )
-        kinds: tuple[tuple[str, object, type], ...] = (
-            ("options", options, GenerationOptions),
-            ("cache", cache, CacheOptions),
-        )
-        for name, given, kind in kinds:
-            if given is not None and not isinstance(given, kind):
-                raise InvalidOptionError(
-                    f"{name} must be {kind.__name__}, not {short_repr(given)}", option=name
-                )
+        given = {"options": (options, GenerationOptions), "cache": (cache, CacheOptions)}
+        for name, (value, kind) in given.items():
+            if value is not None and not isinstance(value, kind):
+                _refuse(name, value, f"should be {kind.__name__}")
         if on_progress is not None and not callable(on_progress):
-            raise InvalidOptionError(
-                f"on_progress should be callable, not {short_repr(on_progress)}",
-                option="on_progress",
-            )
-        if isinstance(model, Module) != (tokenizer is not None):
-            raise InvalidOptionError(
-                "a model in memory needs its tokenizer; a model by name has its own",
-                option="tokenizer",
-            )
+            _refuse("on_progress", on_progress, "should be callable")
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-            raise InvalidOptionError(
-                f"batch_size must be an integer of at least 1, not {batch_size!r}",
-                option="batch_size",
-            )
+            _refuse("batch_size", batch_size, "should be an integer of at least 1")
+        is_number = isinstance(max_compile_seconds, int | float)
         if max_compile_seconds is not None and not (
-            isinstance(max_compile_seconds, int | float)
-            and not isinstance(max_compile_seconds, bool)
-            and max_compile_seconds > 0
+            is_number and not isinstance(max_compile_seconds, bool) and max_compile_seconds > 0
         ):
-            raise InvalidOptionError(
-                "max_compile_seconds must be a number above 0, not "
-                f"{short_repr(max_compile_seconds)}",
-                option="max_compile_seconds",
-            )
-        if isinstance(model, Module):
-            is_wrapped = isinstance(tokenizer, TokenizerWrapper)
-            try:
-                wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
-            except AttributeError as error:
-                raise InvalidOptionError(
-                    f"{short_repr(tokenizer)} is not a tokenizer: {error}", option="tokenizer"
-                ) from error
-            name = type(model).__module__
-            evaluate_weights(model, name)
-            loaded = worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
-        else:
-            loaded = worker.submit(lambda: load_model(model, on_progress)).result()
+            _refuse("max_compile_seconds", max_compile_seconds, "should be a number above 0")
+        loaded = _loaded(worker, model, tokenizer, on_progress)
         vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
         caches = worker.submit(lambda: PromptCaches(loaded.model, cache)).result()
         # Tokenizers are not safe to call from several threads at once.
@@ -189,6 +151,35 @@ class EngineCore:
     def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
         """Load a saved prompt cache."""
         return self.worker.submit(lambda: self.caches.load(path)).result()
+
+
+def _loaded(
+    worker: Worker,
+    model: str | os.PathLike[str] | Module | None,
+    tokenizer: Any,
+    on_progress: OnProgress | None,
+) -> LoadedModel:
+    if not isinstance(model, str | os.PathLike | Module | None):
+        _refuse("model", model, "should be a path, a repo id or a model in memory")
+    if isinstance(model, Module) != (tokenizer is not None):
+        _refuse("tokenizer", tokenizer, "should be given for a model in memory, and only then")
+    if not isinstance(model, Module):
+        return worker.submit(lambda: load_model(model, on_progress)).result()
+    is_wrapped = isinstance(tokenizer, TokenizerWrapper)
+    try:
+        wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
+    except AttributeError as error:
+        raise InvalidOptionError(
+            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}: {error}",
+            option="tokenizer",
+        ) from error
+    name = type(model).__module__
+    evaluate_weights(model, name)
+    return worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
+
+
+def _refuse(name: str, value: object, expected: str) -> NoReturn:
+    raise InvalidOptionError(f"{name} {expected}, not {short_repr(value)}", option=name)
 
 
 def _until_read(request: Request) -> Callable[[Event], None]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from .choice import ToolChoice, ToolChoiceMode
-from .definitions import tool_from_openai
 from .functions import tool_from_function
-from .resolve import resolve_tool, resolve_tools
+from .resolve import resolve_tool, resolve_tools, tool_from_openai
 from .tool import Tool, tool_schema_errors
 from .types import tool_from_type
 
