@@ -171,7 +171,8 @@ class Grid:
         ``holes``; the last ``places`` digits of x are those after the point.
 
         Returns:
-            ``None`` if no number can be reached with ``max_digits`` digits.
+            ``places`` + 1 if the number needs a digit after these that is not zero; ``None`` if no
+            number can be reached with ``max_digits`` digits.
         """
         first = 0 if low is None else low + self.low_open
         last = room - 1 if high is None else high - self.high_open
@@ -194,7 +195,7 @@ class Grid:
         return found
 
 
-_LIVING: WeakValueDictionary[tuple[object, ...], Grid] = WeakValueDictionary()
+_GRIDS: WeakValueDictionary[tuple[object, ...], Grid] = WeakValueDictionary()
 
 
 def grid_of(
@@ -207,7 +208,7 @@ def grid_of(
 ) -> Grid:
     """Return the grid; ``tail`` is a key of :data:`_TAILS`."""
     key = (multiples, places, dense, tail, low_open, high_open)
-    grid = _LIVING.get(key)
+    grid = _GRIDS.get(key)
     if grid is None:
-        grid = _LIVING[key] = Grid(*key)
+        grid = _GRIDS[key] = Grid(*key)
     return grid

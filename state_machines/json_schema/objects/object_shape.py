@@ -84,9 +84,8 @@ class ObjectShape:
     @property
     def is_contradictory(self) -> bool:
         """Whether bounds, clauses or false terms show that no object has this shape."""
-        if self.max_members is not None and self.max_members < max(
-            self.min_members, len(self.required)
-        ):
+        needed = max(self.min_members, len(self.required))
+        if self.max_members is not None and self.max_members < needed:
             return True
         if () in self.clauses:
             return True
