@@ -122,12 +122,14 @@ def test_every_output_validates(embedded_engine: InferenceEngine, name: str, see
 @pytest.mark.model
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_soak(embedded_engine: InferenceEngine, name: str, seed: int) -> None:
+def test_many_requests_leave_no_residue(
+    embedded_engine: InferenceEngine, name: str, seed: int
+) -> None:
     check(embedded_engine, name, seed)
 
 
 @pytest.mark.model
-def test_the_model_talks_sense(embedded_engine: InferenceEngine) -> None:
+def test_embedded_model_answers_sensibly(embedded_engine: InferenceEngine) -> None:
     result = embedded_engine.generate("What is the capital of France?", max_tokens=12)
     assert "Paris" in result.text
 

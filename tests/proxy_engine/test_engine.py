@@ -182,7 +182,7 @@ def test_stream_agrees_with_generate(engine: InferenceEngine) -> None:
     assert progress == [*range(0, prompt_tokens, 20), prompt_tokens]
 
 
-def test_what_was_read_is_not_read_again(engine: InferenceEngine) -> None:
+def test_cached_prefix_is_not_processed_again(engine: InferenceEngine) -> None:
     start = "a long beginning that two conversations share, word for word. "
     cold = engine.generate(start + "one", response_format=PERSON)
     assert cold.usage.cached_tokens == 0
@@ -193,7 +193,7 @@ def test_what_was_read_is_not_read_again(engine: InferenceEngine) -> None:
     assert len(start) <= other.usage.cached_tokens < other.usage.prompt_tokens
 
 
-def test_without_a_cache_everything_is_read(
+def test_disabled_cache_processes_the_whole_prompt(
     tiny_model: Any, tiny_tokenizer: TokenizerWrapper
 ) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer, cache=CacheOptions(max_bytes=0)) as engine:
@@ -269,7 +269,7 @@ class TestRefusedBeforeTheModelRuns:
             ("x", {"response_format": threading.Lock}, InvalidResponseFormatError),
         ],
     )
-    def test_refused(
+    def test_invalid_format_names_are_refused(
         self,
         tiny_engine: InferenceEngine,
         prompt: Any,
@@ -428,7 +428,7 @@ def test_closed_engine_refuses(tiny_model: Any, tiny_tokenizer: Any) -> None:
         list(stream)
 
 
-def test_forgotten_engine_gives_its_thread_back(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_collected_engine_ends_its_thread(tiny_model: Any, tiny_tokenizer: Any) -> None:
     InferenceEngine(tiny_model, tiny_tokenizer).generate("x", max_tokens=1)
     gc.collect()
     before = threading.active_count()

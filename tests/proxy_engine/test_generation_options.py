@@ -57,7 +57,7 @@ def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
     ],
     ids=str,
 )
-def test_refused(options: dict[str, Any]) -> None:
+def test_invalid_format_names_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         GenerationOptions(**options)
     assert caught.value.option == next(iter(options))
@@ -92,7 +92,7 @@ def test_a_soft_limit_of_free_text(engine: InferenceEngine) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1e-6, 0.02])
-def test_a_deadline_leaves_outputs_whole(engine: InferenceEngine, seconds: float) -> None:
+def test_deadline_keeps_output_complete(engine: InferenceEngine, seconds: float) -> None:
     for seed in range(3):
         options: Any = {"max_seconds": seconds, "temperature": 1.0, "seed": seed}
         result = engine.generate("x", response_format=PERSON, **options)
@@ -101,7 +101,7 @@ def test_a_deadline_leaves_outputs_whole(engine: InferenceEngine, seconds: float
         assert set(called.tool_calls[0].arguments) == {"name", "age"}
 
 
-def test_a_deadline_that_is_over_gives_the_least(engine: InferenceEngine) -> None:
+def test_passed_deadline_completes_the_answer_briefly(engine: InferenceEngine) -> None:
     result = engine.generate("x", response_format=LIST, max_seconds=1e-6)
     assert result.parsed == []
     free = engine.generate("x", max_seconds=1e-6, min_tokens=3)
@@ -111,7 +111,7 @@ def test_a_deadline_that_is_over_gives_the_least(engine: InferenceEngine) -> Non
     assert with_tools.usage.completion_tokens <= 2
 
 
-def test_a_deadline_far_away_changes_nothing(engine: InferenceEngine) -> None:
+def test_distant_deadline_changes_nothing(engine: InferenceEngine) -> None:
     options: Any = {"response_format": LIST, "temperature": 1.0, "seed": 5, "max_tokens": 60}
     plain = engine.generate("x", **options)
     assert engine.generate("x", max_seconds=3600.0, **options).token_ids == plain.token_ids
@@ -123,7 +123,7 @@ def log_softmax(logits: mx.array) -> Any:
 
 
 @pytest.mark.parametrize("schema", [None, PERSON, {"enum": ["red", "green", 12]}], ids=str)
-def test_logprobs_are_those_of_the_model(
+def test_logprobs_match_the_model(
     engine: InferenceEngine, tiny_model: Any, tiny_tokenizer: Any, schema: Any
 ) -> None:
     options: Any = {"response_format": schema, "max_tokens": 40}
@@ -161,7 +161,7 @@ def test_logprobs_of_the_chosen_token_alone(engine: InferenceEngine) -> None:
     assert engine.generate("x").logprobs is None
 
 
-def test_streams_tell_of_tokens(engine: InferenceEngine) -> None:
+def test_streams_have_token_events(engine: InferenceEngine) -> None:
     stream = engine.stream("x", response_format=PERSON, logprobs=2, max_tokens=60)
     tokens = []
     for event in stream:
@@ -177,7 +177,7 @@ def test_streams_tell_of_tokens(engine: InferenceEngine) -> None:
     assert {event.part for event in tokens} == {"structured"}
 
 
-def test_a_trace_tells_what_was_done_when(engine: InferenceEngine) -> None:
+def test_trace_has_the_time_spans_of_the_loop(engine: InferenceEngine) -> None:
     result = engine.generate("x" * 300, response_format=PERSON, max_tokens=60, trace=True)
     spans = result.trace
     assert {span.name for span in spans} == {
@@ -201,7 +201,7 @@ def test_a_trace_tells_what_was_done_when(engine: InferenceEngine) -> None:
     assert engine.generate("x").trace == ()
 
 
-def test_a_stream_gives_its_result(engine: InferenceEngine) -> None:
+def test_stream_result_waits_for_the_end(engine: InferenceEngine) -> None:
     options: Any = {"response_format": PERSON, "max_tokens": 60}
     stream = engine.stream("x", **options)
     assert stream.result().text == engine.generate("x", **options).text
@@ -265,7 +265,7 @@ def test_a_prompt_whose_answer_is_forced_is_saved(
         assert saved == engine.generate("hello").usage.prompt_tokens
 
 
-def test_asking_for_logprobs_changes_no_choice(engine: InferenceEngine) -> None:
+def test_logprobs_do_not_change_the_output(engine: InferenceEngine) -> None:
     schema = {"type": "array", "items": {"enum": ["red", "green", 12]}, "maxItems": 6}
     for seed in range(6):
         options: Any = {"temperature": 2.0, "seed": seed, "fast_forward": False, "max_tokens": 60}

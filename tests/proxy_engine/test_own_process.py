@@ -45,7 +45,7 @@ print("dropped", seen() is None, gc.get_freeze_count())
 """
 
 
-def test_settings_change_only_when_taken_over_and_frozen_objects_are_freed() -> None:
+def test_process_settings_change_only_on_take_over_and_frozen_objects_are_freed() -> None:
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,

@@ -44,7 +44,7 @@ def test_default_is_greedy() -> None:
     assert make_sampler()(mx.array([0.0, 3.0, 1.0]), []).item() == 1
 
 
-def test_greedy_minds_bias_and_penalties_alone() -> None:
+def test_greedy_applies_only_bias_and_penalties() -> None:
     parameters = SamplingParameters(logit_bias={2: 5.0}, top_k=1, repetition_penalty=10.0)
     sampler = make_sampler(parameters)
     assert sampler(mx.array([1.0, 3.0, 1.0, 2.0]), []).item() == 2
@@ -286,7 +286,7 @@ def test_a_single_token_takes_neither_logits_nor_a_random_key() -> None:
 @pytest.mark.parametrize(
     "among", [mx.array([], mx.uint32), mx.array([[1]]), mx.array(1), mx.array([1.0])]
 )
-def test_among_of_another_form_is_refused(among: mx.array) -> None:
+def test_invalid_among_is_refused(among: mx.array) -> None:
     with pytest.raises(InvalidSamplingParameterError, match="among"):
         make_sampler()(FOUR, [], among)
 

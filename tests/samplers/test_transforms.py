@@ -80,7 +80,7 @@ def test_logit_bias_outside_the_vocabulary_is_refused(bias: list[tuple[int, floa
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
 @pytest.mark.parametrize("shape", [(4,), (1, 4)])
-def test_lean(dtype: mx.Dtype, shape: tuple[int, ...]) -> None:
+def test_token_boost_adds_to_logits(dtype: mx.Dtype, shape: tuple[int, ...]) -> None:
     """Some tokens gain the same, one that is given twice no more; masked ones nothing."""
     logits = mx.array([0.0, 1.0, -INF, 2.0], dtype).reshape(shape)
     for ids in (mx.array([0, 2, 3, 0]), mx.array([[2, 3], [0, 0]], mx.uint32)):
@@ -93,12 +93,12 @@ def test_lean(dtype: mx.Dtype, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("strength", [INF, -INF, math.nan, 10_001])
-def test_leaning_too_far_is_refused(strength: float) -> None:
+def test_token_boost_out_of_range_is_refused(strength: float) -> None:
     with pytest.raises(InvalidSamplingParameterError, match="strength"):
         apply_token_boost(mx.zeros((1, 4)), mx.array([1]), strength)
 
 
-def test_leaning_towards_no_ids_is_refused() -> None:
+def test_token_boost_without_integer_ids_is_refused() -> None:
     with pytest.raises(InvalidSamplingParameterError, match="ids"):
         apply_token_boost(mx.zeros((1, 4)), mx.array([True, False]), 1.0)
 

@@ -127,7 +127,7 @@ def test_a_named_tool_is_called(roomy_engine: InferenceEngine) -> None:
         assert result.finish_reason == ("length" if choice == "none" else "tool_calls")
 
 
-def test_without_parallel_calls_there_is_one(roomy_engine: InferenceEngine) -> None:
+def test_disabled_parallel_calls_allow_one_call(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate(
         "x",
         tools=TOOLS,
@@ -204,7 +204,7 @@ def test_reasoning_has_markers_of_ones_own(roomy_engine: InferenceEngine) -> Non
     assert result.parsed == 1
 
 
-def test_a_stream_tells_all_and_takes_nothing_back(roomy_engine: InferenceEngine) -> None:
+def test_stream_events_are_complete_and_final(roomy_engine: InferenceEngine) -> None:
     stream = roomy_engine.stream(
         "x",
         tools=TOOLS,
@@ -269,7 +269,7 @@ def test_an_async_stream_can_be_left(engine: InferenceEngine) -> None:
     assert engine.generate("x", max_tokens=1).usage.completion_tokens == 1
 
 
-def test_a_cancelled_stream_gives_what_there_is(engine: InferenceEngine) -> None:
+def test_cancelled_stream_returns_partial_result(engine: InferenceEngine) -> None:
     stream = engine.stream("x", max_tokens=400, temperature=1.0, seed=0)
     texts = []
     for event in stream:
@@ -284,7 +284,7 @@ def test_a_cancelled_stream_gives_what_there_is(engine: InferenceEngine) -> None
     raise AssertionError("there is a last event")
 
 
-def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> None:
+def test_parts_have_their_own_options(roomy_engine: InferenceEngine) -> None:
     x = roomy_engine.vocabulary.token_bytes.index(b"x")
     y = roomy_engine.vocabulary.token_bytes.index(b"y")
     result = roomy_engine.generate(
@@ -300,7 +300,7 @@ def test_sub_states_have_options_of_their_own(roomy_engine: InferenceEngine) -> 
     assert result.parsed == "yyy"
 
 
-def test_sub_states_of_ones_own_have_options(roomy_engine: InferenceEngine) -> None:
+def test_custom_parts_have_options(roomy_engine: InferenceEngine) -> None:
     answer = Loop(Choice(Sequence(Marker("sign", "-"), Price())), min_count=1, max_count=1)
     one = roomy_engine.vocabulary.token_bytes.index(b"1")
     states = {"price": PartOptions(logit_bias={one: 1000.0})}
@@ -336,14 +336,16 @@ def test_structured_output_and_calls_have_limits_too(roomy_engine: InferenceEngi
         assert called.usage.completion_tokens <= 92
 
 
-def test_a_limit_below_what_is_needed_is_the_least_there_is(roomy_engine: InferenceEngine) -> None:
+def test_part_limit_below_the_minimum_yields_the_shortest_text(
+    roomy_engine: InferenceEngine,
+) -> None:
     limits = {"structured": PartOptions(max_tokens=1)}
     result = roomy_engine.generate("x", response_format=CITY, parts=limits)
     assert "city" in result.parsed
     assert len(result.parsed["city"]) <= 1
 
 
-def test_default_options_hold_states_too(tiny_model: Any, tiny_tokenizer: Any) -> None:
+def test_default_options_have_parts(tiny_model: Any, tiny_tokenizer: Any) -> None:
     options = GenerationOptions(parts={"text": PartOptions(max_tokens=3)}, max_tokens=20)
     with InferenceEngine(tiny_model, tiny_tokenizer, options=options) as engine:
         result = engine.generate("x", tools=[tool("a", ANSWER)])
@@ -372,7 +374,7 @@ def test_stop_strings_end_free_text(roomy_engine: InferenceEngine, tools: Any) -
     assert stopped
 
 
-def test_stop_strings_end_a_text_of_the_callers_own(roomy_engine: InferenceEngine) -> None:
+def test_stop_strings_end_custom_texts(roomy_engine: InferenceEngine) -> None:
     for seed in range(8):
         result = roomy_engine.generate(
             "x",
@@ -415,7 +417,7 @@ def test_text_before_calls_of_channels_has_no_stop_string() -> None:
     assert not machine.begins(f"{final}abc".encode())
 
 
-def test_a_least_number_of_tokens(roomy_engine: InferenceEngine) -> None:
+def test_min_tokens_is_respected(roomy_engine: InferenceEngine) -> None:
     ends = dict.fromkeys(roomy_engine.vocabulary.end_token_ids, 1000.0)
     result = roomy_engine.generate("x", min_tokens=5, max_tokens=9, logit_bias=ends)
     assert result.usage.completion_tokens == 6
@@ -437,7 +439,7 @@ class Price(SubState):
         return Decimal(text.removesuffix(" EUR"))
 
 
-def test_users_write_sub_states(roomy_engine: InferenceEngine) -> None:
+def test_custom_parts_are_parsed(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate("x", response_format=Price(), temperature=1.0, seed=0)
     assert isinstance(result.parsed, Decimal)
     assert result.text == f"{result.parsed} EUR"
@@ -462,14 +464,14 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
     assert 2 <= len(result.parts[0].text) <= 6
 
 
-def test_sub_states_that_repeat_are_lists(roomy_engine: InferenceEngine) -> None:
+def test_repeated_parts_become_lists(roomy_engine: InferenceEngine) -> None:
     prices = Loop(Price(), min_count=2, max_count=3, between=Marker("comma", ", "))
     result = roomy_engine.generate("x", response_format=prices, temperature=1.0, seed=0)
     assert 2 <= len(result.parsed) <= 3
     assert all(isinstance(price, Decimal) for price in result.parsed)
 
 
-def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
+def test_choice_of_parts_yields_the_chosen_value(roomy_engine: InferenceEngine) -> None:
     answer = Choice(Price(), Structured("word", grammar=ChoiceStateMachine(["yes", "no"])))
     seen = {
         tuple(s.name for s in result.parts)
@@ -523,7 +525,7 @@ def test_one_of_several_sub_states(roomy_engine: InferenceEngine) -> None:
         ({"tools": "get"}, EngineError, "list"),
     ],
 )
-def test_what_is_wrong_is_told_before_the_model_runs(
+def test_invalid_requests_raise_before_the_model_runs(
     roomy_engine: InferenceEngine,
     monkeypatch: pytest.MonkeyPatch,
     arguments: dict[str, Any],
@@ -555,7 +557,7 @@ def test_the_refusal_of_a_tools_schema_is_one_of_tools(roomy_engine: InferenceEn
     assert isinstance(caught.value.__cause__, InvalidSchemaError)
 
 
-def test_a_text_that_stands_alone_has_its_limit(roomy_engine: InferenceEngine) -> None:
+def test_limit_of_a_text_without_composition(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate(
         "x",
         parts={"text": PartOptions(max_tokens=5)},
@@ -565,7 +567,7 @@ def test_a_text_that_stands_alone_has_its_limit(roomy_engine: InferenceEngine) -
     assert result.usage.completion_tokens <= 6
 
 
-def test_what_a_text_excludes_it_excludes_beside_tools(roomy_engine: InferenceEngine) -> None:
+def test_text_exclusions_apply_with_tools(roomy_engine: InferenceEngine) -> None:
     letters = tuple(set(map(chr, range(ord("!"), 127))) - set("<tool_call>"))
     result = roomy_engine.generate(
         "x",
@@ -592,7 +594,7 @@ def answer_of(
     ).machine
 
 
-def test_who_must_not_reason_cannot_begin_to(tiny_engine: InferenceEngine) -> None:
+def test_disabled_reasoning_cannot_begin(tiny_engine: InferenceEngine) -> None:
     machine = answer_of(tiny_engine, reasoning=False)
     assert machine is not None
     assert machine.matches("two < three")

@@ -44,7 +44,7 @@ def values(text: str) -> list[Any]:
         ("[true", [True]),
     ],
 )
-def test_what_is_shown(text: str, shown: Any) -> None:
+def test_partial_values_by_prefix(text: str, shown: Any) -> None:
     whole, piecewise = PartialJson(), PartialJson()
     whole.add(text)
     for char in text:
@@ -53,7 +53,7 @@ def test_what_is_shown(text: str, shown: Any) -> None:
     assert piecewise.text == text
 
 
-def test_without_a_value_there_is_none() -> None:
+def test_partial_json_without_a_value() -> None:
     partial = PartialJson()
     for char in " tru":
         assert not partial.add(char)
@@ -62,7 +62,7 @@ def test_without_a_value_there_is_none() -> None:
     assert partial.value is True
 
 
-def test_nothing_is_taken_back() -> None:
+def test_events_are_final() -> None:
     assert values("[1.5e3,2]") == [[], [1], [1.5], [1500.0], [1500.0, 2]]
     assert values('{"a":{"b":"xy"}}') == [
         {},
@@ -105,7 +105,7 @@ def test_values_only_grow_up_to_the_whole(value: Any, ascii_only: bool, data: An
     assert partial.value == value
 
 
-def test_long_texts_are_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_are_parsed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     read = 0
     parse = partial_json.from_json
 
@@ -124,7 +124,7 @@ def test_long_texts_are_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) ->
     assert partial.value == json.loads(text)
 
 
-def test_text_that_no_string_holds_leaves_the_value() -> None:
+def test_lone_surrogate_escapes_leave_the_value() -> None:
     partial = PartialJson()
     partial.add('["a", ')
     assert not partial.add('"\\ud83d", 1]')

@@ -195,7 +195,7 @@ def test_characters_cut_by_tokens_are_whole_in_events() -> None:
     assert "".join(told) == "día 😀 < <tool"
 
 
-def test_a_call_that_was_cut_off_is_none() -> None:
+def test_truncated_call_is_not_reported() -> None:
     entry = FORMATS["hermes"]
     vocabulary = vocabulary_of(entry)
     matcher = machine_of(entry, vocabulary, is_structured=False).matcher(vocabulary)
@@ -211,7 +211,7 @@ def test_a_call_that_was_cut_off_is_none() -> None:
     assert reader.calls == []
 
 
-def test_half_of_the_arguments_is_no_call() -> None:
+def test_incomplete_arguments_are_no_call() -> None:
     """Tags, and Python's keywords, could be over after each argument."""
     for name, written in (
         ("lfm2", '<|tool_call_start|>[get(city="Rome"'),
@@ -246,7 +246,7 @@ def test_a_call_that_cannot_be_read_is_an_error() -> None:
     assert deep in caught.value.text
 
 
-def test_ids_that_a_model_repeats_are_told_apart() -> None:
+def test_repeated_ids_of_a_model_become_unique() -> None:
     entry = FORMATS["kimi_k2"]
     part = compose_answer(calls=Calls(format=entry, tools=TOOLS, min_calls=1))
     call = "<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
@@ -258,7 +258,7 @@ def test_ids_that_a_model_repeats_are_told_apart() -> None:
     assert [call.id for call in reader.calls] == [f"functions.now:{n}" for n in range(3)]
 
 
-def test_pieces_of_one_part_are_one_segment() -> None:
+def test_pieces_of_one_part_are_joined() -> None:
     entry = FORMATS["hermes"]
     machine = machine_of(entry, vocabulary_of(entry), is_structured=True)
     reader = AnswerReader(new_id=entry.new_id)

@@ -102,7 +102,7 @@ def test_extra_properties_that_are_kept_may_be_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"n": "1"}', "[]", '{"n": 1} x'])
-def test_the_parser_judges_for_itself(text: str) -> None:
+def test_parser_validates_the_output(text: str) -> None:
     with pytest.raises(OutputValidationError) as caught:
         ResponseFormatCompiler().compile(OBJECT).parse(text)
     assert caught.value.text == text

@@ -125,7 +125,9 @@ def written(tokenizer: TokenizerWrapper, prompt: Any, **given: Any) -> str:
         ("{{ 1 / 0 }}", TemplateTraits(False, False, None)),
     ],
 )
-def test_traits(tokenizer_with: Any, template: str, traits: TemplateTraits) -> None:
+def test_template_traits_are_detected(
+    tokenizer_with: Any, template: str, traits: TemplateTraits
+) -> None:
     tokenizer = tokenizer_with(template)
     assert template_traits(tokenizer) == traits
     assert template_traits(tokenizer) is template_traits(tokenizer)
@@ -173,7 +175,7 @@ def test_conversations(tokenizer_with: Any, template: str, expected: str) -> Non
     assert written(tokenizer_with(template), CONVERSATION).removeprefix("[user q]") == expected
 
 
-def test_text_beside_calls_that_has_no_place(tokenizer_with: Any) -> None:
+def test_text_beside_calls_without_a_place_is_dropped(tokenizer_with: Any) -> None:
     answer = {"role": "assistant", "content": "so"}
     text = written(tokenizer_with(NO_TEXT), [*CONVERSATION[:4], answer, CONVERSATION[4]])
     assert text == (

@@ -59,7 +59,7 @@ def test_one_message_shares_what_stands_before_it() -> None:
     ]
 
 
-def test_what_a_template_rewrites_later_is_not_shared() -> None:
+def test_messages_rewritten_by_the_template_are_not_shared() -> None:
     def forgetful(messages: Messages) -> list[int]:
         """Tools stand before the user's last message, as some families want it."""
         last = max(k for k, message in enumerate(messages) if message["role"] == "user")
@@ -78,7 +78,7 @@ def test_what_a_template_rewrites_later_is_not_shared() -> None:
     assert "<u>one<a>two" in boundaries_of(messages, forgetful)
 
 
-def test_what_cannot_be_encoded_is_left_out() -> None:
+def test_conversations_that_cannot_be_encoded_are_left_out() -> None:
     def strict(messages: Messages) -> list[int]:
         if messages[-1]["content"] == "?" and len(messages) > 1:
             raise PromptError("no")
@@ -95,7 +95,7 @@ def test_what_cannot_be_encoded_is_left_out() -> None:
 
 
 @given(talks)
-def test_boundaries_are_prefixes_that_others_share(messages: list[dict[str, str]]) -> None:
+def test_boundaries_are_shared_prefixes(messages: list[dict[str, str]]) -> None:
     ids = spell(messages)
     found = message_boundaries(messages, ids, spell)
     assert list(found) == sorted(set(found))

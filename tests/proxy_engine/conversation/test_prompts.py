@@ -28,7 +28,7 @@ def test_chat_template_is_applied(tiny_tokenizer: TokenizerWrapper) -> None:
     )
 
 
-def test_a_conversation_that_ends_with_the_assistant_goes_on(
+def test_conversation_ending_with_the_assistant_is_continued(
     tiny_tokenizer: TokenizerWrapper,
 ) -> None:
     conversation = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "The"}]
@@ -44,7 +44,7 @@ def test_without_a_chat_template_texts_are_joined(tiny_tokenizer: TokenizerWrapp
     assert decoded(prompt, plain) == "a\n\nb"
 
 
-def test_messages_keep_what_else_a_template_may_know() -> None:
+def test_messages_keep_reasoning_for_templates() -> None:
     message = {"role": "agent", "content": None, "reasoning_content": "hm", "tool_calls": None}
     assert template_messages([message]) == [
         {"role": "assistant", "content": "", "reasoning_content": "hm"}

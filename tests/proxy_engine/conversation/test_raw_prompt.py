@@ -40,12 +40,12 @@ def test_text_and_its_tokens_are_the_same_prompt(tiny_engine: InferenceEngine) -
     ],
     ids=lambda content: type(content).__name__,
 )
-def test_refuses_what_is_no_prompt(tiny_engine: InferenceEngine, content: object) -> None:
+def test_invalid_prompts_are_refused(tiny_engine: InferenceEngine, content: object) -> None:
     with pytest.raises(PromptError):
         tiny_engine.generate(RawPrompt(content))  # type: ignore[arg-type]
 
 
-def test_refuses_what_is_too_long(tiny_engine: InferenceEngine) -> None:
+def test_too_long_prompts_are_refused(tiny_engine: InferenceEngine) -> None:
     with pytest.raises(PromptTooLongError):
         tiny_engine.generate(RawPrompt([1] * 1000))
 

@@ -58,7 +58,7 @@ def test_the_vocabulary_tells_the_format(name: str, tmp_path: Path) -> None:
     assert format_of(family_tokenizer(tmp_path, TOKENS[name])).name == name
 
 
-def test_deepseek_r1_is_told_from_its_successor_by_the_template(tmp_path: Path) -> None:
+def test_template_distinguishes_deepseek_r1_from_its_successor(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, plain=DEEPSEEK, template="x\n```json\n")
     assert format_of(tokenizer).name == "deepseek_r1"
 
@@ -73,7 +73,7 @@ def test_every_format_can_be_found_or_asked_for(tmp_path: Path) -> None:
     assert set(FORMATS) - found == {"llama3_python_tag"}
 
 
-def test_a_name_is_taken_in_any_case(tmp_path: Path) -> None:
+def test_named_tool_is_always_callable(tmp_path: Path) -> None:
     assert format_of(family_tokenizer(tmp_path), "GPT-OSS").name == "gpt_oss"
 
 
@@ -111,7 +111,7 @@ def test_a_model_without_the_markers_does_not_reason(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_whether_the_prompt_has_begun_to_reason(
+def test_open_reasoning_is_detected_in_the_prompt(
     prompt: str, expected: bool, tmp_path: Path
 ) -> None:
     tokenizer = family_tokenizer(tmp_path, special=["<turn>"], plain=THINK)

@@ -55,7 +55,7 @@ def test_the_notation_reads_what_is_written(
 
 
 @given(written=calls)
-def test_mlx_lm_reads_what_is_written(written: list[tuple[str, dict[str, Any]]]) -> None:
+def test_mlx_lm_loads_saved_caches(written: list[tuple[str, dict[str, Any]]]) -> None:
     parser = importlib.import_module("mlx_lm.tool_parsers.json_tools")
     text = tool_text_of(format_named("hermes")).write_calls(written[:1])
     inner = text.removeprefix(parser.tool_call_start).removesuffix(parser.tool_call_end)
@@ -82,7 +82,7 @@ def test_python_words() -> None:
     assert "```tool_code\n<its name>(<name>=<value>, …)\n```" in text.describe([])
 
 
-def test_others_have_the_default() -> None:
+def test_other_formats_use_the_default_text() -> None:
     tagged = ToolFormat(
         name="test", models="none", start="<t>", wraps="each", head="{name}", notation=QWEN_CODER
     )

@@ -56,7 +56,7 @@ REST = """Look up the weather.
 
 
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST])
-def test_styles(docstring: str) -> None:
+def test_docstring_styles(docstring: str) -> None:
     read = read_docstring(docstring)
     assert read.text == "Look up the weather.\n\nUses: the nearest station."
     assert read.parameters["city"] == 'The city, as in "Bonn": a name.'
@@ -75,7 +75,7 @@ def test_sections_that_are_none() -> None:
 
 
 @pytest.mark.parametrize("docstring", [None, "", "   \n  "])
-def test_nothing(docstring: str | None) -> None:
+def test_empty_docstrings(docstring: str | None) -> None:
     assert read_docstring(docstring).text == ""
 
 

@@ -85,7 +85,7 @@ def test_arguments_have_the_types_of_the_hints() -> None:
         ([], "object"),
     ],
 )
-def test_arguments_that_are_not_taken(arguments: Any, said: str) -> None:
+def test_invalid_arguments_are_refused(arguments: Any, said: str) -> None:
     with pytest.raises(ToolArgumentsError, match=said) as caught:
         tool_from_function(forecast).invoke(arguments)
     assert caught.value.tool == "forecast"
@@ -165,7 +165,7 @@ def test_a_string_in_annotated_describes() -> None:
     assert tool_from_function(f).parameters["properties"]["x"]["description"] == "how many"
 
 
-def test_what_can_be_called() -> None:
+def test_callables_become_tools() -> None:
     class Scale:
         """Scales."""
 
@@ -211,7 +211,7 @@ def test_without_parameters() -> None:
     assert tool.invoke({}) == "12:00"
 
 
-def test_what_may_be_said_otherwise() -> None:
+def test_prompt_may_word_it_differently() -> None:
     tool = tool_from_function(forecast, name="other", description="Text.", strict=True)
     assert (tool.name, tool.description, tool.strict) == ("other", "Text.", True)
 
@@ -238,6 +238,6 @@ class Opaque: ...
         (lambda x: x, "<lambda>"),
     ],
 )
-def test_functions_that_are_no_tools(function: Any, said: str) -> None:
+def test_unsuitable_functions_are_refused(function: Any, said: str) -> None:
     with pytest.raises(InvalidToolError, match=said):
         tool_from_function(function)

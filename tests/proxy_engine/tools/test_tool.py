@@ -82,7 +82,7 @@ def test_parameters_are_a_copy() -> None:
     assert tool.parameters == {"type": "object", "properties": {}}
 
 
-def test_without_parameters_none_are_taken() -> None:
+def test_tool_without_parameters_accepts_no_arguments() -> None:
     tool = tool_from_openai({"type": "function", "function": {"name": "f", "parameters": None}})
     assert tool.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -154,7 +154,7 @@ def test_async_functions() -> None:
     assert asyncio.run(inside()) == (2, 3, "hello n")
 
 
-def test_errors_of_a_function_are_its_own() -> None:
+def test_exceptions_of_a_function_propagate() -> None:
     async def fails() -> None:
         raise LookupError("gone")
 

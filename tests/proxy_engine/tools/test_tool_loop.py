@@ -153,7 +153,7 @@ def test_errors_are_given_to_the_model(is_async: bool, called: Answered, said: s
 
 
 @both
-def test_at_the_end_the_model_must_answer(is_async: bool) -> None:
+def test_last_round_forbids_tool_calls(is_async: bool) -> None:
     script = Script([call("add", x=1), call("add", x=2), Answered("3")])
     done = run(script, "?", [add], is_async=is_async, tool_choice="add", max_rounds=2)
     assert [choice.mode for _, choice in script.asked] == ["named", "auto", "none"]
@@ -174,7 +174,7 @@ def test_tools_without_a_function_are_left_to_the_caller(is_async: bool) -> None
 
 
 @both
-def test_who_cancels_wants_no_tools(is_async: bool) -> None:
+def test_cancelled_answer_runs_no_tools(is_async: bool) -> None:
     cancelled = call("add", x=1)
     cancelled.finish_reason = "cancelled"
     done = run(Script([cancelled]), "?", [add], is_async=is_async)
@@ -194,7 +194,7 @@ def test_who_cancels_wants_no_tools(is_async: bool) -> None:
         ({"a": math.nan, "b": [-math.inf]}, '{"a": "NaN", "b": ["-Infinity"]}'),
     ],
 )
-def test_what_tools_return(value: Any, text: str) -> None:
+def test_tool_results_become_messages(value: Any, text: str) -> None:
     def give() -> Any:
         return value
 
@@ -228,7 +228,7 @@ def test_prompts_of_all_forms() -> None:
         ({"prompt": [{"role": "user", "more": 1}]}, PromptError),
     ],
 )
-def test_bad_input_is_noticed_before_anything_happens(
+def test_invalid_input_raises_before_the_first_answer(
     given: dict[str, Any], error: type[Exception]
 ) -> None:
     script = Script([])
