@@ -76,7 +76,7 @@ class step_budget:
         GrammarBudgetError: The work takes more steps.
     """
 
-    __slots__ = ("_available", "_checkpoint", "_effort", "_limit", "_outer", "_token")
+    __slots__ = ("_available", "_budget", "_checkpoint", "_limit", "_outer", "_token")
 
     def __init__(
         self, limit: int | None = None, *, checkpoint: Callable[[], None] | None = None
@@ -94,13 +94,13 @@ class step_budget:
                 available, limit = outer.available, outer.limit
         # The countdown to the next checkpoint continues across budgets.
         left = LIMITS.checkpoint_steps if outer is None or outer.checkpoint is None else outer.left
-        self._effort = _Budget(limit, available, checkpoint, left)
+        self._budget = _Budget(limit, available, checkpoint, left)
         self._available = available
-        self._token = _BUDGET.set(self._effort)
+        self._token = _BUDGET.set(self._budget)
 
     def __exit__(self, *_: object) -> None:
         _BUDGET.reset(self._token)
-        inner, outer = self._effort, self._outer
+        inner, outer = self._budget, self._outer
         if outer is not None:
             # An outer budget that is exhausted by this raises at its next step.
             outer.left -= self._available - inner.left - inner.reserve

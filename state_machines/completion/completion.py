@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from state_machines.budgets import recursion_budget, step_budget
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.cutter import UNWRITABLE, Cutter
 from state_machines.completion.narrowing import MaskNarrowing
 from state_machines.completion.plan import COMPLETE, Plan, Shortest
 from state_machines.completion.search import TokenSearch
+from state_machines.completion.segmenter import UNWRITABLE, Segmenter
 from state_machines.completion.shortest_words import ShortestWords
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.node import EMPTY, Node
@@ -38,8 +38,8 @@ class Completion:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         trie = MaskStore.of(vocabulary).trie
-        self._cutter = Cutter(trie)
-        self._words = ShortestWords(self._cutter)
+        self._segmenter = Segmenter(trie)
+        self._words = ShortestWords(self._segmenter)
         self._search = TokenSearch(trie, self._estimate, self._first_byte)
         self._narrowing = MaskNarrowing(vocabulary, trie)
         self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(
@@ -69,9 +69,9 @@ class Completion:
             return COMPLETE
         with step_budget(steps), _RECURSION_BUDGET:
             ending = self._words.ending(state, steps)
-            length = self._cutter.fewest(ending)
+            length = self._segmenter.fewest(ending)
             if length < UNWRITABLE:
-                return Plan.of_ending(self._cutter, ending, length)
+                return Plan.of_ending(self._segmenter, ending, length)
             return Plan(self._searched(state, steps))
 
     def length(self, state: Node, *, steps: int = LIMITS.plan_steps) -> int:
@@ -133,7 +133,7 @@ class Completion:
     def _estimate(self, state: Node) -> int:
         if state.nullable:
             return 0
-        return self._cutter.fewest(self._words.ending(state, LIMITS.plan_steps))
+        return self._segmenter.fewest(self._words.ending(state, LIMITS.plan_steps))
 
     def _first_byte(self, state: Node) -> bytes:
         return self._words.ending(state, LIMITS.plan_steps).first

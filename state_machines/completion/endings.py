@@ -2,7 +2,7 @@
 
 A rope (Boehm, Atkinson & Plass 1995) is a chain of stretches; a stretch is a byte string or another
 rope. A repeated part is one object, so a text of 2^40 bytes takes 40 objects, and states with the
-same continuation share its rope. :mod:`~state_machines.completion.cutter` segments ropes into
+same continuation share its rope. :mod:`~state_machines.completion.segmenter` segments ropes into
 tokens.
 """
 
@@ -35,7 +35,7 @@ class Ending:
         weight: Cost by which endings are compared before they are segmented, saturating too.
     """
 
-    __slots__ = ("cut", "inner", "size", "text", "then", "weight")
+    __slots__ = ("inner", "segmentation", "size", "text", "then", "weight")
 
     def __init__(
         self, text: bytes, then: Ending | None, weight: int, inner: Ending | None = None
@@ -48,8 +48,8 @@ class Ending:
         if then is not None:
             size += then.size
         self.size: int = min(MAX_SIZE, size)
-        self.cut: object = None
-        """The last segmentation; owned by the cutter."""
+        self.segmentation: object = None
+        """The last segmentation; owned by the segmenter."""
 
     def texts(self) -> Iterator[bytes]:
         """Yield the byte strings that make up the whole, in order."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import Ending
+from state_machines.completion.segmenter import Segmenter
 from state_machines.errors import GrammarBudgetError
 from state_machines.limits import LIMITS
 
@@ -19,23 +19,23 @@ class Plan:
         length: Number of tokens, exact up to 2^50.
     """
 
-    __slots__ = ("_at", "_cutter", "_ending", "_first", "_tokens", "length")
+    __slots__ = ("_at", "_ending", "_first", "_segmenter", "_tokens", "length")
 
     def __init__(self, tokens: tuple[int, ...], at: int = 0) -> None:
         self.length = len(tokens) - at
         self._tokens: tuple[int, ...] | None = tokens
         self._at = at
-        self._cutter: Cutter | None = None
+        self._segmenter: Segmenter | None = None
         self._ending: Ending | None = None
         self._first: int | None = None
 
     @classmethod
-    def of_ending(cls, cutter: Cutter, ending: Ending, length: int) -> Plan:
+    def of_ending(cls, segmenter: Segmenter, ending: Ending, length: int) -> Plan:
         """Return the plan that writes an ending in the fewest tokens, which are ``length``."""
         plan = cls(())
         plan.length = length
         plan._tokens = None
-        plan._cutter, plan._ending = cutter, ending
+        plan._segmenter, plan._ending = segmenter, ending
         return plan
 
     @property
@@ -51,9 +51,9 @@ class Plan:
         if self._tokens is not None:
             return self._tokens[self._at]
         if self._first is None:
-            assert self._cutter is not None
+            assert self._segmenter is not None
             assert self._ending is not None
-            self._first = next(self._cutter.tokens(self._ending))
+            self._first = next(self._segmenter.tokens(self._ending))
         return self._first
 
     @property
@@ -78,9 +78,9 @@ class Plan:
                     budget=LIMITS.listed_tokens,
                     hint="Require less text: lower minLength, minItems or the repetition counts",
                 )
-            assert self._cutter is not None
+            assert self._segmenter is not None
             assert self._ending is not None
-            self._tokens = tuple(self._cutter.tokens(self._ending))
+            self._tokens = tuple(self._segmenter.tokens(self._ending))
         return self._tokens
 
 

@@ -16,8 +16,8 @@ from itertools import chain
 
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.cutter import TOKEN_WEIGHT, Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
+from state_machines.completion.segmenter import TOKEN_WEIGHT, Segmenter
 from state_machines.completion.words import LONG, Words
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
@@ -66,9 +66,9 @@ class ShortestWords:
     Results are cached and shared by all searches; each search has its own working state.
     """
 
-    def __init__(self, cutter: Cutter) -> None:
-        self.cutter = cutter
-        self.words = Words(cutter)
+    def __init__(self, segmenter: Segmenter) -> None:
+        self.segmenter = segmenter
+        self.words = Words(segmenter)
         self.known: WeakKeyLruCache[Node, Ending] = WeakKeyLruCache(LIMITS.endings)
         self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.ending_weights)
 
@@ -106,7 +106,7 @@ class _Solver:
     """One search. ``passing`` holds endings that may improve once a cycle has been left."""
 
     def __init__(self, shared: ShortestWords) -> None:
-        self._cutter = shared.cutter
+        self._segmenter = shared.segmenter
         self._words = shared.words
         self._known = shared.known
         self._floors = shared.floors
@@ -181,7 +181,7 @@ class _Solver:
         if node.nullable:
             return 0
         if type(node) is Literal and len(node.text) <= LONG_LITERAL:
-            return self._cutter.weight(node.text)
+            return self._segmenter.weight(node.text)
         known = self._known.get(node)
         if known is not None:
             return known.weight
@@ -213,13 +213,13 @@ class _Solver:
         if isinstance(node, Lazy):
             return (yield node.expansion, limit)
         if isinstance(node, Literal):
-            text = self._cutter.leaf(node.text)
+            text = self._segmenter.leaf(node.text)
             return text if text.weight <= limit else None
         if isinstance(node, Repetition):
             body = yield node.body, limit // node.min_count
             if body is None:
                 return None
-            word = self._cutter.repeated(body, node.min_count)
+            word = self._segmenter.repeated(body, node.min_count)
             return word if word.weight <= limit else None
         if isinstance(node, WordTransitions):
             return (yield from self._shortest_of(node.word_transitions(), limit))
@@ -235,7 +235,7 @@ class _Solver:
         best: Ending | None = None
         for text, then in branches:
             spend()
-            weight = self._cutter.weight(text) if text else 0
+            weight = self._segmenter.weight(text) if text else 0
             if weight > limit:
                 continue
             if then.nullable:
@@ -245,7 +245,7 @@ class _Solver:
             else:
                 found = yield then, limit - weight
             if found is not None:
-                best = joined(self._cutter.leaf(text), found) if text else found
+                best = joined(self._segmenter.leaf(text), found) if text else found
                 limit = best.weight - 1
                 if self._steps > LIMITS.ending_improvement_steps:
                     break

@@ -14,8 +14,8 @@ from operator import attrgetter
 from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import spend
 from state_machines.caches import LruCache, WeakKeyLruCache
-from state_machines.completion.cutter import Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
+from state_machines.completion.segmenter import Segmenter
 from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, leading_bytes
 from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
@@ -44,10 +44,10 @@ _LETTERS = _PLAIN + "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) not in _
 class Words:
     """Finds words that a vocabulary can write. Thread-safe."""
 
-    def __init__(self, cutter: Cutter) -> None:
-        trie = cutter.trie
-        self._cutter = cutter
-        self._longest = cutter.longest
+    def __init__(self, segmenter: Segmenter) -> None:
+        trie = segmenter.trie
+        self._segmenter = segmenter
+        self._longest = segmenter.longest
         alone = [byte for byte in range(256) if trie.endings_of(bytes((byte,)), 0)]
         self._alone = byte_set(alone)
         self._writable = bytes(alone)
@@ -76,9 +76,9 @@ class Words:
             barred = b"" if node.spelling.escapes else node.terminator[:1]
             rope = self._rope(node.text, node.spelling, barred)
             if rope is not None and rope.size:
-                return joined(rope, self._cutter.leaf(node.terminator))
+                return joined(rope, self._segmenter.leaf(node.terminator))
         word = self._word(node)
-        return None if word is None else self._cutter.leaf(word)
+        return None if word is None else self._segmenter.leaf(word)
 
     def of_bytes(self, node: Node) -> Ending | None:
         """Return a long word of a byte language, if every step brings its end nearer."""
@@ -129,7 +129,7 @@ class Words:
     def _segment(self, text: bytes) -> Ending:
         """Return a part of a long text, whose weight is estimated if it can be written."""
         if text.translate(None, self._writable):
-            return self._cutter.leaf(text)
+            return self._segmenter.leaf(text)
         return Ending(text, NOTHING, BYTE_WEIGHT * len(text))
 
     def _step(
@@ -170,7 +170,11 @@ class Words:
             times, text = text.min_count, text.body
         letters = self._text(text, 0)
         spelled = None if letters is None else self._spelling_of(letters, spelling, barred)
-        return None if spelled is None else self._cutter.repeated(self._cutter.leaf(spelled), times)
+        return (
+            None
+            if spelled is None
+            else self._segmenter.repeated(self._segmenter.leaf(spelled), times)
+        )
 
     def _spelling_of(self, letters: str, spelling: Spelling, barred: bytes) -> bytes | None:
         try:

@@ -1,4 +1,4 @@
-"""Vocabularies as files: what comes back is what was saved, and nothing else comes back."""
+"""Vocabularies as files: round trips, damaged files and foreign files."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_real_vocabulary_is_loaded_unchanged(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What is in a file."""
+    """The content of a file."""
     path = tmp_path_factory.mktemp("content") / "v"
     vocabulary = small_vocabulary()
     MaskStore.of(vocabulary)
@@ -220,7 +220,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def refused(path: Path, content: bytes) -> None:
-    """Fail unless loading the content raises what it should."""
+    """Fail unless loading the content raises a VocabularyError."""
     path.write_bytes(content)
     with pytest.raises(VocabularyError, match=path.name):
         Vocabulary.load(path)

@@ -90,7 +90,7 @@ def test_object_that_is_no_tokenizer_is_refused(cache: VocabularyCache) -> None:
         cache.from_tokenizer(byte_level_tokenizer(), end_token_ids=[9999])
 
 
-# --- by what a tokenizer is known again -----------------------------------------------------
+# --- fingerprints ---------------------------------------------------------------------------
 
 
 class _Wrapper:

@@ -9,12 +9,12 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import Vocabulary
 from state_machines.budgets import step_budget
-from state_machines.completion.cutter import UNWRITABLE, Cutter
 from state_machines.completion.endings import NOTHING, Ending, joined
+from state_machines.completion.segmenter import UNWRITABLE, Segmenter
 from state_machines.masks.token_trie import TokenTrie
 
 VOCABULARY = small_vocabulary()
-CUTTER = Cutter(TokenTrie(VOCABULARY))
+SEGMENTER = Segmenter(TokenTrie(VOCABULARY))
 TEXTS = st.lists(
     st.one_of(
         st.sampled_from([form for form in VOCABULARY.token_bytes[256:] if form]),
@@ -35,10 +35,10 @@ def test_segmentation_has_the_fewest_tokens(parts: list[bytes]) -> None:
     for part in reversed(parts):
         ending = Ending(part, ending, 0)
     text = b"".join(parts)
-    tokens = list(CUTTER.tokens(ending))
+    tokens = list(SEGMENTER.tokens(ending))
     assert ending.flat == text
     assert VOCABULARY.decode(tokens) == text
-    assert CUTTER.fewest(ending) == len(tokens) == fewest(text)
+    assert SEGMENTER.fewest(ending) == len(tokens) == fewest(text)
 
 
 @given(TEXTS)
@@ -48,15 +48,15 @@ def test_segmentation_does_not_depend_on_the_rope(parts: list[bytes]) -> None:
     for part in reversed(parts):
         ending = Ending(part, ending, 0)
     whole = Ending(b"".join(parts), NOTHING, 0)
-    assert CUTTER.fewest(ending) == CUTTER.fewest(whole)
+    assert SEGMENTER.fewest(ending) == SEGMENTER.fewest(whole)
 
 
 @st.composite
 def ropes(draw: st.DrawFn) -> Ending:
     """Draw a rope whose parts occur several times."""
     pieces = [form for form in VOCABULARY.token_bytes[:256] if form and form != b"\xff"]
-    found = [CUTTER.leaf(b"".join(draw(st.lists(st.sampled_from(pieces), max_size=5))))]
-    found.append(CUTTER.leaf(draw(st.sampled_from([b'{"a":', b"], [", b"null, true", b"abab"]))))
+    found = [SEGMENTER.leaf(b"".join(draw(st.lists(st.sampled_from(pieces), max_size=5))))]
+    found.append(SEGMENTER.leaf(draw(st.sampled_from([b'{"a":', b"], [", b"null, true", b"abab"]))))
     for _ in range(draw(st.integers(1, 8))):
         head, tail = draw(st.sampled_from(found)), draw(st.sampled_from(found))
         if head.size + tail.size < 2000:
@@ -69,10 +69,10 @@ def ropes(draw: st.DrawFn) -> Ending:
 def test_rope_is_segmented_as_its_flat_text(rope: Ending) -> None:
     text = rope.flat
     flat = Ending(text, NOTHING, 0)
-    tokens = list(CUTTER.tokens(rope))
+    tokens = list(SEGMENTER.tokens(rope))
     assert rope.size == len(text) == len(flat.flat)
     assert VOCABULARY.decode(tokens) == text
-    assert len(tokens) == CUTTER.fewest(rope) == CUTTER.fewest(flat)
+    assert len(tokens) == SEGMENTER.fewest(rope) == SEGMENTER.fewest(flat)
     assert rope.first == text[:1]
 
 
@@ -80,14 +80,14 @@ def test_rope_is_segmented_as_its_flat_text(rope: Ending) -> None:
 @examples(60)
 def test_repeated_text_is_segmented_as_its_flat_text(unit: bytes, times: int) -> None:
     times = min(times, 6000 // len(unit))
-    rope = CUTTER.repeated(CUTTER.leaf(unit), times)
+    rope = SEGMENTER.repeated(SEGMENTER.leaf(unit), times)
     assert rope.flat == unit * times
-    assert CUTTER.fewest(rope) == CUTTER.fewest(Ending(unit * times, NOTHING, 0))
-    assert VOCABULARY.decode(list(CUTTER.tokens(rope))) == unit * times
+    assert SEGMENTER.fewest(rope) == SEGMENTER.fewest(Ending(unit * times, NOTHING, 0))
+    assert VOCABULARY.decode(list(SEGMENTER.tokens(rope))) == unit * times
 
 
 def test_tokens_of_an_astronomic_text_are_counted() -> None:
-    bytewise = Cutter(TokenTrie(Vocabulary([b"a", b"b", b"e"], end_token_ids=[2])))
+    bytewise = Segmenter(TokenTrie(Vocabulary([b"a", b"b", b"e"], end_token_ids=[2])))
     rope = bytewise.leaf(b"ab")
     for _ in range(40):
         rope = joined(rope, rope)
@@ -101,10 +101,10 @@ def test_tokens_of_an_astronomic_text_are_counted() -> None:
 
 
 def test_unwritable_text_has_no_segmentation() -> None:
-    cutter = Cutter(TokenTrie(Vocabulary([b"ab", b"b", b"e"], end_token_ids=[2])))
-    assert cutter.fewest(Ending(b"abb", NOTHING, 0)) == 2
-    assert cutter.fewest(Ending(b"aab", NOTHING, 0)) >= UNWRITABLE
-    assert cutter.fewest(Ending(b"ba", Ending(b"b", NOTHING, 0), 0)) == 2
+    segmenter = Segmenter(TokenTrie(Vocabulary([b"ab", b"b", b"e"], end_token_ids=[2])))
+    assert segmenter.fewest(Ending(b"abb", NOTHING, 0)) == 2
+    assert segmenter.fewest(Ending(b"aab", NOTHING, 0)) >= UNWRITABLE
+    assert segmenter.fewest(Ending(b"ba", Ending(b"b", NOTHING, 0), 0)) == 2
 
 
 @cache

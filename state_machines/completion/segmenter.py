@@ -1,10 +1,10 @@
 """Segments texts into the fewest tokens of a vocabulary.
 
-The fewest tokens of a text are computed from its end to its beginning, a byte at a time (dynamic
-programming over the places of the text). The result for a stretch depends on its *context*: the
-first bytes of what follows, and how many tokens each of these places is from the end. Counts within
-a context are relative, so a stretch that occurs often is computed once for each different context,
-not once for each occurrence.
+Dynamic programming from the end of a text to its start, one byte at a time. The result for a
+stretch depends only on its *context*: the first bytes after it, as many as the longest token has,
+and the fewest tokens from each of these positions to the end. The counts of a context are relative,
+so a stretch that occurs often is segmented once for each different context, not once for each
+occurrence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from state_machines.completion.endings import NOTHING, UNWRITABLE_WEIGHT, Ending
 from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import TokenTrie
 
-__all__ = ["TOKEN_WEIGHT", "UNWRITABLE", "Cutter"]
+__all__ = ["TOKEN_WEIGHT", "UNWRITABLE", "Segmenter"]
 
 UNWRITABLE = 1 << 60
 """The number of tokens of a text that no tokens write."""
@@ -35,40 +35,43 @@ PIECE = 512
 BLOCK = 256
 """Bytes up to which a repeated text is one stretch."""
 
-CUT_BYTES = 2
-"""Bytes that are cut in a step."""
+BYTES_PER_STEP = 2
+"""Bytes that are segmented in one step of work."""
 
 Context = tuple[bytes, tuple[int, ...]]
-"""The first bytes of what follows, and from each of these places on the fewest tokens.
+"""The first bytes after a stretch, and the fewest tokens from each position among them to the end.
 
-One place more than there are bytes. The least of the numbers is 0; :data:`UNWRITABLE` stays.
+There is one position more than there are bytes. Numbers are relative to their minimum;
+:data:`UNWRITABLE` is absolute.
 """
 
-_Cut = tuple[int, Context, "array[int]"]
-"""Of a rope in a context: the tokens, beyond the context, of the nearest place; the new context;
-and by place in the first stretch, the length of the token there."""
+_Segmentation = tuple[int, Context, "array[int]"]
+"""How a rope is segmented in a context: the tokens that it adds, the context of the text before it,
+and, for each position of its first stretch, the length of the token there."""
 
 END: Context = (b"", (0,))
 
 
-class Cutter:
+class Segmenter:
     """Segments texts into the fewest tokens of a vocabulary. Thread-safe."""
 
     def __init__(self, trie: TokenTrie) -> None:
         self.trie = trie
         self.longest = max(1, len(trie.levels) - 2)
-        """The bytes of the longest token."""
+        """Bytes of the longest token."""
         self._weights: LruCache[bytes, int] = LruCache(LIMITS.weighed_texts)
         self._pieces: LruCache[tuple[bytes, Ending], Ending] = LruCache(LIMITS.weighed_texts)
         self._blocks: LruCache[tuple[bytes | Ending, int], Ending] = LruCache(LIMITS.weighed_texts)
-        self._cuts: LruCache[tuple[Ending, Context], _Cut] = LruCache(LIMITS.segmentations)
+        self._segmentations: LruCache[tuple[Ending, Context], _Segmentation] = LruCache(
+            LIMITS.segmentations
+        )
         self._contexts: LruCache[Context, Context] = LruCache(LIMITS.segmentations)
 
     def leaf(self, text: bytes) -> Ending:
         """Return a text as an ending."""
         if len(text) <= PIECE:
             return Ending(text, NOTHING, self.weight(text))
-        # Cut from the end, so that a text and its rests have the same pieces.
+        # Split from the end, so that a text and its suffixes share pieces.
         ending = NOTHING
         for end in range(len(text), 0, -PIECE):
             spend()
@@ -106,7 +109,7 @@ class Cutter:
         known = self._blocks.get((unit, times))
         if known is not None:
             return known
-        # The largest powers stand at the end: a number that counts down shares them.
+        # The largest powers come last, so that smaller counts share them.
         chain, power, done = NOTHING, unit, times
         powers: list[Ending] = []
         exponent = 0
@@ -126,23 +129,23 @@ class Cutter:
         return self._blocks.put((unit, times), chain)
 
     def weight(self, text: bytes) -> int:
-        """Return the weight of a text: that of its tokens, and its bytes."""
+        """Return the weight of a text: that of its tokens plus its bytes."""
         weight = self._weights.get(text)
         if weight is None:
             if len(text) > PIECE:
                 starts = range(len(text) % PIECE - PIECE, len(text), PIECE)
                 return sum(self.weight(text[max(0, at) : at + PIECE]) for at in starts)
-            tokens = _nearest(self._cut_text(text, END))
+            tokens = _nearest(self._segment_text(text, END))
             weight = TOKEN_WEIGHT * tokens + len(text) if tokens < UNWRITABLE else UNWRITABLE_WEIGHT
             self._weights.put(text, weight)
         return weight
 
     def fewest(self, ending: Ending) -> int:
-        """Return the fewest tokens of an ending; :data:`UNWRITABLE` if there are none."""
-        return _nearest(self._cut(ending, END))
+        """Return the fewest tokens that write an ending, or :data:`UNWRITABLE`."""
+        return _nearest(self._segment(ending, END))
 
     def tokens(self, ending: Ending) -> Iterator[int]:
-        """Yield the tokens of an ending that can be written, as few as there are."""
+        """Yield the fewest tokens that write an ending, which must be writable."""
         stack: list[tuple[Ending, Context]] = []
         link, outer = ending, END
         skipped = 0
@@ -161,12 +164,12 @@ class Cutter:
                     link = then
                     continue
                 stack.append((then, outer))
-                link, outer = inner, self._cut(then, outer)[1]
+                link, outer = inner, self._segment(then, outer)[1]
                 continue
             size = len(link.text)
             if skipped < size:
-                lengths = self._cut(link, outer)[2]
-                letters = link.text + self._cut(then, outer)[1][0]
+                lengths = self._segment(link, outer)[2]
+                letters = link.text + self._segment(then, outer)[1][0]
                 while skipped < size:
                     length = lengths[skipped]
                     yield self._token(letters[skipped : skipped + length])
@@ -174,9 +177,9 @@ class Cutter:
             skipped -= size
             link = then
 
-    def _cut(self, ending: Ending, context: Context) -> _Cut:
-        """Return how a rope is cut before a context."""
-        # Suspended ropes: the stretches still to cut, and the context of each rope.
+    def _segment(self, ending: Ending, context: Context) -> _Segmentation:
+        """Return how a rope is segmented before a context."""
+        # Suspended ropes: the stretches that are left, and the context of each rope.
         stack: list[tuple[list[Ending], Context, Ending, int]] = []
         links, found = self._open(ending, context)
         while True:
@@ -184,7 +187,7 @@ class Cutter:
                 spend()
                 link = links.pop()
                 if link.inner is None:
-                    cost, after, lengths = self._cut_text(link.text, found[1])
+                    cost, after, lengths = self._segment_text(link.text, found[1])
                     found = (min(MAX_COUNT, found[0] + cost), after, lengths)
                     self._keep(link, context, found)
                 else:
@@ -197,8 +200,8 @@ class Cutter:
             found = (min(MAX_COUNT, found[0] + cost), found[1], _NO_LENGTHS)
             self._keep(link, context, found)
 
-    def _open(self, ending: Ending, context: Context) -> tuple[list[Ending], _Cut]:
-        """Return the links of a rope that are not cut yet, and how the rest of it is cut."""
+    def _open(self, ending: Ending, context: Context) -> tuple[list[Ending], _Segmentation]:
+        """Return the links of a rope that are not segmented yet, and how its rest is."""
         links: list[Ending] = []
         link: Ending | None = ending
         while link is not None and link is not NOTHING:
@@ -211,42 +214,42 @@ class Cutter:
             link = link.then
         return links, (0, context, _NO_LENGTHS)
 
-    def _known(self, link: Ending, context: Context) -> _Cut | None:
-        last: tuple[Context, _Cut] | None = link.cut  # type: ignore[assignment]
+    def _known(self, link: Ending, context: Context) -> _Segmentation | None:
+        last: tuple[Context, _Segmentation] | None = link.segmentation  # type: ignore[assignment]
         if last is None:
             return None
         if last[0] is context or last[0] == context:
             return last[1]
-        return self._cuts.get((link, context))
+        return self._segmentations.get((link, context))
 
-    def _keep(self, link: Ending, context: Context, found: _Cut) -> None:
-        if link.cut is None:
-            link.cut = (context, found)
+    def _keep(self, link: Ending, context: Context, found: _Segmentation) -> None:
+        if link.segmentation is None:
+            link.segmentation = (context, found)
         else:
-            self._cuts.put((link, context), found, 1 + len(found[2]) // 64)
+            self._segmentations.put((link, context), found, 1 + len(found[2]) // 64)
 
-    def _cut_text(self, text: bytes, context: Context) -> _Cut:
+    def _segment_text(self, text: bytes, context: Context) -> _Segmentation:
         head, ahead = context
         size = len(text)
         if not size:
             return 0, context, _NO_LENGTHS
         letters = text + head
-        # Places are counted from the end, so that each new count is appended to a list.
+        # Positions are counted from the end, so that each new count is appended.
         costs = list(reversed(ahead))
         top = len(letters)
-        cuts: list[int] = []
+        lengths: list[int] = []
         endings_of = self.trie.endings_of
         for place in range(size - 1, -1, -1):
             if not place % PIECE:
-                spend(1 + min(PIECE, size - place) // CUT_BYTES)
-            least, cut = UNWRITABLE, 0
+                spend(1 + min(PIECE, size - place) // BYTES_PER_STEP)
+            fewest, token_length = UNWRITABLE, 0
             for length in endings_of(letters, place):
                 cost = costs[top - place - length]
-                if cost <= least:
-                    least, cut = cost, length
-            costs.append(least + 1 if least < UNWRITABLE else UNWRITABLE)
-            cuts.append(cut)
-        cuts.reverse()
+                if cost <= fewest:
+                    fewest, token_length = cost, length
+            costs.append(fewest + 1 if fewest < UNWRITABLE else UNWRITABLE)
+            lengths.append(token_length)
+        lengths.reverse()
         near = costs[-self.longest - 1 :]
         near.reverse()
         base = min(near)
@@ -258,7 +261,7 @@ class Cutter:
         known = self._contexts.get(found)
         if known is None:
             known = self._contexts.put(found, found, 1 + len(near) // 32)
-        return base, known, array("H", cuts)
+        return base, known, array("H", lengths)
 
     def _token(self, text: bytes) -> int:
         vertex = self.trie.vertex(text)
@@ -270,7 +273,7 @@ class Cutter:
 _NO_LENGTHS = array("H")
 
 
-def _nearest(cut: _Cut) -> int:
-    """Return the tokens from the beginning of a rope to the end."""
-    cost, (_, ahead), _ = cut
+def _nearest(segmentation: _Segmentation) -> int:
+    """Return the tokens from the start of a rope to the end of the text."""
+    cost, (_, ahead), _ = segmentation
     return min(MAX_COUNT, cost + ahead[0]) if ahead[0] < UNWRITABLE else UNWRITABLE
