@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .option_overrides import OptionOverrides
 
-__all__ = ["BatchEngine"]
-
 T = TypeVar("T")
 
 

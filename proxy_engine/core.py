@@ -35,8 +35,6 @@ from .requests.scheduler import Scheduler
 from .requests.worker import Worker
 from .text_checks import short_repr
 
-__all__ = ["EngineCore"]
-
 _MAX_THREADS = 128
 """Maximum number of threads that prepare requests of event loops and compute slow masks.
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-__all__ = ["InferenceEngine"]
-
 T = TypeVar("T")
 
 

@@ -37,29 +37,6 @@ from typing import Any, Self
 from state_machines.errors import ProxyError as ProxyError
 from state_machines.errors import SchemaError
 
-__all__ = [
-    "BatchError",
-    "CompileLimitError",
-    "EngineClosedError",
-    "EngineError",
-    "EngineForkedError",
-    "InvalidOptionError",
-    "InvalidResponseFormatError",
-    "InvalidToolError",
-    "ModelError",
-    "ModelFetchError",
-    "ModelFormatError",
-    "ModelNotFoundError",
-    "OutputValidationError",
-    "PromptCacheFileError",
-    "PromptCacheMismatchError",
-    "PromptError",
-    "PromptTooLongError",
-    "RequestCancelledError",
-    "ToolArgumentsError",
-    "ToolSchemaError",
-]
-
 
 class EngineError(ProxyError):
     """Base of the errors of ``proxy_engine``."""

@@ -15,21 +15,6 @@ import pydantic
 
 from .results import TokenLogprobs
 
-__all__ = [
-    "EVENT_ADAPTER",
-    "Event",
-    "Finished",
-    "PartialValue",
-    "PromptProgress",
-    "ReasoningDelta",
-    "StreamEvent",
-    "TextDelta",
-    "TokenGenerated",
-    "ToolCallDelta",
-    "ToolCallFinished",
-    "ToolCallStarted",
-]
-
 R = TypeVar("R")
 
 

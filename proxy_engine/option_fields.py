@@ -22,8 +22,6 @@ from pydantic.fields import FieldInfo
 from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 
-__all__ = ["OPTION_NAMES", "add_option_flags", "given_flags", "given_options", "with_options"]
-
 M = TypeVar("M", bound=pydantic.BaseModel)
 
 OPTION_NAMES: tuple[str, ...] = tuple(GenerationOptions.model_fields)

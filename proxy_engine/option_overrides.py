@@ -1,6 +1,6 @@
 """The options of a request as keyword arguments. Generated from ``options``: do not edit.
 
-Write it anew with ``python tests/support/option_overrides_source.py``.
+Regenerate it with ``python tests/support/option_overrides_source.py``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from .options import PartOptions, ReasoningOptions
-
-__all__ = ["OptionOverrides"]
 
 
 class OptionOverrides(TypedDict, total=False):

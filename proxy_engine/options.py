@@ -22,8 +22,6 @@ from .errors import InvalidOptionError
 from .problems import problems_in, suggestion
 from .text_checks import has_surrogate, listed, short_repr
 
-__all__ = ["GenerationOptions", "OptionModel", "PartOptions", "ReasoningOptions"]
-
 MAX_COUNT = 2**63 - 1
 """The largest count of tokens or characters: the largest signed 64-bit integer."""
 

@@ -19,8 +19,6 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-__all__ = ["collect", "collect_if_due", "collect_when_idle", "freeze", "take_over"]
-
 _YOUNG_OBJECTS = 500
 _YOUNG_COLLECTIONS = 10
 # A process that is never idle collects in full after a million new containers, which are about

@@ -11,8 +11,6 @@ import pydantic
 
 from .text_checks import short_repr
 
-__all__ = ["Location", "Problem", "json_pointer", "problems_from", "problems_in", "suggestion"]
-
 Location = tuple[int | str, ...]
 """Keys and indices that lead from the input to a value."""
 

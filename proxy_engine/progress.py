@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
-__all__ = ["OnProgress", "announce", "to_stderr"]
-
 OnProgress: TypeAlias = Callable[[str], None]
 """Called with one line of text at the start and the end of each step."""
 

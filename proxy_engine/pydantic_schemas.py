@@ -5,8 +5,6 @@ from __future__ import annotations
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-__all__ = ["ClosedJsonSchema"]
-
 
 class ClosedJsonSchema(GenerateJsonSchema):
     """Pydantic's JSON Schema, with ``additionalProperties: false`` where extra properties are

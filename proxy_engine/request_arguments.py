@@ -7,8 +7,6 @@ from typing import Any
 
 from .option_overrides import OptionOverrides
 
-__all__ = ["RequestArguments"]
-
 
 class RequestArguments(OptionOverrides, total=False):
     """The keyword arguments of a request besides its response format: tools and options.

@@ -8,16 +8,6 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from .conversation.content import ToolCall
 from .conversation.interaction import Interaction, Role
 
-__all__ = [
-    "AnswerPart",
-    "FinishReason",
-    "GenerationResult",
-    "Logprob",
-    "Span",
-    "TokenLogprobs",
-    "Usage",
-]
-
 T = TypeVar("T")
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["has_surrogate", "listed", "short_repr"]
-
 
 def listed(value: object) -> list[Any] | None:
     """Return the items of a list or another iterable; ``None`` for any other value.

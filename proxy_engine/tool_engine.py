@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-__all__ = ["ToolEngine"]
-
 T = TypeVar("T")
 
 

@@ -8,8 +8,6 @@ import mlx.core as mx
 
 from samplers.parameters import InvalidSamplingParameterError
 
-__all__ = ["TopLogprobs", "top_logprobs"]
-
 BLOCK = 512
 """Logits per block. Only the blocks with the largest maxima are sorted."""
 

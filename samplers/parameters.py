@@ -17,8 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-__all__ = ["InvalidSamplingParameterError", "ParameterModel", "SamplingParameters"]
-
 _MAX_SHOWN = 200
 
 

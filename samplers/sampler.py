@@ -18,8 +18,6 @@ from samplers.transforms import (
     apply_top_p,
 )
 
-__all__ = ["Sampler", "make_sampler"]
-
 
 class Sampler:
     """Selects the tokens of one request. Not safe to share between threads.

@@ -19,17 +19,6 @@ import mlx.core as mx
 
 from samplers.parameters import InvalidSamplingParameterError
 
-__all__ = [
-    "apply_logit_bias",
-    "apply_mask",
-    "apply_min_p",
-    "apply_penalties",
-    "apply_temperature",
-    "apply_token_boost",
-    "apply_top_k",
-    "apply_top_p",
-]
-
 
 def apply_mask(logits: mx.array, mask: mx.array) -> mx.array:
     """Set logits to ``-inf`` where ``mask`` is false, even if they are NaN.

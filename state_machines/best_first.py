@@ -12,8 +12,6 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeAlias, TypeVar
 
-__all__ = ["Edge", "Visit", "best_first"]
-
 S = TypeVar("S", bound=Hashable)
 L = TypeVar("L")
 

@@ -16,12 +16,6 @@ from contextvars import ContextVar
 from state_machines.errors import GrammarBudgetError
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "recursion_budget",
-    "spend",
-    "step_budget",
-]
-
 UNBOUNDED = 1 << 62
 
 

@@ -18,8 +18,6 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary, ref
 
-__all__ = ["LruCache", "WeakKeyLruCache", "WeakValueLruCache"]
-
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 

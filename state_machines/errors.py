@@ -36,30 +36,6 @@ from typing import Self
 
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "CompositionError",
-    "GrammarBudgetError",
-    "GrammarError",
-    "GrammarSyntaxError",
-    "InvalidArgumentError",
-    "InvalidPatternError",
-    "InvalidSchemaError",
-    "MarkerError",
-    "MaxTokensTooSmallError",
-    "PatternError",
-    "ProxyError",
-    "SchemaError",
-    "TokenRejectedError",
-    "ToolNameError",
-    "UnsatisfiableGrammarError",
-    "UnsatisfiableSchemaError",
-    "UnsupportedGrammarError",
-    "UnsupportedPatternError",
-    "UnsupportedSchemaError",
-    "UnwritableTextError",
-    "VocabularyError",
-]
-
 
 class ProxyError(Exception):
     """Base class of all exceptions that this project raises.

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from state_machines.budgets import spend
 
-__all__ = ["components"]
-
 VISITS_PER_STEP = 4
 """Visits of a vertex that cost one step of work."""
 

@@ -22,8 +22,6 @@ from state_machines.matcher import Matcher
 from state_machines.regex import compile_pattern
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["ChoiceStateMachine", "RegexStateMachine", "StateMachine"]
-
 
 class StateMachine:
     """A language of texts, given by the node of its first state.

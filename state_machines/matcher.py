@@ -15,8 +15,6 @@ from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["Matcher"]
-
 _RECURSION_BUDGET = recursion_budget()
 
 

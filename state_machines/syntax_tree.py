@@ -16,21 +16,6 @@ from typing import TypeAlias
 from state_machines.budgets import spend
 from state_machines.grammar.symbols import CodePointSet
 
-__all__ = [
-    "EXPRESSIONS_PER_STEP",
-    "Alternatives",
-    "Characters",
-    "Expression",
-    "Grammar",
-    "Reference",
-    "Repeat",
-    "Rule",
-    "Series",
-    "SourcePosition",
-    "String",
-    "walk",
-]
-
 EXPRESSIONS_PER_STEP = 8
 """Expressions of a tree that one step visits."""
 

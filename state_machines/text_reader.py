@@ -11,8 +11,6 @@ from state_machines.budgets import spend
 from state_machines.grammar.symbols import CodePointSet
 from state_machines.limits import LIMITS
 
-__all__ = ["REPETITION_MARKS", "TextReader"]
-
 REPETITION_MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 """Repetition operators of one character, with their bounds."""
 

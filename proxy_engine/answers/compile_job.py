@@ -12,8 +12,6 @@ from state_machines.budgets import step_budget
 from ..errors import CompileLimitError, RequestCancelledError
 from .turns import Turns
 
-__all__ = ["CompileJob"]
-
 T = TypeVar("T")
 
 _POLITENESS_SECONDS = 0.0001

@@ -19,8 +19,6 @@ from .composition import TEXT, Calls, Reasoning, compose_answer
 from .machine_cache import MachineCache
 from .response_format import ResponseFormat
 
-__all__ = ["STRUCTURED", "Answer", "AnswerCompiler"]
-
 STRUCTURED = "structured"
 _FALLBACK_REASONING = Delimiters("<think>", "</think>")
 

@@ -19,8 +19,6 @@ from state_machines.root.parts import Choice, Marker, Optional, Part, Sequence, 
 from state_machines.tool_calls.call import ToolSignature
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
 
-__all__ = ["REASONING", "TEXT", "Calls", "Reasoning", "compose_answer"]
-
 TEXT = "text"
 REASONING = "reasoning"
 

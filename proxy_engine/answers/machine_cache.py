@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 from ..errors import CompileLimitError, RequestCancelledError
 from .compile_job import CompileJob
 
-__all__ = ["MachineCache"]
-
 V = TypeVar("V")
 
 _SECONDS_BETWEEN_CHECKS = 0.05

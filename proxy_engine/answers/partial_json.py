@@ -17,8 +17,6 @@ from typing import Any
 
 from pydantic_core import from_json
 
-__all__ = ["PartialJson"]
-
 _FREE = 4096
 _PASSES = 512
 

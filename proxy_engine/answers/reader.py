@@ -29,8 +29,6 @@ from ..results import AnswerPart
 from .composition import REASONING
 from .partial_json import PartialJson
 
-__all__ = ["AnswerReader"]
-
 
 @dataclass(slots=True)
 class _Call:

@@ -37,8 +37,6 @@ from ..validation import json_validator
 from .compile_job import CompileJob
 from .machine_cache import MachineCache
 
-__all__ = ["MachineSource", "ResponseFormat", "ResponseFormatCompiler"]
-
 JsonSchema: TypeAlias = Mapping[str, Any] | bool
 
 

@@ -14,8 +14,6 @@ import itertools
 import threading
 from collections.abc import Callable
 
-__all__ = ["Turns"]
-
 _SECONDS_BETWEEN_CHECKS = 0.05
 
 

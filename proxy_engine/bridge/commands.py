@@ -12,23 +12,6 @@ from ..option_fields import with_options
 from ..problems import problems_in, suggestion
 from .errors import InvalidFieldError, MalformedLineError, UnknownCommandError
 
-__all__ = [
-    "COMMANDS",
-    "CancelCommand",
-    "ChatCommand",
-    "Command",
-    "EventName",
-    "GenerateCommand",
-    "GenerationCommand",
-    "InfoCommand",
-    "LoadCommand",
-    "QuitCommand",
-    "RequestId",
-    "id_of",
-    "parse_command",
-    "parse_object",
-]
-
 _MAX_SHOWN = 80
 
 RequestId: TypeAlias = Annotated[str, pydantic.Field(max_length=256)] | int | None

@@ -19,17 +19,6 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import EngineError
 
-__all__ = [
-    "DuplicateIdError",
-    "InvalidFieldError",
-    "LineTooLongError",
-    "MalformedLineError",
-    "NoModelError",
-    "ProtocolError",
-    "TooManyRequestsError",
-    "UnknownCommandError",
-]
-
 
 class ProtocolError(EngineError):
     """A line that cannot be executed; the bridge continues with the next line."""

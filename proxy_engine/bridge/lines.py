@@ -9,8 +9,6 @@ from queue import SimpleQueue
 
 from .errors import LineTooLongError
 
-__all__ = ["LineWriter", "read_lines"]
-
 _CHUNK = 1 << 16
 
 

@@ -24,8 +24,6 @@ from .session import Session
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
 
-__all__ = ["serve"]
-
 _DONE = 0
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141

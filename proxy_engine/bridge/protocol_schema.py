@@ -11,8 +11,6 @@ from ..results import Logprob
 from .commands import COMMANDS
 from .replies import PROTOCOL, REPLIES
 
-__all__ = ["protocol_schema", "protocol_schema_text"]
-
 
 class _SchemaGenerator(GenerateJsonSchema):
     """Leaves out titles, which repeat the names of fields."""

@@ -31,25 +31,6 @@ from ..events import (
 from ..results import GenerationResult, Logprob, TokenLogprobs
 from .commands import RequestId
 
-__all__ = [
-    "PROTOCOL",
-    "REPLIES",
-    "CancelledReply",
-    "DoneReply",
-    "ErrorFacts",
-    "ErrorReply",
-    "EventReply",
-    "InfoReply",
-    "LoadedReply",
-    "ModelFacts",
-    "QuitReply",
-    "Reply",
-    "TokenReply",
-    "error_reply",
-    "event_reply",
-    "to_line",
-]
-
 PROTOCOL = 1
 """The version of the protocol; incremented by changes that break existing clients."""
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from ..engine import InferenceEngine
     from ..requests.streams import AsyncEventStream
 
-__all__ = ["MakeEngine", "Session"]
-
 MakeEngine: TypeAlias = "Callable[[LoadCommand], InferenceEngine]"
 """Loads a model; called on another thread."""
 

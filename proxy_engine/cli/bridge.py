@@ -14,8 +14,6 @@ from .output import writing_to_standard_output
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parser"]
-
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _MAX_LINE_BYTES = 16 << 20
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..errors import EngineError
 
-__all__ = ["CommandLineError", "OutputFileError"]
-
 
 class CommandLineError(EngineError):
     """The command line is wrong, or names a missing input; exit status 2."""

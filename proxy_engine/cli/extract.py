@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ..engine import InferenceEngine
     from ..option_overrides import OptionOverrides
 
-__all__ = ["add_parser"]
-
 _OPTIONS = ("max_tokens", "temperature", "seed")
 _DESCRIPTION = """\
 Reads a text and writes JSON that matches the schema to standard output; progress is written to

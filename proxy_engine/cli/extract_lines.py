@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..engine import InferenceEngine
     from ..results import GenerationResult
 
-__all__ = ["extract_lines"]
-
 # The running requests wait this long for a further line to join the batch.
 _LINE_SECONDS = 0.05
 # After this many invalid lines without a valid one, their failures are written.

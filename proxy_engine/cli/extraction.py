@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..option_overrides import OptionOverrides
     from ..results import GenerationResult, Usage
 
-__all__ = ["Extraction", "default_instruction", "extract_text", "text_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Extraction:

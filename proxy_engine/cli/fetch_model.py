@@ -11,8 +11,6 @@ from .output import writing_to_standard_output
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parser"]
-
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""

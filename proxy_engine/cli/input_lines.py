@@ -8,8 +8,6 @@ import stat
 from collections import deque
 from typing import IO, NamedTuple, Self
 
-__all__ = ["InputLine", "InputLines"]
-
 _CHUNK = 1 << 16
 
 

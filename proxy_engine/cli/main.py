@@ -17,8 +17,6 @@ from . import bridge, extract, fetch_model, serve
 from .errors import CommandLineError
 from .output import discard_standard_output, writing_to_standard_output
 
-__all__ = ["main"]
-
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 

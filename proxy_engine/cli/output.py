@@ -12,8 +12,6 @@ from typing import IO
 
 from .errors import CommandLineError, OutputFileError
 
-__all__ = ["OutputFile", "discard_standard_output", "open_output", "writing_to_standard_output"]
-
 
 @contextmanager
 def writing_to_standard_output() -> Iterator[None]:

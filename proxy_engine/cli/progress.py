@@ -21,8 +21,6 @@ from rich.text import Text
 
 from .output import writing_to_standard_output
 
-__all__ = ["LinesProgress", "is_shown", "text_progress"]
-
 
 def is_shown(is_quiet: bool) -> bool:
     """Whether standard error is a terminal on which to show progress."""

@@ -13,8 +13,6 @@ from .errors import CommandLineError
 from .input_lines import InputLines
 from .output import OutputFile
 
-__all__ = ["Done", "failure_line", "skip_done"]
-
 
 def failure_line(number: int, error: Exception) -> str:
     """Return the output line for the input's line ``number``, which has no result."""

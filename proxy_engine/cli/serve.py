@@ -11,8 +11,6 @@ from .errors import CommandLineError
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parser"]
-
 _REQUIREMENTS = ("fastapi", "prometheus_client", "pydantic_settings", "uvicorn")
 
 

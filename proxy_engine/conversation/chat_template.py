@@ -19,8 +19,6 @@ from typing import Any, Literal
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-__all__ = ["CallForm", "TemplateTraits", "template_traits"]
-
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _PROBE_TOOL = {
     "type": "function",

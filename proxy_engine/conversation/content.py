@@ -30,21 +30,6 @@ import pydantic
 from ..errors import PromptError
 from ..text_checks import has_surrogate, short_repr
 
-__all__ = [
-    "AudioContent",
-    "Content",
-    "FileContent",
-    "ImageContent",
-    "JsonContent",
-    "MediaContent",
-    "TextContent",
-    "ToolCall",
-    "VideoContent",
-    "check_text",
-    "json_copy",
-    "new_call_id",
-]
-
 
 def check_text(what: str, text: object) -> None:
     """Raise ``PromptError`` unless ``text`` is a string without lone surrogates."""

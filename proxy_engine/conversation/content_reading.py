@@ -24,8 +24,6 @@ from .content import (
     check_text,
 )
 
-__all__ = ["content_from_dict", "refuse_unknown_keys", "tool_call_from_dict"]
-
 _DATA_URL = re.compile(r"data:([^,;]*)((?:;[^,;]*)*);base64,(.*)", re.DOTALL)
 _MEDIA: dict[str, type[ImageContent | AudioContent | VideoContent | FileContent]] = {
     cls.kind: cls for cls in (ImageContent, AudioContent, VideoContent, FileContent)

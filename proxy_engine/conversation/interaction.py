@@ -29,8 +29,6 @@ from .content import (
 )
 from .content_reading import content_from_dict, refuse_unknown_keys, tool_call_from_dict
 
-__all__ = ["Interaction", "Role", "read_interaction"]
-
 
 class Role(StrEnum):
     """The author of a message. The values are the names that chat templates use.

@@ -8,8 +8,6 @@ from typing import Any
 from ..errors import PromptError
 from ..prompt_cache import common_prefix, token_array
 
-__all__ = ["message_boundaries"]
-
 _INSTRUCTIONS = ("system", "developer")
 
 

@@ -11,8 +11,6 @@ from .content import ToolCall
 from .interaction import Interaction, Role, openai_tool_call, read_interaction
 from .raw_prompt import RawPrompt
 
-__all__ = ["Message", "Prompt", "template_messages", "to_interactions"]
-
 Message: TypeAlias = Mapping[str, Any]
 """An OpenAI message, or an interaction as ``Interaction.to_dict`` writes it."""
 

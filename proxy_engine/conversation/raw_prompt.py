@@ -17,8 +17,6 @@ from .content import check_text
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-__all__ = ["RawPrompt"]
-
 
 @dataclass(frozen=True, slots=True)
 class RawPrompt:

@@ -17,8 +17,6 @@ from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, format_na
 from ..errors import InvalidOptionError
 from ..text_checks import short_repr
 
-__all__ = ["DEFAULT_FORMAT", "format_of", "is_open", "reasoning_of"]
-
 DEFAULT_FORMAT = "hermes"
 """The format of unknown models."""
 

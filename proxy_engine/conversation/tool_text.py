@@ -10,8 +10,6 @@ from typing import Any
 from state_machines.tool_calls import FORMATS, ToolFormat
 from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON
 
-__all__ = ["PLAIN_TOOL_TEXT", "ToolText", "tool_text_of"]
-
 # The texts around a result, for the families that do not use `<tool_response>`.
 _RESULT_DELIMITERS = {
     "gemma3": ("```tool_output\n", "\n```"),

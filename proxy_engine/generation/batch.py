@@ -40,8 +40,6 @@ from .cache_layers import (
 from .sequence_state import SequenceState, SlowMaskError
 from .tokens import SampledToken, Token
 
-__all__ = ["Batch", "Step"]
-
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
 
 

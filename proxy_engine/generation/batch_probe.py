@@ -19,8 +19,6 @@ from mlx_lm.models.cache import make_prompt_cache
 from ..prompt_cache.layers import copy_cache
 from .cache_layers import merge, right_padded
 
-__all__ = ["BatchProbe"]
-
 _log = logging.getLogger(__name__)
 
 _SHORT_PROMPT = 1

@@ -21,20 +21,6 @@ from mlx_lm.models.cache import (
 
 from ..prompt_cache.layers import flat
 
-__all__ = [
-    "can_merge",
-    "can_pad",
-    "can_trim",
-    "drop_padding",
-    "extend",
-    "extract_kv_row",
-    "extract_row",
-    "keep_rows",
-    "merge",
-    "right_padded",
-    "trim",
-]
-
 _MIN_PADDING_COLUMNS = 64
 """Common padding columns from which on dropping them is worth a copy of the cache."""
 

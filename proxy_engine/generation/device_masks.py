@@ -11,8 +11,6 @@ import numpy.typing as npt
 from state_machines import Vocabulary
 from state_machines.caches import LruCache
 
-__all__ = ["MAX_MASKS", "SMALL_MASK_TOKENS", "DeviceMask", "DeviceMasks", "text_token_mask"]
-
 # First byte of a special token's form.
 MAX_MASKS = 256
 """Masks that are cached; one over 150,000 tokens takes 150 KB."""

@@ -13,8 +13,6 @@ from state_machines import Matcher, Vocabulary
 from state_machines.caches import LruCache
 from state_machines.grammar.node import Node
 
-__all__ = ["Encode", "FastForward", "text_encoder"]
-
 Encode: TypeAlias = Callable[[str], Sequence[int]]
 """Text to token ids, without added special tokens. Called on the model's thread."""
 

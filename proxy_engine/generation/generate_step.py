@@ -24,8 +24,6 @@ from .fast_forward import FastForward, text_encoder
 from .prefill import Prefill, default_prefill_step_size
 from .sequence_state import SequenceOptions, SequenceState, end_token_ids
 
-__all__ = ["generate_step"]
-
 _LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
 _LogitsProcessor: TypeAlias = Callable[[mx.array, mx.array], mx.array]
 

@@ -17,13 +17,6 @@ from ..models.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, right_padded
 from .prefill import MAX_TOKENS_WITH_LOGITS, Prefill
 
-__all__ = [
-    "can_join_prefill",
-    "is_joint_prefill_worthwhile",
-    "joint_prefill_tokens",
-    "prefill_together",
-]
-
 _STEPS_ON_GPU = 4
 _MAX_PADDED_RATIO = 1.5
 """Tokens with padding over tokens without, up to which a joint pass is worthwhile."""

@@ -13,8 +13,6 @@ from mlx.nn.layers.base import Module
 from ..models.blas import has_fast_blas
 from .sequence_state import SequenceState
 
-__all__ = ["MAX_TOKENS_WITH_LOGITS", "Prefill", "default_prefill_step_size"]
-
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
 # effect.
 _STEP_ON_GPU = 512

@@ -13,8 +13,6 @@ from state_machines.root import Part, RootMatcher, Text
 
 from ..options import GenerationOptions, PartOptions
 
-__all__ = ["Deadline", "SamplerSchedule", "end_boost"]
-
 _MAX_END_BOOST = 20.0
 """Boost of end-bringing tokens at ``max_tokens``, in nats. A factor of ``e^20`` outweighs nearly
 any preference of the model."""

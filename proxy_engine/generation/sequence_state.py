@@ -25,8 +25,6 @@ from .sampler_schedule import Deadline, end_boost
 from .timings import Timings
 from .tokens import SampledToken, Token
 
-__all__ = ["SequenceOptions", "SequenceState", "SlowMaskError", "TokenSampler", "end_token_ids"]
-
 MASK_STEPS = 5_000
 """Step budget of one mask on the model thread, about 25 ms."""
 

@@ -10,8 +10,6 @@ from typing import Literal
 
 from ..results import Span
 
-__all__ = ["Phase", "Timings"]
-
 Phase = Literal["prompt", "mask", "sample", "dispatch", "wait", "advance"]
 
 

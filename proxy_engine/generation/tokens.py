@@ -14,8 +14,6 @@ from state_machines.root import Part
 
 from ..results import Logprob, TokenLogprobs
 
-__all__ = ["SampledToken", "Token"]
-
 
 @dataclass(frozen=True, slots=True)
 class Token:

@@ -16,8 +16,6 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 
-__all__ = ["model_bytes", "wired_memory"]
-
 _log = logging.getLogger(__name__)
 
 # mlx-lm's threshold: larger models run slowly.

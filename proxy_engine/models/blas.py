@@ -13,8 +13,6 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import dequantize_model
 
-__all__ = ["dequantized", "has_fast_blas"]
-
 
 def has_fast_blas() -> bool:
     """Whether models run on the CPU with OpenBLAS in front of MLX's own BLAS.

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from filelock import FileLock
 
-__all__ = ["build_once", "cache_directory"]
-
 
 def cache_directory() -> Path:
     """Return the cache directory. It need not exist yet.

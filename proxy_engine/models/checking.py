@@ -19,8 +19,6 @@ from tokenizers import Tokenizer
 
 from ..errors import ModelFormatError
 
-__all__ = ["check_loadable", "damaged_file", "file_problem"]
-
 _JSON_FILES = ("config.json", "tokenizer_config.json")
 
 # A model has at least one of these files.

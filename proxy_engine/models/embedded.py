@@ -21,8 +21,6 @@ from ..progress import OnProgress, announce
 from .cache_directory import build_once, cache_directory
 from .gguf import convert
 
-__all__ = ["EMBEDDED_MODEL", "embedded_model", "is_embedded_model_ready"]
-
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 """Name of the default model."""
 

@@ -20,8 +20,6 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from ..errors import ModelFormatError
 
-__all__ = ["GROUP_SIZE", "convert", "read_config", "read_tokenizer", "read_weights"]
-
 GROUP_SIZE = 32
 """Weights that share a scale and a bias in GGUF's Q4_0, Q4_1 and Q8_0."""
 

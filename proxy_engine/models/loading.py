@@ -29,8 +29,6 @@ from .blas import dequantized, has_fast_blas
 from .checking import damaged_file
 from .embedded import EMBEDDED_MODEL, embedded_model
 
-__all__ = ["LoadedModel", "context_length", "evaluate_weights", "load_model", "logits_width"]
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:

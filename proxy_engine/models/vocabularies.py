@@ -10,8 +10,6 @@ from state_machines import Vocabulary, VocabularyCache
 from .cache_directory import cache_directory
 from .loading import LoadedModel
 
-__all__ = ["tokenizer_files", "vocabulary_of"]
-
 # Files that transformers may read a tokenizer from.
 _PATTERNS = ("*token*.json", "*token*.py", "*.model", "*.tiktoken", "vocab.*", "merges.txt")
 

@@ -24,8 +24,6 @@ from ..errors import InvalidOptionError, PromptCacheFileError, PromptCacheMismat
 from .layers import evaluate
 from .store import TokenIds, token_array
 
-__all__ = ["SUFFIX", "read_cache", "write_cache"]
-
 SUFFIX = ".safetensors"
 """Suffix of cache files; MLX derives the format from it."""
 

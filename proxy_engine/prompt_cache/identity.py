@@ -13,8 +13,6 @@ import mlx_lm
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 
-__all__ = ["ModelIdentity"]
-
 _NOTHING = "none"
 _UNSIGNED = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint32}
 

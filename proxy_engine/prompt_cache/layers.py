@@ -24,17 +24,6 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
 )
 
-__all__ = [
-    "copy_cache",
-    "evaluate",
-    "flat",
-    "is_trimmable",
-    "max_trimmable_length",
-    "nbytes",
-    "token_counts",
-    "trim_to",
-]
-
 _BUFFERED = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 
 

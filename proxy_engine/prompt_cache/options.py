@@ -8,8 +8,6 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ..options import OptionModel
 
-__all__ = ["CacheOptions"]
-
 
 class CacheOptions(OptionModel):
     """How keys and values are cached. The first four names are mlx-lm's. Immutable.

@@ -27,8 +27,6 @@ from .layers import (
 from .options import CacheOptions
 from .store import Entry, Store, TokenIds, token_array
 
-__all__ = ["FetchedCache", "PromptCaches"]
-
 _log = logging.getLogger(__name__)
 
 # A checkpoint of a recurrent state has the same size for a few tokens as for thousands.

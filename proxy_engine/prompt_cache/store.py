@@ -21,8 +21,6 @@ from .layers import is_trimmable, nbytes
 # Keeps a linear scan within milliseconds, even for models with tiny caches.
 _MAX_ENTRIES = 1000
 
-__all__ = ["Entry", "Store", "TokenIds", "common_prefix", "token_array"]
-
 TokenIds: TypeAlias = npt.NDArray[np.int32]
 
 

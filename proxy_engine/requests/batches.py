@@ -18,16 +18,6 @@ from ..results import GenerationResult
 from .streams import AsyncClosing, Closing
 from .worker import ProcessGuard
 
-__all__ = [
-    "REQUESTS_AHEAD",
-    "AsyncBatchStream",
-    "BatchItem",
-    "BatchRequest",
-    "BatchStream",
-    "Begin",
-    "Begun",
-]
-
 T = TypeVar("T")
 
 REQUESTS_AHEAD = 4

@@ -30,8 +30,6 @@ from .request import Request
 from .running import Job, SequenceFactory
 from .slow_masks import SlowMasks
 
-__all__ = ["ContinuousBatch"]
-
 _log = logging.getLogger(__name__)
 
 _SECONDS_PER_ROUND = 0.01

@@ -33,8 +33,6 @@ from ..prompt_cache import PromptCaches
 from ..tools import ToolChoice, resolve_tools
 from .request import Request
 
-__all__ = ["Preparation"]
-
 
 class Preparation:
     """Prepares the requests of one model. Every invalid request is rejected here.

@@ -13,8 +13,6 @@ from ..answers.compiler import Answer
 from ..options import GenerationOptions
 from ..tools import Tool
 
-__all__ = ["Request"]
-
 
 @dataclass(slots=True)
 class Request:

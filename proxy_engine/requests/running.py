@@ -41,8 +41,6 @@ from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
 
-__all__ = ["Emit", "Job", "RunningRequest", "SequenceFactory"]
-
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
 

@@ -19,8 +19,6 @@ from .running import Emit, Job, SequenceFactory
 from .slow_masks import SlowMasks
 from .worker import Worker
 
-__all__ = ["Scheduler"]
-
 _MAX_ADMISSION_SECONDS = 0.02
 """How long generating sequences wait while prompts are admitted that share a prefill pass."""
 

@@ -12,8 +12,6 @@ from ..answers.compile_job import CompileJob
 from ..answers.turns import Turns
 from ..generation import SequenceState
 
-__all__ = ["SlowMasks"]
-
 
 class SlowMasks:
     """Sequences with their caches while their masks are computed. To be used by one thread.

@@ -17,16 +17,6 @@ from ..events import Event, Finished, StreamEvent
 from ..results import GenerationResult
 from .worker import ProcessGuard
 
-__all__ = [
-    "AsyncClosing",
-    "AsyncEventStream",
-    "Closing",
-    "EventStream",
-    "Submit",
-    "cancelling",
-    "ignore",
-]
-
 T = TypeVar("T")
 
 Submit: TypeAlias = Callable[[Callable[[Event], None]], "Future[GenerationResult[Any]]"]

@@ -20,8 +20,6 @@ from typing import TypeVar
 
 from ..errors import EngineClosedError, EngineForkedError
 
-__all__ = ["ProcessGuard", "Worker"]
-
 T = TypeVar("T")
 
 _FORK_HINT = (

@@ -27,8 +27,6 @@ from .response_store import ResponseStore
 from .services import Services
 from .settings import ServerSettings
 
-__all__ = ["create_app", "load_engine"]
-
 _logger = logging.getLogger(__name__)
 
 _CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}

@@ -15,8 +15,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .errors import ApiError
 
-__all__ = ["limited_protocol"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -33,18 +33,6 @@ from ..errors import (
 )
 from ..problems import Location, problems_from
 
-__all__ = [
-    "INTERNAL_ERROR",
-    "ApiError",
-    "ErrorObject",
-    "ErrorResponse",
-    "api_error",
-    "error_reply",
-    "invalid_body",
-    "shutting_down",
-    "translated_errors",
-]
-
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}

@@ -8,8 +8,6 @@ import sys
 import time
 from typing import Any, Literal
 
-__all__ = ["configure"]
-
 _LOGGER = "proxy_engine.server"
 
 

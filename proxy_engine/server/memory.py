@@ -9,8 +9,6 @@ import mlx.core as mx
 
 from .. import own_process
 
-__all__ = ["available_bytes", "release_unused", "total_bytes", "used_bytes", "weights_bytes"]
-
 
 def used_bytes() -> int:
     """Bytes of all MLX arrays."""

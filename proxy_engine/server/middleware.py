@@ -19,8 +19,6 @@ from .errors import INTERNAL_ERROR, ApiError, error_reply
 from .metrics import Metrics
 from .streaming import ClientDisconnectedError
 
-__all__ = ["BodyMiddleware", "HostMiddleware", "KeyMiddleware", "RequestMiddleware", "is_key"]
-
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CLIENT_CLOSED_REQUEST = 499
 # These paths reveal neither models nor requests.

@@ -20,8 +20,6 @@ from .memory import available_bytes, release_unused, total_bytes, used_bytes
 from .metrics import Metrics
 from .model_registry import KnownModel, ModelRegistry, file_signature
 
-__all__ = ["Lease", "Load", "ModelHost"]
-
 Load = Callable[[KnownModel], InferenceEngine]
 """Loads a model, which takes seconds; called on a thread."""
 

@@ -20,8 +20,6 @@ from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_
 from ..models.loading import context_length
 from .memory import weights_bytes
 
-__all__ = ["KnownModel", "ModelRegistry", "file_signature"]
-
 _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
 
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from .errors import ApiError, shutting_down
 
-__all__ = ["Queue"]
-
 _MAX_RETRY_SECONDS = 60
 
 

@@ -14,8 +14,6 @@ from ..text_checks import short_repr
 from .errors import ApiError
 from .schemas.responses import FunctionCallItem, MessageItem, OutputItem
 
-__all__ = ["messages_of_input", "messages_of_output"]
-
 # Keys by type. Clients send back the output of a response with keys that no model reads.
 _ITEM_KEYS = {
     "message": {"role", "content", "phase"},

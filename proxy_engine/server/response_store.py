@@ -6,8 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ResponseStore", "StoredResponse"]
-
 _MAX_BYTES = 64 << 20
 
 

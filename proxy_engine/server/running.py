@@ -20,8 +20,6 @@ from .metrics import Metrics
 from .model_host import Lease, ModelHost
 from .queueing import Queue
 
-__all__ = ["Generation", "RunningAnswers", "begin"]
-
 
 @dataclass(frozen=True, slots=True)
 class Generation:

@@ -22,8 +22,6 @@ from .model_registry import KnownModel, ModelRegistry
 from .services import Services
 from .settings import ServerSettings
 
-__all__ = ["serve"]
-
 # Time for clients to receive the end of cancelled answers.
 _DELIVERY_SECONDS = 5
 _BACKLOG = 2048

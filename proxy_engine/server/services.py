@@ -15,8 +15,6 @@ from .response_store import ResponseStore
 from .running import RunningAnswers
 from .settings import ServerSettings
 
-__all__ = ["Services", "ServicesOfRequest"]
-
 
 @dataclass(slots=True)
 class Services:

@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, CliApp, NoDecode, SettingsConfigDict
 
-__all__ = ["ServerSettings", "parse_settings"]
-
 
 class ServerSettings(BaseSettings):
     """The settings of a server; ``docs/server.md`` explains each.

@@ -14,8 +14,6 @@ from fastapi import Response
 from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["DONE", "ClientDisconnectedError", "ServerSentEvents", "frame", "unless_disconnected"]
-
 T = TypeVar("T")
 
 DONE = b"data: [DONE]\n\n"

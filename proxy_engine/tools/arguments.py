@@ -12,8 +12,6 @@ import pydantic
 
 from ..validation import json_validator
 
-__all__ = ["ArgumentReader", "InstanceArguments", "JsonArguments", "KeywordArguments"]
-
 
 class ArgumentReader(Protocol):
     """Validates arguments and calls a function with them."""

@@ -11,8 +11,6 @@ from ..errors import InvalidOptionError
 from ..text_checks import short_repr
 from .tool import Tool
 
-__all__ = ["ToolChoice", "ToolChoiceMode"]
-
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none", "named"]
 
 

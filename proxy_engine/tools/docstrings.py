@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import docstring_parser
 
-__all__ = ["Documentation", "read_docstring"]
-
 
 @dataclass(frozen=True, slots=True)
 class Documentation:

@@ -17,9 +17,6 @@ from .docstrings import Documentation, read_docstring
 from .schemas import described, generated_schema
 from .tool import Tool
 
-__all__ = ["tool_from_function"]
-
-
 _STARS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "",
     inspect.Parameter.VAR_POSITIONAL: "*",

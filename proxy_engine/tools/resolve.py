@@ -11,9 +11,6 @@ from .functions import tool_from_function
 from .tool import Tool
 from .types import is_tool_type, tool_from_type
 
-__all__ = ["resolve_tool", "resolve_tools", "tool_from_openai"]
-
-
 _KEYS = {"name", "description", "parameters", "strict"}
 _HINT = (
     'A tool is {"type": "function", "function": {"name": …, "description": …, "parameters": …}}, '

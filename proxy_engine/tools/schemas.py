@@ -11,8 +11,6 @@ from pydantic.json_schema import JsonSchemaWarningKind
 from ..errors import InvalidToolError
 from ..pydantic_schemas import ClosedJsonSchema
 
-__all__ = ["described", "generated_schema"]
-
 
 class _ToolJsonSchema(ClosedJsonSchema):
     # The model may omit a parameter whose default is not JSON.

@@ -19,8 +19,6 @@ from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
 from ..text_checks import has_surrogate, short_repr
 from .arguments import ArgumentReader, JsonArguments
 
-__all__ = ["Tool", "tool_schema_errors"]
-
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 # Drafts in which `$ref` overrides the keywords beside it.

@@ -21,8 +21,6 @@ from .choice import ToolChoice
 from .resolve import resolve_tools
 from .tool import Tool
 
-__all__ = ["AsyncGenerate", "Generate", "GeneratedAnswer", "ToolRun", "arun_tools", "run_tools"]
-
 _log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound="GeneratedAnswer")

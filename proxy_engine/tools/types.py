@@ -15,8 +15,6 @@ from .docstrings import read_docstring
 from .schemas import described, generated_schema
 from .tool import Tool
 
-__all__ = ["is_tool_type", "tool_from_type"]
-
 
 def is_tool_type(given: Any) -> bool:
     """Return whether ``tool_from_type`` accepts ``given``."""

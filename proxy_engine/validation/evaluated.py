@@ -13,8 +13,6 @@ from state_machines.budgets import spend
 from .judgement import judgement
 from .keywords import Errors, finds, prepare_lookup
 
-__all__ = ["unevaluated_items", "unevaluated_properties"]
-
 
 def unevaluated_properties(
     validator: Any, expected: Any, instance: Any, schema: Mapping[str, Any]

@@ -8,8 +8,6 @@ from typing import Any
 
 from state_machines.budgets import spend
 
-__all__ = ["Judgement", "UndecidedError", "charge", "judgement"]
-
 MIN_STEPS = 5_000
 """Steps of every validation, about 25 ms."""
 

@@ -17,8 +17,6 @@ from state_machines.regex import compile_pattern
 
 from .judgement import UndecidedError, charge, judgement
 
-__all__ = ["Errors", "Keyword", "finds", "prepare_lookup", "replaced"]
-
 Errors = Iterator[jsonschema.ValidationError]
 Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Any]
 """A keyword's function; its parameters are the validator, the keyword's value, the instance and

@@ -21,8 +21,6 @@ from .evaluated import unevaluated_items, unevaluated_properties
 from .judgement import Judgement, UndecidedError
 from .keywords import replaced
 
-__all__ = ["JsonValidator", "json_validator"]
-
 _LOGGER = logging.getLogger(__name__)
 
 _NOTHING: Registry[Any] = Registry()

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 
 from state_machines.budgets import spend
 
-__all__ = ["NOTHING", "UNWRITABLE_WEIGHT", "Ending", "joined"]
-
 MAX_SIZE = 1 << 50
 """The bound at which sizes and weights saturate."""
 

@@ -31,8 +31,6 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
 
-__all__ = ["Guard"]
-
 Mask = npt.NDArray[np.bool_]
 
 MARGIN = 48

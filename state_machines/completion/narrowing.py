@@ -25,8 +25,6 @@ from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import TokenTrie, intervals
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["MaskNarrowing"]
-
 Mask = npt.NDArray[np.bool_]
 
 FEW = 2048

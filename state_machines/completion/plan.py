@@ -9,8 +9,6 @@ from state_machines.completion.segmenter import Segmenter
 from state_machines.errors import GrammarBudgetError
 from state_machines.limits import LIMITS
 
-__all__ = ["COMPLETE", "Plan", "Shortest"]
-
 
 class Plan:
     """Tokens that complete a text, each allowed in its turn. Immutable.

@@ -12,8 +12,6 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.masks.token_trie import TokenTrie
 
-__all__ = ["TokenSearch"]
-
 MANY_VERTICES = 4096
 """Vertices of a trie from which on bytes that do not change the state are not followed."""
 

@@ -18,8 +18,6 @@ from state_machines.completion.endings import NOTHING, UNWRITABLE_WEIGHT, Ending
 from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import TokenTrie
 
-__all__ = ["TOKEN_WEIGHT", "UNWRITABLE", "Segmenter"]
-
 UNWRITABLE = 1 << 60
 """The number of tokens of a text that no tokens write."""
 

@@ -28,8 +28,6 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.limits import LIMITS
 
-__all__ = ["ShortestWords"]
-
 WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
 """Upper bounds on the weight of an ending: first some 200 tokens, last what cannot be written."""
 

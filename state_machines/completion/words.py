@@ -23,8 +23,6 @@ from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.grammar.word_lists import Word
 from state_machines.limits import LIMITS
 
-__all__ = ["LONG", "Words"]
-
 LONG = 256
 """Characters of a text above which its word is composed of shared parts."""
 

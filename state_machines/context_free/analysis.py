@@ -28,8 +28,6 @@ from state_machines.syntax_tree import (
     walk,
 )
 
-__all__ = ["Analysis"]
-
 
 class Analysis:
     """The rules that are reachable from ``start``, and their properties.

@@ -43,8 +43,6 @@ from state_machines.syntax_tree import (
     String,
 )
 
-__all__ = ["GrammarCompiler"]
-
 MAX_EXCLUDED = 64
 """Largest complement of a repeated class that is compiled as text without these characters. The
 masks of such texts do not depend on the count until its bound is near."""

@@ -26,8 +26,6 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, union
 from state_machines.syntax_tree import Alternatives, Expression, Reference, Repeat, Series
 
-__all__ = ["LeftRecursion"]
-
 _Split: TypeAlias = "tuple[Node | str, tuple[Expression, ...]]"
 """The first part of a text, a node without the empty word or a rule, and the parts after it."""
 

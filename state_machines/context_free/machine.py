@@ -11,8 +11,6 @@ from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 
-__all__ = ["GrammarStateMachine"]
-
 
 class GrammarStateMachine(StateMachine):
     r"""Admits the texts of a context-free grammar, which may be ambiguous or left-recursive.

@@ -8,8 +8,6 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
 from state_machines.grammar.nodes import branch
 
-__all__ = ["RuleBook", "RuleNode", "nonempty"]
-
 
 class RuleBook:
     """The expansions of one grammar's recursive rules, by key.

@@ -17,8 +17,6 @@ from state_machines.grammar.node import (
 )
 from state_machines.limits import LIMITS
 
-__all__ = ["MAX_LITERAL", "Branch", "Literal", "SymbolNode", "branch", "literal", "symbols"]
-
 MAX_LITERAL = 1024
 """Greatest length of a literal node. A derivative copies the rest of the node's text."""
 

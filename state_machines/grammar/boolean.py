@@ -33,16 +33,6 @@ from state_machines.grammar.nodes import (
 from state_machines.grammar.symbols import is_whole_alphabet
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "Complement",
-    "Intersection",
-    "complement",
-    "counts_any_symbol",
-    "difference",
-    "everything",
-    "intersection",
-]
-
 
 class _Boolean(Node):
     """A node whose raw transitions may lead to states without a word."""

@@ -34,8 +34,6 @@ from state_machines.grammar.node import (
 from state_machines.grammar.nodes import concatenation, union
 from state_machines.grammar.symbols import bytes_in
 
-__all__ = ["Captured", "Dispatch", "SuffixTest", "always", "captured", "goes_further"]
-
 SuffixTest: TypeAlias = "Callable[[bytes], bool]"
 """Whether a suffix, the bytes that a token writes beyond a captured word, is context-dependent."""
 

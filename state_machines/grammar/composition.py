@@ -31,8 +31,6 @@ from state_machines.grammar.node import (
     merge_transitions,
 )
 
-__all__ = ["MEMBERS_PER_STEP", "Concatenation", "Union", "concatenation", "union"]
-
 MEMBERS_PER_STEP = 4
 """Members of a union that are charged as one step."""
 

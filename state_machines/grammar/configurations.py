@@ -24,18 +24,6 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, union
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "MAX_PREFIX_BYTES",
-    "Configuration",
-    "LexemeSplit",
-    "Stack",
-    "all_configurations",
-    "configurations",
-    "joined",
-    "split_lexeme",
-    "without_exclusion",
-]
-
 MAX_PREFIX_BYTES = 4
 """Greatest length of a prefix that is walked together with the lexeme after it."""
 

@@ -13,8 +13,6 @@ from state_machines.budgets import recursion_budget, spend
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Union
 
-__all__ = ["compute_word_derivative", "word_derivative"]
-
 _RECURSION_BUDGET = recursion_budget()
 
 

@@ -35,18 +35,6 @@ from state_machines.grammar.symbols import (
 )
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "BY_HEXADECIMAL",
-    "JSON_STRING",
-    "PYTHON_STRING",
-    "RAW",
-    "SHORT_ESCAPES",
-    "EncodedText",
-    "Spelling",
-    "encode_set",
-    "encoded",
-]
-
 
 @dataclass(frozen=True)
 class Spelling:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from state_machines.grammar.encoding import BY_HEXADECIMAL, SHORT_ESCAPES
 from state_machines.grammar.symbols import CodePointSet, code_points
 
-__all__ = ["begun_escape", "written_escape"]
-
 _BY_MARK = {mark: point for point, mark in SHORT_ESCAPES.items()}
 _HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 

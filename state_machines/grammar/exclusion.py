@@ -16,8 +16,6 @@ from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 
-__all__ = ["Exclusion", "exclusion"]
-
 
 class Exclusion(Node):
     """The words of ``body`` that are in none of the ``excluded`` languages; over bytes.

@@ -10,8 +10,6 @@ from weakref import ref
 
 from state_machines.budgets import spend
 
-__all__ = ["intern_node", "known_node"]
-
 _N = TypeVar("_N")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from state_machines.grammar.node import Node, Transitions, intern_node
 
-__all__ = ["Lazy", "WordTransitions", "reference"]
-
 
 class WordTransitions(Node):
     """A node with transitions by whole byte strings, beside those by bytes."""

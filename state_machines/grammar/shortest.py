@@ -10,8 +10,6 @@ from state_machines.budgets import spend
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 
-__all__ = ["has_endless_words", "shortest_length"]
-
 _LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 
 

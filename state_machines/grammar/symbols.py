@@ -17,19 +17,6 @@ from state_machines.budgets import spend
 from state_machines.caches import LruCache
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "ANY_BYTE",
-    "ANY_CODE_POINT",
-    "RANGES_PER_STEP",
-    "CodePointSet",
-    "byte_range",
-    "byte_ranges",
-    "byte_set",
-    "bytes_in",
-    "code_points",
-    "is_whole_alphabet",
-]
-
 MAX_CODE_POINT = 0x10FFFF
 
 RANGES_PER_STEP = 4

@@ -24,9 +24,6 @@ from state_machines.grammar.nodes import branch, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.word_lists import Text, word_list
 
-__all__ = ["literals", "trie", "with_word"]
-
-
 _ONE_BYTE: Callable[[int], Symbols] = (1).__lshift__
 
 MANY_WORDS = 32

@@ -27,15 +27,6 @@ from state_machines.grammar.nodes import Concatenation, Union, concatenation, un
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "AhoCorasick",
-    "UntilText",
-    "aho_corasick",
-    "text_until",
-    "text_without",
-    "with_shortest_text",
-]
-
 FAR = 256
 """Number of characters above which the states of a counter do not store their derivatives."""
 

@@ -28,8 +28,6 @@ from state_machines.grammar.node import (
 from state_machines.grammar.nodes import union
 from state_machines.limits import LIMITS
 
-__all__ = ["Text", "word_list"]
-
 Text: TypeAlias = "bytes | str"
 """A word: ``bytes`` over bytes, ``str`` over code points; a list has one kind."""
 

@@ -12,15 +12,6 @@ from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "contains_word",
-    "count_words",
-    "list_words",
-    "shortest_text",
-    "without_words",
-    "word_language",
-]
-
 _LANGUAGES: WeakValueLruCache[frozenset[str], Node] = WeakValueLruCache(LIMITS.held_languages)
 _ANSWERS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
 

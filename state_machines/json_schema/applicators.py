@@ -29,27 +29,6 @@ from state_machines.json_schema.terms import FALSE, TRUE, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ValueSet
 from state_machines.regex import compile_pattern
 
-__all__ = [
-    "additional_properties",
-    "all_of",
-    "any_of",
-    "contains",
-    "dependencies",
-    "dependent_schemas",
-    "dynamic_ref",
-    "if_",
-    "items",
-    "items_or_tuple",
-    "not_",
-    "one_of",
-    "pattern_properties",
-    "prefix_items",
-    "properties",
-    "property_names",
-    "recursive_ref",
-    "ref",
-]
-
 
 def _subschemas(location: SchemaLocation, keyword: str, value: Any) -> Iterator[SchemaLocation]:
     if not isinstance(value, list) or not value:

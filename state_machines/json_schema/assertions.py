@@ -38,34 +38,6 @@ from state_machines.json_schema.value_sets import (
 )
 from state_machines.regex import compile_pattern
 
-__all__ = [
-    "const",
-    "dependent_required",
-    "enum",
-    "exclusive_maximum",
-    "exclusive_minimum",
-    "forbid_property",
-    "format_",
-    "max_items",
-    "max_length",
-    "max_properties",
-    "maximum",
-    "min_items",
-    "min_length",
-    "min_properties",
-    "minimum",
-    "multiple_of",
-    "non_negative_integer",
-    "objects_with_property",
-    "pattern",
-    "require_properties",
-    "required",
-    "restrict_one_type",
-    "string_list",
-    "type_",
-    "unique_items",
-]
-
 FEW_DEPENDENCIES = 3
 """Entries of ``dependentRequired`` up to which each becomes a disjunction; more become clauses."""
 

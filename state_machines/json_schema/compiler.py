@@ -46,8 +46,6 @@ from state_machines.json_schema.value_sets import ValueSet
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
 from state_machines.limits import LIMITS
 
-__all__ = ["Compilation", "PropertyOrder", "Translator"]
-
 PropertyOrder = Literal["schema", "any"]
 
 

@@ -16,8 +16,6 @@ from state_machines.json_schema.objects.object_shape import NameRule, ObjectShap
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.value_sets import ANY_TEXT, NO_VALUE, ValueSet, disjoin
 
-__all__ = ["constant", "constants", "is_encodable", "without_scalars"]
-
 VALUES_PER_CHARGE = 64
 """Constants between two charges."""
 

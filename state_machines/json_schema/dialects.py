@@ -26,8 +26,6 @@ from referencing.jsonschema import (
 
 from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
 
-__all__ = ["DIALECTS", "Dialect", "DialectTable"]
-
 
 @dataclass(frozen=True)
 class Dialect:

@@ -24,8 +24,6 @@ from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
 from state_machines.json_schema.schema_copy import interned_copy, pointer_token
 from state_machines.limits import LIMITS
 
-__all__ = ["SchemaDocument", "SchemaLocation"]
-
 _Kind = TypeVar("_Kind", dict[str, Any], list[Any])
 
 CHARACTERS_PER_STEP = 64

@@ -16,8 +16,6 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.json_schema.value_sets import ValueSet
 
-__all__ = ["array_is_inhabited", "object_is_inhabited", "solve_emptiness"]
-
 _IsInhabited = Callable[[Term], bool]
 
 

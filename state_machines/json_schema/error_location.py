@@ -20,8 +20,6 @@ from state_machines.json_schema.terms import (
     Term,
 )
 
-__all__ = ["located_errors", "schema_locations"]
-
 
 class located_errors:
     """Convert the errors of a ``with`` block to schema errors with a JSON Pointer.

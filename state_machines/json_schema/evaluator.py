@@ -43,8 +43,6 @@ from state_machines.json_schema.value_sets import (
 )
 from state_machines.limits import LIMITS
 
-__all__ = ["SchemaEvaluator", "TermEvaluator"]
-
 T = TypeVar("T")
 
 

@@ -21,8 +21,6 @@ from state_machines.json_schema.terms import Evaluated, Term, TermTable
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, conjoin
 from state_machines.limits import LIMITS
 
-__all__ = ["in_exactly_one"]
-
 FEW_ALTERNATIVES = 8
 """Alternatives up to which every pair is tested for overlap; beyond, tags preselect the pairs."""
 

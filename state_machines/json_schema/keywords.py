@@ -23,15 +23,6 @@ from state_machines.json_schema.terms import Term
 from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
 from state_machines.json_schema.value_sets import ValueSet
 
-__all__ = [
-    "COSTLY_KEYWORDS",
-    "KEYWORDS",
-    "KEYWORDS_BY_DRAFT",
-    "KEYWORD_NAMES_BY_VOCABULARY",
-    "Keyword",
-    "KeywordReader",
-]
-
 KeywordReader = Callable[[SchemaLocation, Any, TermEvaluator], ValueSet | Term]
 """Returns the values that a keyword alone admits, given its schema, its value and the evaluator.
 

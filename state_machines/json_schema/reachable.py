@@ -21,8 +21,6 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.limits import LIMITS
 
-__all__ = ["check_reachable"]
-
 PAIRED_TERMS = 4
 """Terms of conditions on one member up to which the conjunctions of pairs are checked."""
 

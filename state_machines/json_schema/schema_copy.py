@@ -9,8 +9,6 @@ from typing import Any
 from state_machines.budgets import spend
 from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
 
-__all__ = ["interned_copy", "pointer_token"]
-
 MEMBERS_PER_STEP = 8
 """Members of an object or items of an array that are copied in one step."""
 

@@ -25,8 +25,6 @@ from state_machines.json_schema.value_sets import (
     negate,
 )
 
-__all__ = ["SchemaReader"]
-
 _CONDITIONAL = frozenset(keyword.name for keyword in KEYWORDS if keyword.is_conditional)
 
 

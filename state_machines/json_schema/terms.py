@@ -19,18 +19,6 @@ from state_machines.budgets import spend
 if TYPE_CHECKING:
     from state_machines.json_schema.document import SchemaLocation
 
-__all__ = [
-    "FALSE",
-    "TRUE",
-    "Conjunction",
-    "Disjunction",
-    "Evaluated",
-    "Negation",
-    "SchemaRef",
-    "Term",
-    "TermTable",
-]
-
 
 class Term:
     """A set of JSON values; compared by identity."""

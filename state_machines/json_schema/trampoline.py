@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 from state_machines.errors import GrammarBudgetError, SchemaError
 from state_machines.json_schema.terms import Term
 
-__all__ = ["TermCoroutine", "Trampoline", "run_independent"]
-
 T = TypeVar("T")
 _Owner = TypeVar("_Owner")
 

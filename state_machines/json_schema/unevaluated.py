@@ -36,8 +36,6 @@ from state_machines.json_schema.terms import TRUE, Term, TermTable
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
-__all__ = ["unevaluated_items", "unevaluated_properties"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Case:

@@ -24,17 +24,6 @@ from state_machines.json_schema.objects.object_shape import ObjectShape, union_a
 from state_machines.json_schema.terms import TermTable
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "ANY_TEXT",
-    "ANY_VALUE",
-    "NO_VALUE",
-    "ValueSet",
-    "conjoin",
-    "conjoin_known",
-    "disjoin",
-    "negate",
-]
-
 ANY_TEXT = everything(ANY_CODE_POINT)
 
 MANY_SHAPES = 32

@@ -18,15 +18,6 @@ from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 
-__all__ = [
-    "JSON_SYNTAXES",
-    "WHITESPACE_LAYOUTS",
-    "MemberSyntax",
-    "ValueSyntax",
-    "Whitespace",
-    "WhitespaceLayout",
-]
-
 QUOTE = literal(b'"')
 
 Whitespace = Literal["compact", "json", "spaced", "indented"]

@@ -21,16 +21,6 @@ from state_machines.grammar.node import EMPTY, Node, Symbols
 from state_machines.grammar.shortest import shortest_length
 from state_machines.masks.token_trie import Ids
 
-__all__ = [
-    "KERNEL",
-    "LIBRARY",
-    "UNBOUNDED",
-    "Automaton",
-    "Kernel",
-    "LetteredTrie",
-    "states_at_vertices",
-]
-
 UNBOUNDED = np.iinfo(np.int32).max
 
 

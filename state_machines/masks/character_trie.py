@@ -21,8 +21,6 @@ from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import Ids, TokenTrie, first_children
 from state_machines.vocabulary.tables import Arrays, pack, unpack
 
-__all__ = ["CharacterTrie", "Letters"]
-
 _DEAD, _WHOLE, _UTF8, _ESCAPE, _BEYOND = range(5)
 _QUOTE, _BACKSLASH = 0x22, 0x5C
 _LEADS = ((2, 0xC2, 0xDF, 0x1F), (3, 0xE0, 0xEF, 0x0F), (4, 0xF0, 0xF4, 0x07))

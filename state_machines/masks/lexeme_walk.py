@@ -28,16 +28,6 @@ from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 
-__all__ = [
-    "LeavingTokens",
-    "LexemeWalk",
-    "Suffixes",
-    "TokensBySuffix",
-    "VertexWalk",
-    "WalkCache",
-    "vertex_walk",
-]
-
 Mask = npt.NDArray[np.bool_]
 
 WALK_OVERHEAD = 2500

@@ -26,8 +26,6 @@ from state_machines.masks.lexeme_walk import (
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 
-__all__ = ["Lexemes"]
-
 MIN_LEXEME_TOKENS = 256
 """Tokens that a lexeme may begin with, from which on its walk is cached for all schemas."""
 

@@ -45,8 +45,6 @@ from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["MaskMaker"]
-
 MAX_ENDING_WORDS = 64
 """Greatest length of a list of exceptions whose spellings are cached."""
 

@@ -19,8 +19,6 @@ from state_machines.masks.mask_maker import MaskMaker
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["MaskStore"]
-
 
 class MaskStore:
     """Computes and caches the masks of a vocabulary. Safe to use from several threads.

@@ -38,8 +38,6 @@ from state_machines.masks.lexeme_walk import (
 )
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-__all__ = ["StringTokens", "TextWalk"]
-
 MAX_DIFFERENCES = 600
 """Letters and states visited to walk a language by its difference from any text."""
 

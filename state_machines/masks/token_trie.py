@@ -19,8 +19,6 @@ from state_machines.limits import LIMITS
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
 
-__all__ = ["TokenTrie"]
-
 Ids = npt.NDArray[np.int32]
 
 _NONE, _SEVERAL = -1, -2

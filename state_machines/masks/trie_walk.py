@@ -28,8 +28,6 @@ from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import TokenTrie
 
-__all__ = ["TrieWalk"]
-
 VISITS_PER_STEP = 256
 """Visits that are charged to the step budget at once."""
 

@@ -13,15 +13,6 @@ from state_machines.syntax_tree import (
     walk,
 )
 
-__all__ = [
-    "context_classes",
-    "looks_ahead_by_end_alone",
-    "matches_empty_everywhere",
-    "shorten_leading_repetition",
-    "single_word",
-    "without_end_assertions",
-]
-
 MAX_WORD_COUNT = 500
 """Largest count of one character that :func:`single_word` spells out."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from state_machines.grammar.symbols import CodePointSet
 from state_machines.syntax_tree import Expression
 
-__all__ = ["End", "LookAhead", "LookBehind", "Start", "WordBoundary"]
-
 
 @dataclass(frozen=True, slots=True)
 class Start(Expression):

@@ -13,8 +13,6 @@ from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
 from state_machines.regex.unicode_classes import DIGIT, SPACE, WORD, case_closure, property_set
 from state_machines.text_reader import TextReader
 
-__all__ = ["CharacterReader"]
-
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _CLASS_ESCAPES = {"d": DIGIT, "w": WORD, "s": SPACE}
 _PROPERTY = re.compile(r"\{([A-Za-z0-9_]+)(?:=([A-Za-z0-9_]+))?\}")

@@ -56,8 +56,6 @@ from state_machines.regex.assertions import End, LookAhead, LookBehind, Start, W
 from state_machines.regex.parser import parse
 from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
 
-__all__ = ["compile_pattern"]
-
 _ANYTHING = everything(ANY_CODE_POINT)
 
 _Continuation: TypeAlias = tuple[Node, ...]

@@ -34,8 +34,6 @@ from state_machines.regex.unicode_classes import LINE_TERMINATOR, WORD
 from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
 from state_machines.text_reader import REPETITION_MARKS
 
-__all__ = ["parse"]
-
 _QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 
 

@@ -19,15 +19,6 @@ from state_machines.caches import LruCache
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 
-__all__ = [
-    "DIGIT",
-    "LINE_TERMINATOR",
-    "SPACE",
-    "WORD",
-    "case_closure",
-    "property_set",
-]
-
 DIGIT = CodePointSet([(0x30, 0x39)])
 WORD = CodePointSet([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 LINE_TERMINATOR = CodePointSet([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)])

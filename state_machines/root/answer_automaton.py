@@ -25,8 +25,6 @@ from state_machines.root.parts import Marker, Part, Spell, SubState, Text
 from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["AnswerAutomaton", "AutomatonState", "MarkerPrefixes", "Transition", "speller"]
-
 # Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
 

@@ -17,8 +17,6 @@ from state_machines.root.answer_automaton import AnswerAutomaton, AutomatonState
 from state_machines.root.parts import Marker, Part, Text
 from state_machines.root.positions import Skipped
 
-__all__ = ["Attribution", "Piece", "Thread"]
-
 History: TypeAlias = tuple[tuple[Part, int], ...]
 """Parts in the order they were entered, each with the number of bytes before it."""
 

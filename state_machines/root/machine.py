@@ -13,8 +13,6 @@ from state_machines.root.attribution import Attribution, Piece
 from state_machines.root.parts import Part
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["RootMatcher", "RootStateMachine"]
-
 _RECURSION_BUDGET = recursion_budget()
 
 

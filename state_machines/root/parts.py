@@ -20,21 +20,6 @@ from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
 from state_machines.machine import StateMachine
 
-__all__ = [
-    "Choice",
-    "Loop",
-    "Marker",
-    "Optional",
-    "Part",
-    "Sequence",
-    "Spell",
-    "Structured",
-    "SubState",
-    "Text",
-    "part_names",
-    "repeated_part_names",
-]
-
 Spell: TypeAlias = Callable[[str], bytes]
 """Returns the bytes of a marker's text in a vocabulary, where it may contain special tokens."""
 

@@ -26,8 +26,6 @@ from state_machines.root.parts import (
 )
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["FollowEntry", "Position", "Positions", "Skipped", "Spelling", "part_name"]
-
 Skipped: TypeAlias = tuple[Part, ...]
 """Sub-states that stand in the answer and match the empty text, in their order."""
 

@@ -13,8 +13,6 @@ from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import Marker, Spell, SubState
 from state_machines.tool_calls import notations
 
-__all__ = ["CALL", "CallArguments", "CallEnd", "CallId", "CallStart", "CallText", "ToolSignature"]
-
 CALL = "tool_call"
 """The name of all parts of tool calls."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, PYTHONIC, PYTHONIC_JSON
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
-__all__ = ["CODE_FAMILIES"]
-
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
 LFM2 = ToolFormat(

@@ -12,8 +12,6 @@ from state_machines.tool_calls.json_families import JSON_FAMILIES
 from state_machines.tool_calls.tagged_families import TAGGED_FAMILIES
 from state_machines.tool_calls.tool_format import ToolFormat
 
-__all__ = ["FORMATS", "format_named"]
-
 FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
     {entry.name: entry for entry in (*JSON_FAMILIES, *TAGGED_FAMILIES, *CODE_FAMILIES)}
 )

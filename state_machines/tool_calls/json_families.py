@@ -5,8 +5,6 @@ from __future__ import annotations
 from state_machines.tool_calls.notations import JSON
 from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
 
-__all__ = ["JSON_FAMILIES", "LONGCAT_JSON"]
-
 HERMES = ToolFormat(
     name="hermes",
     models="Hermes 2 and 3, Qwen2.5, Qwen3, and others with <tool_call>",

@@ -16,8 +16,6 @@ from state_machines.tool_calls.notations import (
 )
 from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
 
-__all__ = ["TAGGED_FAMILIES"]
-
 QWEN3_CODER = ToolFormat(
     name="qwen3_coder",
     models="Qwen3-Coder, Qwen3.5",

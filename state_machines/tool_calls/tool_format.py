@@ -30,8 +30,6 @@ from state_machines.tool_calls.call import (
 from state_machines.tool_calls.notations import Notation
 from state_machines.vocabulary import Vocabulary
 
-__all__ = ["NO_DELIMITERS", "CallIds", "Delimiters", "ToolFormat"]
-
 _NAME = re.compile(r"\{name\}")
 _ID = "{id}"
 

@@ -22,8 +22,6 @@ from state_machines.errors import VocabularyError
 from state_machines.limits import LIMITS
 from state_machines.vocabulary.tables import Array, Arrays
 
-__all__ = ["PARTIAL_SUFFIX", "read_arrays", "write_arrays"]
-
 PARTIAL_SUFFIX = ".partial"
 """Suffix of files that are being written."""
 

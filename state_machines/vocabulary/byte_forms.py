@@ -15,8 +15,6 @@ from typing import Any
 
 from state_machines.errors import VocabularyError
 
-__all__ = ["ByteForm", "byte_form_of"]
-
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 

@@ -17,8 +17,6 @@ from state_machines.vocabulary.array_file import PARTIAL_SUFFIX
 from state_machines.vocabulary.fingerprint import fingerprint
 from state_machines.vocabulary.tokenizer_reader import token_count
 
-__all__ = ["VocabularyCache"]
-
 MIN_TOKENS = 4096
 """Tokens below which reading a file is no faster than reading the tokenizer."""
 

@@ -20,8 +20,6 @@ from state_machines.vocabulary.tokenizer_reader import (
     token_count,
 )
 
-__all__ = ["fingerprint"]
-
 _SAMPLES = 1024
 """Names that are compared although the files are hashed."""
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Arrays", "Tables", "pack", "unpack"]
-
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 """One-dimensional arrays of int32 or uint8 by name."""

@@ -16,16 +16,6 @@ from typing import Any
 from state_machines.errors import VocabularyError
 from state_machines.vocabulary.byte_forms import byte_form_of
 
-__all__ = [
-    "TokenizerContents",
-    "TokenizerFacts",
-    "backend_of",
-    "read_facts",
-    "read_names",
-    "read_tokenizer",
-    "token_count",
-]
-
 # Tokens that end a text or a chat turn in widely used model families. Used only if the tokenizer
 # object does not name its end tokens, and only if they are special tokens.
 _COMMON_END_TOKENS = (

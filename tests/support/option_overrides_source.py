@@ -13,7 +13,7 @@ from proxy_engine.options import GenerationOptions
 
 HEAD = '''"""The options of a request as keyword arguments. Generated from ``options``: do not edit.
 
-Write it anew with ``python tests/support/option_overrides_source.py``.
+Regenerate it with ``python tests/support/option_overrides_source.py``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from .options import PartOptions, ReasoningOptions
-
-__all__ = ["OptionOverrides"]
 
 
 class OptionOverrides(TypedDict, total=False):

@@ -22,8 +22,6 @@ from ..schemas.chat import (
 from ..schemas.common import TokenLogprob
 from .choices import ChoicesEncoder
 
-__all__ = ["ChatEncoder"]
-
 
 class ChatEncoder(ChoicesEncoder[ChatDelta]):
     """Encodes the answers to one conversation."""

@@ -25,8 +25,6 @@ from ..schemas.common import (
 from ..streaming import DONE, frame
 from .encoder import TokenTexts, new_id, seconds_now, timings, token_info
 
-__all__ = ["ChoicesEncoder", "EncoderOptions"]
-
 D = TypeVar("D")
 
 

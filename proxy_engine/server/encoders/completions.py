@@ -20,8 +20,6 @@ from ..schemas.completions import (
 )
 from .choices import ChoicesEncoder, EncoderOptions
 
-__all__ = ["CompletionEncoder"]
-
 
 class CompletionEncoder(ChoicesEncoder[str]):
     """Encodes the answers to raw prompts.

@@ -16,8 +16,6 @@ from ...results import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
 from ..schemas.common import Timings, TokenInfo, TokenLogprob, TopLogprob
 
-__all__ = ["Encoder", "TokenTexts", "new_id", "seconds_now", "timings", "token_info"]
-
 # JSON has no infinity; OpenAI writes this number.
 _MIN_LOGPROB = -9999.0
 

@@ -37,8 +37,6 @@ from ..schemas.responses import (
 from ..streaming import frame
 from .encoder import TokenTexts, new_id, timings, token_info
 
-__all__ = ["ResponsesEncoder"]
-
 
 class ResponsesEncoder:
     """Encodes one answer as items. One item is in progress at a time.

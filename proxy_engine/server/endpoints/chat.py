@@ -24,8 +24,6 @@ from .generating import (
     reply,
 )
 
-__all__ = ["reasoning_option", "router"]
-
 router = generating_router()
 
 

@@ -25,8 +25,6 @@ from .generating import (
     reply,
 )
 
-__all__ = ["router"]
-
 # OpenAI's default.
 _MAX_TOKENS = 16
 

@@ -25,16 +25,6 @@ from ..services import Services
 from ..settings import ServerSettings
 from ..streaming import ServerSentEvents, unless_disconnected
 
-__all__ = [
-    "STREAMED",
-    "GenerationRequest",
-    "check_choices",
-    "check_prompt_size",
-    "count_characters",
-    "generating_router",
-    "reply",
-]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from ..model_registry import KnownModel
 from ..schemas.common import ResponseModel, json_reply
 from ..services import Services, ServicesOfRequest
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
 
 

@@ -11,8 +11,6 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from ..schemas.common import ResponseModel, json_reply
 from ..services import ServicesOfRequest
 
-__all__ = ["router"]
-
 # The page is a single file that connects only to this server and cannot be framed.
 _PAGE_HEADERS = {
     "Content-Security-Policy": (

@@ -28,8 +28,6 @@ from .generating import (
     reply,
 )
 
-__all__ = ["router"]
-
 _NAMES = {"prompt": "input", "max_tokens": "max_output_tokens", "logprobs": "top_logprobs"}
 
 router = generating_router()

@@ -19,19 +19,6 @@ from .common import (
 )
 from .constraints import Constraints
 
-__all__ = [
-    "ChatChoice",
-    "ChatChunk",
-    "ChatChunkChoice",
-    "ChatCompletion",
-    "ChatDelta",
-    "ChatFunction",
-    "ChatLogprobs",
-    "ChatMessage",
-    "ChatRequest",
-    "ChatToolCall",
-]
-
 
 class Message(RequestModel):
     """A message of the conversation. The engine checks the keys that are not listed here."""

@@ -12,24 +12,6 @@ from samplers.parameters import SamplingParameters
 from ...option_fields import given_options, with_options
 from ...option_overrides import OptionOverrides
 
-__all__ = [
-    "ChoicesUsage",
-    "CompletionDetails",
-    "Extension",
-    "IgnoredFields",
-    "PromptDetails",
-    "RequestModel",
-    "ResponseModel",
-    "SamplingFields",
-    "StopField",
-    "StreamOptions",
-    "Timings",
-    "TokenInfo",
-    "TokenLogprob",
-    "TopLogprob",
-    "json_reply",
-]
-
 # OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(min_length=1, max_length=1000)]
 StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None

@@ -17,15 +17,6 @@ from .common import (
 )
 from .constraints import Constraints
 
-__all__ = [
-    "Completion",
-    "CompletionChoice",
-    "CompletionChunk",
-    "CompletionChunkChoice",
-    "CompletionLogprobs",
-    "CompletionRequest",
-]
-
 Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
 
 

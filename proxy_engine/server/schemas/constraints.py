@@ -14,8 +14,6 @@ from ...answers.response_format import MachineSource
 from ..errors import ApiError
 from .common import RequestModel
 
-__all__ = ["Constraints"]
-
 
 class StructuredOutputs(RequestModel):
     """vLLM's object of constraints. At most one member may be given."""

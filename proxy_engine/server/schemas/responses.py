@@ -16,21 +16,6 @@ from .common import (
 )
 from .constraints import Constraints
 
-__all__ = [
-    "FunctionCallItem",
-    "InputTokensDetails",
-    "MessageItem",
-    "OutputItem",
-    "OutputText",
-    "OutputTokensDetails",
-    "ReasoningItem",
-    "ReasoningText",
-    "ResponseEvent",
-    "ResponseObject",
-    "ResponsesRequest",
-    "ResponsesUsage",
-]
-
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
 

@@ -30,8 +30,6 @@ from state_machines.syntax_tree import (
 )
 from state_machines.text_reader import REPETITION_MARKS
 
-__all__ = ["parse"]
-
 COMMENTS_PER_STEP = 8
 """Comments in a row that one step skips."""
 

@@ -10,8 +10,6 @@ from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.syntax_tree import SourcePosition
 from state_machines.text_reader import TextReader
 
-__all__ = ["GrammarReader"]
-
 
 class GrammarReader(TextReader):
     """Base of the parsers of grammars.

@@ -30,8 +30,6 @@ from state_machines.json_schema.arrays.unique_items import DistinctValues
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.value_syntax import ValueSyntax
 
-__all__ = ["ArrayPlan"]
-
 _MAX_TOKEN_CHARS = 8
 """Strings up to this length are not free: one token could complete them."""
 

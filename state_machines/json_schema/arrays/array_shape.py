@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["ArrayShape", "Counted"]
-
 
 @dataclass(frozen=True, slots=True)
 class Counted:

@@ -10,8 +10,6 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 from state_machines.limits import LIMITS
 
-__all__ = ["ItemState", "ItemSteps"]
-
 
 @dataclass(frozen=True, slots=True)
 class ItemState:

@@ -17,8 +17,6 @@ from state_machines.json_schema.objects.names import name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
 
-__all__ = ["Cardinality", "DistinctValues", "check_distinct"]
-
 _BUCKETS = 64
 
 

@@ -21,19 +21,6 @@ from state_machines.grammar.nodes import concatenation, repetition, symbols, uni
 from state_machines.grammar.symbols import code_points
 from state_machines.json_schema.formats.primitives import full_match, max_characters, max_octets
 
-__all__ = [
-    "IPV4",
-    "IPV6",
-    "MAX_NAME",
-    "OCTET",
-    "email",
-    "hostname",
-    "idn_email",
-    "ipv4",
-    "ipv6",
-    "legacy_hostname",
-]
-
 MAX_NAME = 253
 """Characters of a host name: 255 octets in a message (RFC 1035), without the first and last."""
 

@@ -20,8 +20,6 @@ from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tries import trie
 from state_machines.json_schema.formats.primitives import exact_text, full_match
 
-__all__ = ["date", "date_time", "duration", "time"]
-
 _MINUTES_PER_DAY = 24 * 60
 
 _YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"

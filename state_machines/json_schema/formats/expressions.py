@@ -23,8 +23,6 @@ from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.tries import trie
 from state_machines.json_schema.formats.primitives import exact_text, full_match
 
-__all__ = ["MAX_NESTED_GROUPS", "SCRIPTS", "ecma_regex"]
-
 MAX_NESTED_GROUPS = 4
 """The nesting depth of groups."""
 

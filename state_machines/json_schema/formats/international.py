@@ -31,8 +31,6 @@ from state_machines.json_schema.formats.addresses import MAX_NAME
 from state_machines.json_schema.formats.primitives import max_characters
 from state_machines.json_schema.formats.unicode_labels import Cells, label_classes
 
-__all__ = ["MAX_U_LABEL", "idn_hostname"]
-
 MAX_U_LABEL = 58
 """Characters of a U-label: an A-label has 63 octets, 4 of them ``xn--``, and Punycode is longer."""
 

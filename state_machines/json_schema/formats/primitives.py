@@ -9,8 +9,6 @@ from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.tries import trie
 from state_machines.regex import compile_pattern
 
-__all__ = ["exact_text", "full_match", "max_characters", "max_octets"]
-
 
 def full_match(pattern: str) -> Node:
     """Return the strings that a regular expression matches as a whole."""

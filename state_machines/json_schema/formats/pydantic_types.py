@@ -26,8 +26,6 @@ from state_machines.grammar.node import Node
 from state_machines.json_schema.formats.addresses import IPV4, IPV6, OCTET
 from state_machines.json_schema.formats.primitives import full_match
 
-__all__ = ["PYDANTIC_FORMATS"]
-
 _HEX = "[0-9A-Fa-f]"
 _PREFIX_4 = r"(?:/(?:[12]?[0-9]|3[0-2]))?"
 _PREFIX_6 = r"(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"

@@ -16,17 +16,6 @@ from state_machines.grammar.node import Node
 from state_machines.json_schema.formats.addresses import IPV6
 from state_machines.json_schema.formats.primitives import full_match
 
-__all__ = [
-    "iri",
-    "iri_reference",
-    "json_pointer",
-    "relative_json_pointer",
-    "uri",
-    "uri_reference",
-    "uri_template",
-    "uuid",
-]
-
 _UCSCHAR = (
     r"\u{A0}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFEF}"
     + "".join(rf"\u{{{plane:X}0000}}-\u{{{plane:X}FFFD}}" for plane in range(1, 14))

@@ -17,8 +17,6 @@ import regex
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.regex.unicode_classes import property_set
 
-__all__ = ["Cells", "label_classes", "pvalid"]
-
 # RFC 5892, section 2.6.
 _EXCEPTIONS_VALID = CodePointSet.of("\u00df\u03c2\u06fd\u06fe\u0f0b\u3007")
 _EXCEPTIONS_DISALLOWED = CodePointSet.of(

@@ -14,8 +14,6 @@ from state_machines.grammar.node import EPSILON
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points
 
-__all__ = ["Grid", "Multiples", "decimal_places", "grid_of"]
-
 _POINT = symbols(code_points("."))
 _ZERO = symbols(code_points("0"))
 

@@ -31,8 +31,6 @@ from state_machines.json_schema.numbers.intervals import (
     least_common_multiple,
 )
 
-__all__ = ["FRACTION", "ZEROS", "magnitudes"]
-
 _DIGITS = [code_points(ord("0") + digit) for digit in range(10)]
 _DOT = code_points(ord("."))
 _POINT = symbols(_DOT)

@@ -13,8 +13,6 @@ from math import gcd, lcm
 
 from state_machines.budgets import spend
 
-__all__ = ["LARGEST", "MAX_INTEGER_DIGITS", "Interval", "least_common_multiple"]
-
 MAX_INTEGER_DIGITS = 308
 """Largest number of digits before the point of a number below :data:`ROUND_LIMIT`."""
 

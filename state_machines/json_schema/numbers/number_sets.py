@@ -13,16 +13,6 @@ from fractions import Fraction
 from state_machines.budgets import spend
 from state_machines.json_schema.numbers.intervals import LARGEST, Interval
 
-__all__ = [
-    "ALL_NUMBERS",
-    "INTEGERS",
-    "NO_NUMBERS",
-    "PLAIN_INTEGERS",
-    "NumberSet",
-    "exact",
-    "points",
-]
-
 
 def exact(number: int | float | Decimal) -> Fraction:
     """Return a number of a parsed JSON document exactly as it was written: 0.1 is one tenth."""

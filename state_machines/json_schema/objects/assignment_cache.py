@@ -19,8 +19,6 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.limits import LIMITS
 
-__all__ = ["AssignmentCache", "MemberState"]
-
 PLENTY_OF_NAMES = 64
 """Number of names of a kind from which on taking one of them changes nothing."""
 

@@ -34,8 +34,6 @@ from state_machines.json_schema.objects.clauses import (
 from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.terms import TRUE, Term, TermTable
 
-__all__ = ["Assignment", "Domain", "clauses_by_absent_name", "find_assignment"]
-
 MAX_COMPARED = 8
 """Number of unsatisfied clauses among which the closed-world search picks the next one."""
 

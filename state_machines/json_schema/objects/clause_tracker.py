@@ -33,8 +33,6 @@ from state_machines.json_schema.objects.clauses import (
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 
-__all__ = ["ClauseTracker", "MemberEffect"]
-
 
 @dataclass(frozen=True, slots=True)
 class MemberEffect:

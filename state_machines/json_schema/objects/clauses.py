@@ -16,18 +16,6 @@ from state_machines.budgets import spend
 from state_machines.grammar.node import Node
 from state_machines.json_schema.terms import Term, TermTable
 
-__all__ = [
-    "Absent",
-    "Clause",
-    "Condition",
-    "Matching",
-    "Present",
-    "bit_indices",
-    "mentions",
-    "propagate_unit_clauses",
-    "residual_clause",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Absent:

@@ -16,8 +16,6 @@ from state_machines.json_schema.objects.clauses import bit_indices
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["ListedNames", "NameCell", "NameTrie", "listed_names", "name_cells", "name_trie"]
-
 
 def listed_names(shape: ObjectShape) -> tuple[str, ...]:
     """Return the names that a shape lists: first in the order of the schema, then all others."""

@@ -35,8 +35,6 @@ from state_machines.json_schema.terms import Term, TermTable
 from state_machines.json_schema.value_syntax import MemberSyntax
 from state_machines.limits import LIMITS
 
-__all__ = ["ObjectPlan"]
-
 MAX_NAMES = 8
 """Maximum number of listed names that are tried to complete an object."""
 

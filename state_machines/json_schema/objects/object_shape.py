@@ -25,8 +25,6 @@ from state_machines.json_schema.objects.clauses import (
 )
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
-__all__ = ["NameRule", "ObjectShape", "shape_of_clauses", "union_as_clauses"]
-
 
 @dataclass(frozen=True, slots=True)
 class NameRule:

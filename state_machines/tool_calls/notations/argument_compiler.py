@@ -27,8 +27,6 @@ from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
 from state_machines.tool_calls.notations.notation import NotationOptions, Schema
 
-__all__ = ["ArgumentCompiler", "check_names", "values_of"]
-
 
 class ArgumentCompiler:
     """Compiles the objects that one schema admits.

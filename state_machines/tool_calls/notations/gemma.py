@@ -36,8 +36,6 @@ from state_machines.tool_calls.notations.notation import (
 )
 from state_machines.tool_calls.notations.raw_text import texts_without
 
-__all__ = ["FUNCTION_GEMMA", "GEMMA4", "MarkedNotation"]
-
 
 @dataclass(frozen=True)
 class MarkedNotation(Notation):

@@ -17,8 +17,6 @@ from state_machines.tool_calls.notations.notation import (
 )
 from state_machines.tool_calls.notations.raw_text import texts_without
 
-__all__ = ["JSON", "JsonNotation", "read_json", "read_json_object"]
-
 
 @dataclass(frozen=True)
 class JsonNotation(Notation):

@@ -15,8 +15,6 @@ from state_machines.json_schema.compiler import PropertyOrder
 from state_machines.json_schema.value_syntax import Whitespace
 from state_machines.root.parts import Spell
 
-__all__ = ["CompiledArguments", "Notation", "NotationOptions", "Schema", "unique_members"]
-
 Schema = Mapping[str, Any] | bool
 
 

@@ -37,8 +37,6 @@ from state_machines.tool_calls.notations.notation import (
 )
 from state_machines.tool_calls.notations.raw_text import texts_without
 
-__all__ = ["PYTHONIC", "PYTHONIC_JSON", "PythonicNotation"]
-
 Words = Literal["python", "both"]
 
 

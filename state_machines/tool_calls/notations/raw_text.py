@@ -15,8 +15,6 @@ from state_machines.grammar.words import word_language
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
-__all__ = ["NOT_NULL", "NO_LITERAL", "SPACES", "TRIMMED", "raw_texts", "texts_without"]
-
 SPACES = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
 """The characters that ``str.strip`` removes, and the byte order mark."""
 

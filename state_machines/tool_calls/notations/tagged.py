@@ -39,18 +39,6 @@ from state_machines.tool_calls.notations.raw_text import (
     texts_without,
 )
 
-__all__ = [
-    "ATEM",
-    "DSML",
-    "GLM",
-    "GLM_COMPACT",
-    "LONGCAT",
-    "MINICPM",
-    "MINIMAX",
-    "QWEN_CODER",
-    "TaggedNotation",
-]
-
 _NULL = literal(b"null")
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
