@@ -429,7 +429,7 @@ def test_no_token_is_allowed_after_the_end() -> None:
     assert matcher.forced_bytes() == b""
     assert not matcher.allowed_tokens().any()
     for token_id in (end, ord("a")):
-        with pytest.raises(TokenRejectedError, match="finished"):
+        with pytest.raises(TokenRejectedError, match="end token"):
             matcher.advance(token_id)
 
 
