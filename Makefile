@@ -53,7 +53,7 @@ demo: model
 	@$(FAST) $(BIN)/python -m proxy_engine extract --stream \
 	    --schema examples/person.json examples/person.txt
 	@echo
-	@echo "For OpenAI's clients: 'make serve' here, and elsewhere"
+	@echo "To use it with OpenAI's clients, run 'make serve', and in another shell:"
 	@cat examples/ask.sh
 
 serve: model

@@ -84,7 +84,7 @@ class Limits:
     unevaluated_nesting: int = 100
     """Nested schemas on which that set depends. The analysis is recursive."""
 
-    nested_emptiness_questions: int = 50
+    nested_emptiness_queries: int = 50
     """Emptiness questions on the stack at once. Evaluation is recursive."""
 
     schema_terms: int = 50_000

@@ -186,7 +186,7 @@ class TermEvaluator:
 
     def _query(self, compute: Callable[[], T]) -> T | None:
         thread = self._thread
-        if thread.query_depth >= LIMITS.nested_emptiness_questions:
+        if thread.query_depth >= LIMITS.nested_emptiness_queries:
             return None
         thread.query_depth += 1
         try:

@@ -114,10 +114,13 @@ def test_keyword_constrains_only_the_types_of_its_record(keyword: Keyword, draft
             assert all(machine.matches(json.dumps(value)) for value in values), kind
 
 
-@pytest.mark.parametrize(("keyword", "draft"), READ, ids=lambda it: getattr(it, "name", it))
+@pytest.mark.parametrize(
+    ("keyword", "draft"),
+    # Draft 4 has no propertyNames.
+    [(keyword, draft) for keyword, draft in READ if draft != "4"],
+    ids=lambda it: getattr(it, "name", it),
+)
 def test_keyword_for_strings_is_enforced_on_property_names(keyword: Keyword, draft: str) -> None:
-    if draft == "4":
-        pytest.skip("draft 4 has no propertyNames")
     schema = schema_of(keyword, draft)
     names = {key: value for key, value in schema.items() if key not in ("$schema", "definitions")}
     around: dict[str, Any] = {"$schema": URIS[draft], "definitions": schema.get("definitions", {})}
