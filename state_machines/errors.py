@@ -3,28 +3,29 @@
 ::
 
     ProxyError
-    ├── SchemaError                     located by a JSON Pointer into the schema
+    ├── SchemaError (V)                 located by a JSON Pointer into the schema
     │   ├── InvalidSchemaError          the schema is malformed
     │   ├── UnsupportedSchemaError      a keyword cannot be enforced
     │   └── UnsatisfiableSchemaError    no value satisfies the schema
-    ├── PatternError                    located by an offset into the pattern
+    ├── PatternError (V)                located by an offset into the pattern
     │   ├── InvalidPatternError         not a regular expression
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
-    ├── GrammarError                    located by line and column of the grammar
+    ├── GrammarError (V)                located by line and column of the grammar
     │   ├── GrammarSyntaxError          a syntax error, or a rule that is missing or defined twice
     │   ├── UnsupportedGrammarError     compiling the grammar takes too much work
     │   └── UnsatisfiableGrammarError   no text matches the grammar
     ├── VocabularyError                 the tokens of a tokenizer cannot be read as bytes
     │   ├── MarkerError                 the vocabulary lacks a marker of a tool format
     │   └── UnwritableTextError         no tokens of the vocabulary write a required text
-    ├── CompositionError                parts of an answer that cannot be combined
+    ├── CompositionError (V)            parts of an answer that cannot be combined
     │   └── ToolNameError               a tool format cannot write the name of a tool
-    ├── InvalidArgumentError            an argument has a wrong type or value (also a ValueError)
-    ├── MaxTokensTooSmallError          no text fits into ``max_tokens``
+    ├── InvalidArgumentError (V)        an argument has a wrong type or value
+    ├── MaxTokensTooSmallError (V)      no text fits into ``max_tokens``
     ├── TokenRejectedError              ``advance`` got a token that the mask forbids
     └── GrammarBudgetError              a computation exceeds its work budget
 
-Packages above add their own branches under ``ProxyError``.
+Errors marked (V), and those below them, are also ``ValueError``s. Packages above add their own
+branches under ``ProxyError``.
 
 Each error carries its facts as attributes: the problem (``what``), its location, and a remedy
 (``hint``). ``str(error)`` joins them to a message.
@@ -58,7 +59,7 @@ class ProxyError(Exception):
         return f"{text}. {self.hint}" if self.hint else text
 
 
-class SchemaError(ProxyError):
+class SchemaError(ProxyError, ValueError):
     """A JSON Schema cannot be compiled.
 
     Attributes:
@@ -100,7 +101,7 @@ class UnsatisfiableSchemaError(SchemaError):
     """No JSON value satisfies the schema."""
 
 
-class PatternError(ProxyError):
+class PatternError(ProxyError, ValueError):
     """A regular expression cannot be compiled.
 
     Attributes:
@@ -128,7 +129,7 @@ class UnsupportedPatternError(PatternError):
     """The pattern uses a construct that is not regular, or that is not implemented."""
 
 
-class GrammarError(ProxyError):
+class GrammarError(ProxyError, ValueError):
     """A context-free grammar cannot be compiled.
 
     Attributes:
@@ -183,7 +184,7 @@ class UnwritableTextError(VocabularyError):
     """No tokens of the vocabulary were found that complete the text."""
 
 
-class CompositionError(ProxyError):
+class CompositionError(ProxyError, ValueError):
     """Parts of an answer cannot be combined.
 
     Attributes:
@@ -223,7 +224,7 @@ class InvalidArgumentError(ProxyError, ValueError):
         self.argument = argument
 
 
-class MaxTokensTooSmallError(ProxyError):
+class MaxTokensTooSmallError(ProxyError, ValueError):
     """No text of the language fits into ``max_tokens``.
 
     Attributes:

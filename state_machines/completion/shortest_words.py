@@ -29,7 +29,7 @@ from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.limits import LIMITS
 
 WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
-"""Upper bounds on the weight of an ending: first some 200 tokens, last what cannot be written."""
+"""Upper bounds on the weight of an ending, from about 200 tokens to more than can be written."""
 
 LONG_LITERAL = 512
 """Bytes of a literal above which its weight is estimated."""

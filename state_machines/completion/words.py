@@ -1,7 +1,7 @@
 """Short words of languages that are not composed of others: texts, numbers, tries.
 
-A word is searched for best-first. Of the symbols that lead to the same state one is enough: one
-that is a token by itself, and of which the vocabulary has long runs.
+A best-first search finds the word. Of the symbols that lead to the same state it tries one: if
+possible a symbol that is a single token and has long runs as tokens.
 """
 
 from __future__ import annotations

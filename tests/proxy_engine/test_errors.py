@@ -20,7 +20,8 @@ from proxy_engine import (
     Tool,
     ToolCall,
 )
-from state_machines import ProxyError
+from state_machines import GrammarStateMachine, ProxyError, RegexStateMachine
+from state_machines.root import Loop, Optional, RootStateMachine, Text
 
 REQUESTS: list[dict[str, Any]] = [
     {"prompt": 5},
@@ -70,6 +71,12 @@ def test_invalid_requests_raise_value_errors(
         lambda engine: ToolCall("1", "f", 5),
         lambda engine: Tool(""),
         lambda engine: Tool("f").validate({"x": 1}),
+        lambda engine: engine.generate("x", response_format={"type": "nonsense"}),
+        lambda engine: engine.generate("x", response_format={"const": "long"}, max_tokens=1),
+        lambda engine: engine.generate("x", tools=[Tool("f", parameters={"type": 5})]),
+        lambda engine: RegexStateMachine("("),
+        lambda engine: GrammarStateMachine("root"),
+        lambda engine: RootStateMachine(Loop(Optional(Text()))),
     ],
 )
 def test_invalid_arguments_raise_value_errors(

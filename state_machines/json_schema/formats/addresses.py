@@ -7,7 +7,7 @@ r"""IPv4 and IPv6 addresses, host names and e-mail addresses.
   (:func:`legacy_hostname`). Since draft 7, a label that starts with ``xn--`` must be a valid
   A-label (RFC 5890). The valid A-labels are not a regular language, so no such label is accepted.
 * ``email``: ``Mailbox`` (RFC 5321, section 4.1.2) with the length limits of section 4.5.3.1,
-  without general address literals, of which none is registered.
+  without general address literals, since none is registered.
 * ``idn-email``: ``Mailbox`` as extended by RFC 6531, section 3.3: a non-ASCII character may take
   the place of a letter. Labels of the domain need not be U-labels; RFC 6531 leaves that check to
   the lookup.

@@ -71,7 +71,7 @@ def _network_6_after(groups: int) -> str:
 
 
 def _zeros(groups: int) -> str:
-    """Return the spellings of the last groups of an address, all of which are zero."""
+    """Return the spellings of trailing groups of an address that are all zero."""
     if groups == 0:
         return ""
     return rf"(?:(?::0{{1,4}}){{{groups}}}|(?::0{{1,4}}){{0,{groups - 1}}}::)"
