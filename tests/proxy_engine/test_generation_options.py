@@ -274,12 +274,12 @@ def test_logprobs_do_not_change_the_output(engine: InferenceEngine) -> None:
         assert told.token_ids == plain.token_ids
 
 
-def test_a_stream_that_waits_for_its_reader_is_not_late(engine: InferenceEngine) -> None:
-    stream = engine.stream("x", max_seconds=0.5, min_tokens=8, max_tokens=8)
+def test_time_until_a_stream_is_read_does_not_count_for_max_seconds(
+    engine: InferenceEngine,
+) -> None:
+    stream = engine.stream("x", max_seconds=0.5, max_tokens=8, min_tokens=8)
     time.sleep(0.6)
-    result = stream.result()
-    assert result.usage.completion_tokens == 8
-    assert result.usage.queue_seconds < 0.5
+    assert stream.result().usage.completion_tokens == 8
 
 
 def test_presence_and_frequency_penalties_leave_the_prompt_alone(engine: InferenceEngine) -> None:
