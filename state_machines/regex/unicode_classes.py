@@ -96,13 +96,24 @@ _FIRST_AFTER_SURROGATES = 0xE000
 _SURROGATES = _FIRST_AFTER_SURROGATES - 0xD800
 
 
-@lru_cache(maxsize=512)
+MAX_NAME_CHARS = 64
+"""Maximum length of a property's name or value, in characters. Unicode's longest has 28."""
+
+
 def property_set(name: str, value: str | None = None) -> CodePointSet | None:
     r"""Return the characters of ``\p{name}`` or ``\p{name=value}``; ``None``: no such property.
 
     Raises ``NotImplementedError`` for a property that exists but whose data is not at hand.
     The spelling of a script's name is checked by rule, so new scripts need no new table.
     """
+    # Names come from patterns, and the cache holds them: longer ones are never cached.
+    if len(name) > MAX_NAME_CHARS or len(value or "") > MAX_NAME_CHARS:
+        return None
+    return _property_set(name, value)
+
+
+@lru_cache(maxsize=512)
+def _property_set(name: str, value: str | None) -> CodePointSet | None:
     if value is None:
         if name in _CATEGORIES:
             return _find(f"gc={_CATEGORIES[name]}")
