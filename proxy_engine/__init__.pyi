@@ -167,6 +167,15 @@ from .results import (
     Logprob as Logprob,
 )
 from .results import (
+    Particle as Particle,
+)
+from .results import (
+    ScoredChoice as ScoredChoice,
+)
+from .results import (
+    ScoredOption as ScoredOption,
+)
+from .results import (
     Span as Span,
 )
 from .results import (

@@ -37,4 +37,6 @@ class OptionOverrides(TypedDict, total=False):
     parallel_tool_calls: bool
     max_tool_calls: int
     logprobs: int | None
+    particles: int
+    n: int
     trace: bool

@@ -145,6 +145,13 @@ class GenerationOptions(OptionModel, SamplingParameters):
     logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
     """Report the log-probability of each token and those of this many most likely tokens. All
     tokens are sampled then. No log-probabilities by default."""
+    particles: int = Field(default=1, ge=1, le=MAX_COUNT)
+    """Sample this many answers together and weigh each by what the constraints removed, so that the
+    answer is a draw from the model's own distribution among the valid answers (sequential Monte
+    Carlo). At most the engine's `batch_size`; needs a temperature above 0. 1 is off."""
+    n: int = Field(default=1, ge=1, le=MAX_COUNT)
+    """Number of answers. With `particles`, independent draws from the weighted particles;
+    otherwise independent samples that share the prompt, at most the engine's `batch_size`."""
     trace: bool = False
     """Report when the generation loop did what."""
 

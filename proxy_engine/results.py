@@ -36,6 +36,9 @@ class Usage:
         forward_seconds: Part of ``completion_seconds`` for building forward passes and waiting for
             the device. Requests of a batch share it.
         queue_seconds: Time in the queue before.
+        particles_per_pass: Particles that shared each forward pass: all of them, or 1 if the
+            model's caches cannot be batched, so that the particles ran one after the other without
+            resampling. 0 without particles.
     """
 
     prompt_tokens: int
@@ -48,6 +51,7 @@ class Usage:
     sample_seconds: float = 0.0
     forward_seconds: float = 0.0
     queue_seconds: float = 0.0
+    particles_per_pass: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -133,6 +137,57 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Particle(Generic[T]):
+    """One of several weighted answers to a request (sequential Monte Carlo).
+
+    Attributes:
+        text: As in :class:`GenerationResult`.
+        parsed: As in :class:`GenerationResult`.
+        log_weight: Natural logarithm of its weight. ``result.log_evidence`` is the logarithm of the
+            mean weight. ``-inf`` for a particle that does not count.
+        probability: Its weight over the sum of all weights.
+        tool_calls: As in :class:`GenerationResult`.
+        token_ids: Its tokens, end tokens included.
+    """
+
+    text: str
+    parsed: T
+    log_weight: float
+    probability: float
+    tool_calls: tuple[ToolCall, ...] = ()
+    token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredOption:
+    """An option of a finite choice.
+
+    Attributes:
+        text: As written in the output, such as ``"red"`` with its quotes, ``true`` or ``12``.
+        probability: Its probability among the options that fit.
+    """
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredChoice:
+    """A finite choice that was drawn from the exact distribution of its options.
+
+    Attributes:
+        offset: Where the chosen option begins, in UTF-8 bytes, in the concatenated texts of
+            ``result.parts``.
+        options: The options, in descending order of probability.
+        chosen: The chosen option.
+    """
+
+    offset: int
+    options: tuple[ScoredOption, ...]
+    chosen: ScoredOption
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
     """The result of a request.
 
@@ -151,6 +206,11 @@ class GenerationResult(Generic[T]):
         parts: The whole output by part, in order.
         logprobs: Log-probabilities of each token, if requested.
         trace: Time spans of the generation loop, if requested.
+        particles: The weighted answers from which this one was drawn, if requested.
+        log_evidence: Natural logarithm of an unbiased estimate of the probability that the model
+            itself, without the constraints, writes a valid answer. With particles only.
+        choices: With ``n`` above 1: all answers, of which this is the first. Otherwise empty.
+        scored_choices: The finite choices that were drawn exactly, in the order of the output.
     """
 
     text: str
@@ -164,6 +224,10 @@ class GenerationResult(Generic[T]):
     parts: tuple[AnswerPart, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] | None = None
     trace: tuple[Span, ...] = ()
+    particles: tuple[Particle[T], ...] = ()
+    log_evidence: float | None = None
+    choices: tuple[GenerationResult[T], ...] = ()
+    scored_choices: tuple[ScoredChoice, ...] = ()
 
     def to_interaction(self) -> Interaction:
         """Return the answer as a message of the assistant."""

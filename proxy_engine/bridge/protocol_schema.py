@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from ..results import Logprob
 from .commands import COMMANDS
-from .replies import PROTOCOL, REPLIES
+from .replies import INFINITE_FIELDS, PROTOCOL, REPLIES
 
 
 class _SchemaGenerator(GenerateJsonSchema):
@@ -22,6 +21,13 @@ class _SchemaGenerator(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        """Replies contain all of their fields.
+
+        Pydantic's own setting for that does not reach the fields of recursive types.
+        """
+        return self.mode == "serialization" or super().field_is_required(field, total)
+
     def dict_schema(self, schema: Any) -> dict[str, Any]:
         """Forbid names that no pattern matches."""
         generated = super().dict_schema(schema)
@@ -30,11 +36,13 @@ class _SchemaGenerator(GenerateJsonSchema):
         return generated
 
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
-        """Permit ``null`` for a log-probability of minus infinity."""
+        """Permit ``null`` for a logarithm of zero."""
         generated = super().dataclass_schema(schema)
-        if schema["cls"] is Logprob:
-            for name in ("before_mask", "after_mask"):
-                generated["properties"][name]["type"] = ["number", "null"]
+        # `GenerationResult[Any]` is an alias of the class.
+        kind = get_origin(schema["cls"]) or schema["cls"]
+        for name in INFINITE_FIELDS.get(kind, ()):
+            if (one := generated["properties"][name]).get("type") == "number":
+                one["type"] = ["number", "null"]
         return generated
 
 

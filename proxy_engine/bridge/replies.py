@@ -28,7 +28,7 @@ from ..events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from ..results import GenerationResult, Logprob, TokenLogprobs
+from ..results import GenerationResult, Logprob, Particle, TokenLogprobs
 from .commands import RequestId
 
 PROTOCOL = 1
@@ -165,6 +165,13 @@ Reply: TypeAlias = (
 )
 """Any reply."""
 
+INFINITE_FIELDS: dict[type[Any], tuple[str, ...]] = {
+    Logprob: ("before_mask", "after_mask"),
+    Particle: ("log_weight",),
+    GenerationResult: ("log_evidence",),
+}
+"""Fields that are written as ``null`` if they are infinite."""
+
 REPLIES: tuple[type[Reply], ...] = get_args(Reply)
 """The models of replies."""
 
@@ -220,9 +227,10 @@ def _members(value: Any) -> dict[str, Any]:
     # `ToolCall.parsed`, which is not JSON, is the only field that comparisons leave out.
     known = (field.name for field in dataclasses.fields(value) if field.compare)
     members = {name: getattr(value, name) for name in known}
-    if isinstance(value, Logprob):
-        # JSON has no infinity.
-        return {name: one if math.isfinite(one) else None for name, one in members.items()}
+    # JSON has no infinity.
+    for name in INFINITE_FIELDS.get(type(value), ()):
+        if members[name] is not None and not math.isfinite(members[name]):
+            members[name] = None
     return members
 
 

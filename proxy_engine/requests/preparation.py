@@ -102,6 +102,7 @@ class Preparation:
         job = CompileJob(self._turns, cancelled, self._max_compile_seconds)
         options = self._options.override(overrides)
         self._check_tokens(options)
+        _check_answers(options)
         response = self._formats.compile(response_format, job)
         _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
@@ -196,6 +197,13 @@ class Preparation:
                         f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
                         option="logit_bias",
                     )
+
+
+def _check_answers(options: GenerationOptions) -> None:
+    """Raise for several particles or answers, which are not implemented."""
+    for name in ("particles", "n"):
+        if getattr(options, name) > 1:
+            raise InvalidOptionError(f"{name} above 1 is not implemented", option=name)
 
 
 def _check_stop(response: ResponseFormat, choice: ToolChoice) -> None:

@@ -82,6 +82,8 @@ class SamplingFields(RequestModel):
     def options(self, choice: int = 0) -> OptionOverrides:
         """Return the request's options for the choice of that number, whose seed is its own."""
         options = given_options(self)
+        # The server runs each of `n` answers as a request of its own.
+        options.pop("n", None)
         # OpenAI's default.
         options.setdefault("temperature", 1.0)
         if self.seed is not None:
