@@ -1,0 +1,83 @@
+"""Distances between distributions over finitely many outcomes, and tests of draws from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+
+_MIN_EXPECTED = 5.0
+"""Outcomes that are expected less often are pooled."""
+
+
+def frequencies(draws: Iterable[Outcome]) -> dict[Outcome, float]:
+    """Return the relative frequency of each outcome."""
+    counts = Counter(draws)
+    total = counts.total()
+    return {outcome: count / total for outcome, count in counts.items()}
+
+
+def total_variation(one: Mapping[Outcome, float], other: Mapping[Outcome, float]) -> float:
+    """Return the total variation distance: half of the sum of absolute differences, 0 to 1."""
+    return 0.5 * sum(abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in {*one, *other})
+
+
+def sampling_noise(
+    exact: Mapping[Outcome, float], draws: int, *, repeats: int = 400, seed: int = 0
+) -> float:
+    """Return the expected total variation distance of the frequencies of exact draws."""
+    probabilities = _normalized(exact.values())
+    counts = np.random.default_rng(seed).multinomial(draws, probabilities, size=repeats)
+    distances = 0.5 * np.abs(counts / draws - probabilities).sum(axis=1)
+    return float(distances.mean())
+
+
+def chi_square_p_value(
+    draws: Iterable[Outcome],
+    exact: Mapping[Outcome, float],
+    *,
+    repeats: int = 4_000,
+    seed: int = 0,
+) -> float:
+    """Return the p-value of Pearson's chi-square test of goodness of fit.
+
+    The distribution of the statistic is simulated, so small expected counts do no harm; outcomes
+    that are expected less than five times are pooled all the same, since the test is stronger then.
+
+    Returns:
+        At least 1 / (repeats + 1); 0 if an outcome was drawn that has no probability.
+    """
+    counts = Counter(draws)
+    if any(outcome not in exact for outcome in counts):
+        return 0.0
+    total = counts.total()
+    outcomes = list(exact)
+    probabilities = _normalized(exact.values())
+    observed = np.array([counts[outcome] for outcome in outcomes], np.float64)
+    is_rare = probabilities * total < _MIN_EXPECTED
+    if is_rare.any():
+        probabilities = np.append(probabilities[~is_rare], probabilities[is_rare].sum())
+        observed = np.append(observed[~is_rare], observed[is_rare].sum())
+    simulated = np.random.default_rng(seed).multinomial(total, probabilities, size=repeats)
+    expected = probabilities * total
+    statistic = _statistic(observed, expected)
+    as_large = (_statistic(simulated, expected) >= statistic * (1 - 1e-12)).sum()
+    return float((1 + as_large) / (repeats + 1))
+
+
+def _statistic(
+    observed: npt.NDArray[Any], expected: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    result: npt.NDArray[np.float64] = ((observed - expected) ** 2 / expected).sum(axis=-1)
+    return result
+
+
+def _normalized(probabilities: Iterable[float]) -> npt.NDArray[np.float64]:
+    found = np.array(list(probabilities), np.float64)
+    found /= found.sum()
+    return found
