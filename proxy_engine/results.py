@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from .confidence import confidence, confidences
 from .conversation.content import ToolCall
 from .conversation.interaction import Interaction, Role
 
@@ -79,11 +80,15 @@ class AnswerPart:
         name: The part's name.
         text: The output; special tokens by their names.
         is_marker: Whether the text is a delimiter, such as ``</think>``, rather than content.
+        pointer: The JSON Pointer of the value that the text is, as in
+            :meth:`GenerationResult.confidence`; ``None`` for other text. The beginning of a tool
+            call has that of the tool's name.
     """
 
     name: str
     text: str
     is_marker: bool = False
+    pointer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,7 @@ class Particle(Generic[T]):
         probability: Its weight over the sum of all weights.
         tool_calls: As in :class:`GenerationResult`.
         token_ids: Its tokens, end tokens included.
+        parts: Its whole output by part, in order.
     """
 
     text: str
@@ -156,6 +162,7 @@ class Particle(Generic[T]):
     probability: float
     tool_calls: tuple[ToolCall, ...] = ()
     token_ids: tuple[int, ...] = ()
+    parts: tuple[AnswerPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +235,33 @@ class GenerationResult(Generic[T]):
     log_evidence: float | None = None
     choices: tuple[GenerationResult[T], ...] = ()
     scored_choices: tuple[ScoredChoice, ...] = ()
+
+    def confidence(self, pointer: str = "") -> float | None:
+        """Return the probability of a value of the answer among the alternatives that it had.
+
+        A string, number or literal name that was drawn from exactly scored options
+        (``exact_choices``) has the total probability of the options with an equal value, given the
+        text before it. Other values have the total probability of the particles with an equal value
+        at the pointer. Without particles, an object or array has the product of the probabilities
+        of the choices in it, if they wrote all of its values. Values are equal as in JSON: 1 and
+        1.0 are, 1 and ``true`` are not.
+
+        Args:
+            pointer: A JSON Pointer (RFC 6901) into ``parsed`` as JSON. If the answer has tool
+                calls, pointers are ``/tool_calls/0/name``, ``/tool_calls/0/arguments`` and below.
+                ``""`` is the whole answer.
+
+        Returns:
+            A number in [0, 1]. ``None`` if the value was neither scored nor sampled with particles.
+
+        Raises:
+            InvalidOptionError: ``pointer`` is malformed, or the answer has no value there.
+        """
+        return confidence(self, pointer)
+
+    def confidences(self) -> dict[str, float]:
+        """Return :meth:`confidence` of all values that have one, by pointer, in document order."""
+        return confidences(self)
 
     def to_interaction(self) -> Interaction:
         """Return the answer as a message of the assistant."""

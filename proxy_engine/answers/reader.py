@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from state_machines.tool_calls.call import CALL, CallArguments, CallEnd, CallId,
 from state_machines.tool_calls.notations import JSON
 from state_machines.vocabulary import Vocabulary
 
+from ..confidence.pointers import reference_token
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..events import (
@@ -53,11 +55,19 @@ class AnswerReader:
         new_id: Makes the id of a call from the tool's name and the call's number, if the model
             writes no ids.
         watches_value: Whether to emit ``PartialValue`` events.
+        repeated: The names of parts whose values are lists of values.
     """
 
-    def __init__(self, *, new_id: Callable[[str, int], str], watches_value: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        new_id: Callable[[str, int], str],
+        watches_value: bool = False,
+        repeated: frozenset[str] = frozenset(),
+    ) -> None:
         self._new_id = new_id
         self._watches_value = watches_value
+        self._repeated = repeated
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._written: list[tuple[Part, list[str]]] = []
         self._call: _Call | None = None
@@ -106,11 +116,36 @@ class AnswerReader:
     @property
     def parts(self) -> tuple[AnswerPart, ...]:
         """The output so far, by part."""
+        pointers = self._pointers()
         return tuple(
-            AnswerPart(_name(part), "".join(texts), isinstance(part, Marker))
-            for part, texts in self._written
+            AnswerPart(_name(part), "".join(texts), isinstance(part, Marker), pointer)
+            for (part, texts), pointer in zip(self._written, pointers, strict=True)
             if any(texts)
         )
+
+    def _pointers(self) -> Iterator[str | None]:
+        """Yield the JSON Pointer of the value of each part that was written, ``None`` without one.
+
+        A single value is the whole answer. Several are members by name.
+        """
+        is_single = len({part.name for part, _ in self._values}) == 1
+        counts: Counter[str] = Counter()
+        call = -1
+        for part, _ in self._written:
+            match part:
+                case CallStart():
+                    call += 1
+                    yield f"/tool_calls/{call}/name"
+                case CallArguments():
+                    is_json = part.notation is JSON
+                    yield f"/tool_calls/{call}/arguments" if is_json else None
+                case SubState() if not isinstance(part, CallId):
+                    name = "" if is_single else f"/{reference_token(part.name)}"
+                    index = f"/{counts[part.name]}" if part.name in self._repeated else ""
+                    counts[part.name] += 1
+                    yield name + index
+                case _:
+                    yield None
 
     def _decoded(self, part: Part, written: bytes) -> str:
         if isinstance(part, Text):

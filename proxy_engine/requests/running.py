@@ -120,7 +120,12 @@ class RunningRequest:
         self._emit = emit
         self._vocabulary = factory.vocabulary
         self._model = factory.loaded.name
-        self._reader = AnswerReader(new_id=answer.new_id, watches_value=request.watches)
+        response_part = answer.response.part
+        self._reader = AnswerReader(
+            new_id=answer.new_id,
+            watches_value=request.watches,
+            repeated=repeated_part_names(response_part) if response_part else frozenset(),
+        )
         self._token_ids: list[int] = []
         self._held: list[Token] = []
         self._logprobs: list[TokenLogprobs] = []

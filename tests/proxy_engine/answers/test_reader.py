@@ -13,6 +13,7 @@ from shortest_words import shortest_word
 
 from proxy_engine.answers.composition import Calls, Reasoning, compose_answer
 from proxy_engine.answers.reader import AnswerReader
+from proxy_engine.confidence.answer_values import read_values
 from proxy_engine.errors import OutputValidationError
 from proxy_engine.events import (
     Event,
@@ -23,9 +24,18 @@ from proxy_engine.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from state_machines import JsonSchemaStateMachine, Vocabulary
+from proxy_engine.results import Particle
+from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.node import EMPTY
-from state_machines.root import Piece, RootStateMachine, Structured
+from state_machines.root import (
+    Loop,
+    Marker,
+    Piece,
+    RootStateMachine,
+    Sequence,
+    Structured,
+    repeated_part_names,
+)
 from state_machines.root.answer_automaton import speller
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, ToolSignature
 
@@ -141,6 +151,7 @@ def test_answers_of_a_family(entry: ToolFormat, is_structured: bool) -> None:
     for seed in range(24):
         reader, events = written(entry, seed, is_structured=is_structured)
         check_calls(reader, events)
+        check_pointers(reader)
         reasoning = "".join(e.text for e in events if isinstance(e, ReasoningDelta))
         assert reasoning == reader.reasoning
         text = "".join(e.text for e in events if isinstance(e, TextDelta))
@@ -176,6 +187,38 @@ def check_calls(reader: AnswerReader, events: list[Event]) -> None:
     assert len({call.id for call in reader.calls}) == len(reader.calls)
     indices = {event.index for event in events if isinstance(event, ToolCallStarted)}
     assert indices == set(range(len(reader.calls)))
+
+
+def check_pointers(reader: AnswerReader) -> None:
+    """The parts with pointers are the values of the answer, where its text is JSON."""
+    calls = tuple(reader.calls)
+    parsed = json.loads(reader.values[0][1]) if reader.values else None
+    values = read_values(Particle(reader.text, parsed, 0.0, 1.0, calls, parts=reader.parts))
+    for index, call in enumerate(calls):
+        name = values.spans[f"/tool_calls/{index}/name"]
+        assert name is not None
+        assert values.output[slice(*name)].decode() == call.name
+        arguments = values.spans[f"/tool_calls/{index}/arguments"]
+        if arguments is not None:
+            assert json.loads(values.output[slice(*arguments)]) == call.arguments
+    if parsed is not None:
+        whole = values.spans[""]
+        assert whole is not None
+        assert json.loads(values.output[slice(*whole)]) == parsed
+
+
+def test_values_of_a_composition_have_pointers_by_name() -> None:
+    flag = Structured("flag", grammar=JsonSchemaStateMachine({"type": "boolean"}))
+    word = Structured("a/b", grammar=ChoiceStateMachine(["cat", "dog"]))
+    part = Sequence(Loop(flag, min_count=2, max_count=2, between=Marker("flag", "|")), word)
+    reader = AnswerReader(new_id=FORMATS["hermes"].new_id, repeated=repeated_part_names(part))
+    reader.read(RootStateMachine(part).pieces("true|falsedog"), is_last=True)
+    assert [(s.text, s.pointer) for s in reader.parts] == [
+        ("true", "/flag/0"),
+        ("|", None),
+        ("false", "/flag/1"),
+        ("dog", "/a~1b"),
+    ]
 
 
 def test_characters_cut_by_tokens_are_whole_in_events() -> None:

@@ -1,0 +1,5 @@
+"""Confidences: probabilities of an answer's values among the alternatives that it had."""
+
+from .measure import Measured, confidence, confidences
+
+__all__ = ["Measured", "confidence", "confidences"]

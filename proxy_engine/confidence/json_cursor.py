@@ -1,0 +1,207 @@
+"""Positions and values of the leaves of a JSON text, which may end anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable, Iterator
+from decimal import Decimal
+from typing import NamedTuple
+
+from .pointers import reference_token
+
+_TOKEN = re.compile(
+    rb'[ \t\n\r:]+|(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<sign>[{}\[\],])'
+    rb'|(?P<scalar>[^ \t\n\r:,{}\[\]"]+)',
+    re.DOTALL,
+)
+_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+class Leaf(NamedTuple):
+    """A string, a number, a literal name, or an empty container.
+
+    Attributes:
+        pointer: Its JSON Pointer (RFC 6901) in the text.
+        start: The offset of its first byte.
+        end: The offset after its last byte.
+        key: Equal for equal JSON values: 1 and 1.0 are equal, 1 and ``true`` are not.
+    """
+
+    pointer: str
+    start: int
+    end: int
+    key: Hashable
+
+
+class _Container(NamedTuple):
+    """An array or object that is being read.
+
+    ``member`` is the reference token of the member or item; ``None`` before a member's name.
+    """
+
+    sign: bytes
+    pointer: str
+    start: int
+    is_empty: bool
+    member: str | None
+
+
+class JsonCursor:
+    """Reads a JSON text piece by piece.
+
+    The text is valid JSON or the beginning of it. What follows the value is ignored. Positions are
+    offsets in bytes.
+
+    Args:
+        offset: The offset of the text's first byte.
+
+    Attributes:
+        leaves: The complete leaves, in order.
+        spans: The start and the end of each value by its pointer, in order of their starts. The end
+            is ``None`` while the value is incomplete.
+        is_complete: Whether the whole value was read. A number at the top level is complete after
+            ``finish``.
+    """
+
+    def __init__(self, offset: int = 0) -> None:
+        self.leaves: list[Leaf] = []
+        self.spans: dict[str, tuple[int, int | None]] = {}
+        self.is_complete = False
+        self._offset = offset
+        self._token = b""
+        self._containers: list[_Container] = []
+
+    def copy(self) -> JsonCursor:
+        """Return a cursor at the same position that has not recorded anything."""
+        other = JsonCursor(self._offset)
+        other.is_complete = self.is_complete
+        other._token = self._token
+        other._containers = self._containers.copy()
+        return other
+
+    def feed(self, text: bytes) -> None:
+        """Read more of the text.
+
+        Raises:
+            ValueError: A closing bracket has no opening one.
+        """
+        start = self._offset - len(self._token)
+        self._offset += len(text)
+        text, self._token = self._token + text, b""
+        position = 0
+        while position < len(text) and not self.is_complete:
+            found = _TOKEN.match(text, position)
+            at_end = found is not None and found.end() == len(text)
+            if found is None or (at_end and found.lastgroup == "scalar"):
+                # An incomplete string, or a number that may get more digits.
+                self._token = text[position:]
+                return
+            self._take(found.lastgroup, found[0], start + position)
+            position = found.end()
+
+    def finish(self) -> None:
+        """Take the end of the text as the end of a number or a literal name."""
+        leaf = self.unfinished
+        if leaf is not None and not isinstance(leaf.key, Unfinished):
+            self._token = b""
+            self._add(leaf)
+
+    @property
+    def unfinished(self) -> Leaf | None:
+        """The leaf at the end of the text so far.
+
+        Its key is that of a number if it may be one, and otherwise an :class:`Unfinished`.
+        """
+        token = self._token
+        if not token or self._awaits_name:
+            return None
+        start = self._offset - len(token)
+        key = Unfinished(token) if token.startswith(b'"') else _key(token)
+        return Leaf(self._pointer, start, self._offset, key)
+
+    @property
+    def open_containers(self) -> Iterator[tuple[str, Hashable]]:
+        """The pointers of the incomplete containers, each with a key.
+
+        Keys are equal if the names of the members in progress are. Arrays have equal keys.
+        """
+        for container in self._containers:
+            name: Hashable = container.member if container.sign == b"{" else None
+            if container.member is None:
+                name = self._token
+            yield container.pointer, Unfinished(name)
+
+    @property
+    def _awaits_name(self) -> bool:
+        return bool(self._containers) and self._containers[-1].member is None
+
+    @property
+    def _pointer(self) -> str:
+        """The pointer of the value that is read, or comes next."""
+        if not self._containers:
+            return ""
+        container = self._containers[-1]
+        return f"{container.pointer}/{container.member}"
+
+    def _take(self, kind: str | None, token: bytes, start: int) -> None:
+        match kind, token:
+            case "string", _ if self._awaits_name:
+                name = reference_token(str(json.loads(token)))
+                self._containers[-1] = self._containers[-1]._replace(member=name, is_empty=False)
+            case "string" | "scalar", _:
+                self._add(Leaf(self._pointer, start, start + len(token), _key(token)))
+            case "sign", b"{" | b"[":
+                pointer = self._pointer
+                self.spans[pointer] = (start, None)
+                self._mark_item()
+                first = None if token == b"{" else "0"
+                self._containers.append(_Container(token, pointer, start, True, first))
+            case "sign", b"}" | b"]":
+                self._close(start + 1)
+            case "sign", _ if self._containers:
+                container = self._containers[-1]
+                is_array = container.sign == b"["
+                following = str(int(container.member or 0) + 1) if is_array else None
+                self._containers[-1] = container._replace(member=following)
+
+    def _mark_item(self) -> None:
+        if self._containers:
+            self._containers[-1] = self._containers[-1]._replace(is_empty=False)
+
+    def _add(self, leaf: Leaf) -> None:
+        self.leaves.append(leaf)
+        self.spans[leaf.pointer] = (leaf.start, leaf.end)
+        self._mark_item()
+        self.is_complete = not self._containers
+
+    def _close(self, end: int) -> None:
+        if not self._containers:
+            raise ValueError("a closing bracket has no opening one")
+        container = self._containers.pop()
+        self.spans[container.pointer] = (container.start, end)
+        if container.is_empty:
+            self.leaves.append(Leaf(container.pointer, container.start, end, container.sign))
+        self.is_complete = not self._containers
+
+
+class Unfinished(NamedTuple):
+    """The key of a value that is not complete: the text of a leaf, or the name of a member."""
+
+    text: Hashable
+
+
+def _key(token: bytes) -> Hashable:
+    """Return the key of a token.
+
+    Literal names are bytes, strings are text, and numbers are decimals, so that keys of different
+    types differ. A number whose exponent is too large for a decimal is its text.
+    """
+    if token.startswith(b'"'):
+        return str(json.loads(token))
+    if _NUMBER.fullmatch(token):
+        try:
+            return Decimal(token.decode())
+        except ArithmeticError:
+            return token
+    return token if token in (b"true", b"false", b"null") else Unfinished(token)
