@@ -6,7 +6,7 @@ Regenerate it with ``python tests/support/option_overrides_source.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from .options import PartOptions, ReasoningOptions
 
@@ -33,6 +33,7 @@ class OptionOverrides(TypedDict, total=False):
     prefill_step_size: int | None
     parts: Mapping[str, PartOptions]
     reasoning: bool | ReasoningOptions | None
+    schema_in_prompt: Literal["off", "outline", "json_schema"]
     fast_forward: bool
     parallel_tool_calls: bool
     max_tool_calls: int

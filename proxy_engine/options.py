@@ -12,7 +12,7 @@ description. From the fields derive
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, field_validator
 
@@ -136,6 +136,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     reasoning: bool | ReasoningOptions | None = None
     """`true` requires reasoning, `false` disables it. By default the model may reason, but not
     before structured output alone."""
+    schema_in_prompt: Literal["off", "outline", "json_schema"] = "off"
+    """How the prompt describes the JSON of the response format: not at all, as an outline with
+    names, types, alternatives and descriptions, or as its JSON Schema. The text begins the first
+    message of the user. What is too long for it is left out of it, not out of the constraint."""
     fast_forward: bool = True
     """Whether text that the grammar forces is appended without sampling."""
     parallel_tool_calls: bool = True

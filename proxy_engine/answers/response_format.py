@@ -28,7 +28,7 @@ import pydantic
 from referencing import Registry
 
 from state_machines import JsonSchemaStateMachine, StateMachine
-from state_machines.root import Part
+from state_machines.root import Part, Structured, leaves
 
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..pydantic_schemas import ClosedJsonSchema
@@ -66,6 +66,19 @@ class ResponseFormat:
     def is_free(self) -> bool:
         """Whether the answer is free text."""
         return self.machine is None and self.part is None
+
+    @property
+    def schemas(self) -> list[tuple[str, Any]]:
+        """The JSON Schemas of the answer, each with the name of its part in a composition."""
+        machines = [("", self.machine)]
+        if self.part is not None:
+            structured = (leaf for leaf in leaves(self.part) if isinstance(leaf, Structured))
+            machines = list(dict.fromkeys((leaf.name, leaf.grammar) for leaf in structured))
+        return [
+            (name, machine.schema)
+            for name, machine in machines
+            if isinstance(machine, JsonSchemaStateMachine)
+        ]
 
 
 class ResponseFormatCompiler:

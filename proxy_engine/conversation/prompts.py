@@ -10,6 +10,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from ..errors import PromptError
 from .chat_template import template_traits
 from .messages import Message, Prompt, template_messages
+from .schema_text import with_schema_text
 from .tool_text import PLAIN_TOOL_TEXT, ToolText
 
 __all__ = ["Message", "Prompt", "encode_prompt", "template_messages"]
@@ -23,6 +24,7 @@ def encode_prompt(
     tools: Sequence[Mapping[str, Any]] = (),
     tool_text: ToolText = PLAIN_TOOL_TEXT,
     native_tools: bool = True,
+    schema_text: str = "",
 ) -> list[int]:
     """Return the token ids of ``prompt``, rendered by the chat template.
 
@@ -38,6 +40,7 @@ def encode_prompt(
         tools: OpenAI-style definitions.
         tool_text: Writes tools as plain text.
         native_tools: Whether to let the template write tools.
+        schema_text: Describes the response format, see :func:`with_schema_text`.
 
     Raises:
         PromptError: The prompt is malformed or empty, or the template raises.
@@ -50,6 +53,8 @@ def encode_prompt(
             "the conversation ends with tool calls that have no results",
             hint="Add a message of role 'tool' for each of them.",
         )
+    if schema_text:
+        messages = with_schema_text(messages, schema_text)
     if tokenizer.has_chat_template:
         ids = _through_template(messages, tokenizer, thinking, tools, tool_text, native_tools)
     else:

@@ -23,6 +23,7 @@ from ..answers.turns import Turns
 from ..conversation.message_boundaries import message_boundaries
 from ..conversation.prompts import Prompt, encode_prompt, template_messages
 from ..conversation.raw_prompt import RawPrompt
+from ..conversation.schema_text import MAX_CHARS, schema_text
 from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
 from ..conversation.tool_text import tool_text_of
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
@@ -108,6 +109,8 @@ class Preparation:
         known_tools = resolve_tools(tools)
         if known_tools and isinstance(prompt, RawPrompt):
             raise PromptError("a raw prompt cannot describe tools; give messages")
+        if isinstance(prompt, RawPrompt) and overrides.get("schema_in_prompt", "off") != "off":
+            raise PromptError("a raw prompt cannot describe the schema; give messages")
         choice = ToolChoice.of(tool_choice, known_tools)
         if overrides.get("stop"):
             _check_stop(response, choice)
@@ -115,6 +118,7 @@ class Preparation:
             self._encode,
             tools=[tool.to_openai() for tool in known_tools],
             thinking=self._answers.thinks(response, choice, options),
+            schema_text=self._schema_text(response, choice, options),
         )
         with self._tokenizer_lock:
             prompt_ids = encode(prompt)
@@ -147,7 +151,24 @@ class Preparation:
             cancelled=cancelled,
         )
 
-    def _encode(self, prompt: Prompt, *, tools: list[dict[str, Any]], thinking: bool) -> list[int]:
+    def _schema_text(
+        self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions
+    ) -> str:
+        """Return the description of the response format in the prompt."""
+        if options.schema_in_prompt == "off" or not choice.may_answer:
+            return ""
+        # A token has about three characters of a schema, so this is a third of the context.
+        max_chars = min(MAX_CHARS, self._loaded.context_length or MAX_CHARS)
+        return schema_text(
+            response.schemas,
+            options.schema_in_prompt,
+            may_call=choice.may_call,
+            max_chars=max_chars,
+        )
+
+    def _encode(
+        self, prompt: Prompt, *, tools: list[dict[str, Any]], thinking: bool, schema_text: str
+    ) -> list[int]:
         """Tokenize a prompt; the caller holds the tokenizer's lock."""
         if isinstance(prompt, RawPrompt):
             return prompt.token_ids(self._loaded.tokenizer, self._vocabulary.size)
@@ -158,6 +179,7 @@ class Preparation:
             tools=tools,
             tool_text=self._tool_text,
             native_tools=self._has_native_tools,
+            schema_text=schema_text,
         )
 
     def _guard(self, answer: Answer, max_tokens: int, job: CompileJob) -> Guard | None:

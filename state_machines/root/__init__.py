@@ -12,6 +12,7 @@ from state_machines.root.parts import (
     Structured,
     SubState,
     Text,
+    leaves,
     part_names,
     repeated_part_names,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Structured",
     "SubState",
     "Text",
+    "leaves",
     "part_names",
     "repeated_part_names",
 ]

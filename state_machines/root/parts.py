@@ -258,20 +258,25 @@ class Loop(Part):
         _check_bounds("loop", "{} to {} times", self.min_count, self.max_count)
 
 
-def part_names(part: Part) -> Iterator[str]:
-    """Yield the names of all parts inside a part; some of them more than once."""
+def leaves(part: Part) -> Iterator[Marker | SubState | Text]:
+    """Yield the sub-states, texts and markers inside a part, in the order of the answer."""
     match part:
         case Sequence(parts=inner) | Choice(options=inner):
             for each in inner:
-                yield from part_names(each)
+                yield from leaves(each)
         case Optional():
-            yield from part_names(part.part)
+            yield from leaves(part.part)
         case Loop():
-            yield from part_names(part.part)
+            yield from leaves(part.part)
             if part.between is not None:
-                yield from part_names(part.between)
+                yield from leaves(part.between)
         case Marker() | SubState() | Text():
-            yield part.name
+            yield part
+
+
+def part_names(part: Part) -> Iterator[str]:
+    """Yield the names of all parts inside a part; some of them more than once."""
+    return (leaf.name for leaf in leaves(part))
 
 
 def repeated_part_names(part: Part) -> frozenset[str]:

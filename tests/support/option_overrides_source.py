@@ -5,6 +5,7 @@ python tests/support/option_overrides_source.py > proxy_engine/option_overrides.
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from typing import Any
@@ -19,7 +20,7 @@ Regenerate it with ``python tests/support/option_overrides_source.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from .options import PartOptions, ReasoningOptions
 
@@ -37,6 +38,9 @@ def source(hint: Any) -> str:
         return " | ".join(map(source, arguments))
     if hint is types.NoneType or hint is Ellipsis:
         return "None" if hint is types.NoneType else "..."
+    if typing.get_origin(hint) is typing.Literal:
+        # As ruff formats it.
+        return f"Literal[{', '.join(json.dumps(value) for value in arguments)}]"
     name = typing.get_origin(hint) or hint
     return name.__name__ + (f"[{', '.join(map(source, arguments))}]" if arguments else "")
 

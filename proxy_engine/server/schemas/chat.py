@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from ...option_fields import with_options
 from .common import (
+    SCHEMA_IN_PROMPT,
     ChoicesUsage,
     Extension,
     IgnoredFields,
@@ -40,6 +42,7 @@ class ChatTemplateOptions(RequestModel):
     thinking: bool | None = None
 
 
+@with_options(schema_in_prompt=SCHEMA_IN_PROMPT)
 class ChatRequest(SamplingFields, Constraints, IgnoredFields):
     """A conversation to answer: OpenAI's fields, and extensions, which are marked."""
 

@@ -11,6 +11,7 @@ from samplers.parameters import SamplingParameters
 
 from ...option_fields import given_options, with_options
 from ...option_overrides import OptionOverrides
+from ...options import GenerationOptions
 
 # OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -60,12 +61,21 @@ _OPENAI_OPTIONS: dict[str, dict[str, Any]] = {
     "frequency_penalty": {"ge": -2, "le": 2},
     "logit_bias": {},
 }
+
+
+def _extension(name: str) -> str:
+    return f"Extension. {GenerationOptions.model_fields[name].description}"
+
+
 _EXTENSIONS = {
-    name: {"description": f"Extension. {field.description}"}
-    for name, field in SamplingParameters.model_fields.items()
+    name: {"description": _extension(name)}
+    for name in SamplingParameters.model_fields
     # The last two are fields of the class itself.
     if name not in (*_OPENAI_OPTIONS, "seed", "top_k")
 }
+
+SCHEMA_IN_PROMPT = {"description": _extension("schema_in_prompt")}
+"""The field of requests with messages. A text to continue has no place for a schema."""
 
 
 @with_options(**_OPENAI_OPTIONS, **_EXTENSIONS)

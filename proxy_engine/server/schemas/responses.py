@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from ...option_fields import with_options
 from .common import (
+    SCHEMA_IN_PROMPT,
     Extension,
     IgnoredFields,
     RequestModel,
@@ -34,6 +36,7 @@ class TextSettings(RequestModel):
     verbosity: str | None = Field(default=None, description="Ignored.")
 
 
+@with_options(schema_in_prompt=SCHEMA_IN_PROMPT)
 class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     """A text to answer, or the items of a conversation."""
 
