@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from .confidence import confidence, confidences
 from .conversation.content import ToolCall
 from .conversation.interaction import Interaction, Role
+from .notebook_view import to_html
 
 T = TypeVar("T")
 
@@ -275,3 +276,7 @@ class GenerationResult(Generic[T]):
     def to_message(self) -> dict[str, Any]:
         """Return the answer as an OpenAI message, to be appended to the conversation."""
         return self.to_interaction().to_message()
+
+    def _repr_html_(self) -> str:
+        """Return the result as HTML, which notebooks show."""
+        return to_html(self)

@@ -17,6 +17,10 @@ class Part(Protocol):
     """A part of the output: :class:`~proxy_engine.results.AnswerPart`."""
 
     @property
+    def name(self) -> str:
+        """The part's name."""
+
+    @property
     def text(self) -> str:
         """The output."""
 
