@@ -34,12 +34,12 @@ class _LLGuidance:
     def write(self, request: Request) -> Written:
         started = perf_counter()
         return written_by(
-            request, responses(self._setting, request, self._processor(request)), started
+            request, responses(self._setting, request, self.processor(request)), started
         )
 
     def first_token(self, request: Request) -> float:
         started = perf_counter()
-        return first_of(responses(self._setting, request, self._processor(request)), started)
+        return first_of(responses(self._setting, request, self.processor(request)), started)
 
     def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
         try:
@@ -57,7 +57,8 @@ class _LLGuidance:
     def close(self) -> None:
         self.forget()
 
-    def _processor(self, request: Request) -> Processor:
+    def processor(self, request: Request) -> Processor:
+        """Return a logits processor for one generation."""
         matcher = self._matcher(request)
         is_first = True
 

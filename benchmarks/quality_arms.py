@@ -1,0 +1,79 @@
+"""The arms of the quality benchmark: ways to obtain an answer.
+
+An arm that changes a setting of the engine is a line in :data:`ARMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from quality_prompts import PromptVariant
+
+__all__ = ["ARMS", "MAIN_ARMS", "Arm", "Method"]
+
+Method: TypeAlias = Literal["constrained", "repair", "retry", "llguidance"]
+"""``"constrained"``: this engine with the schema as the response format. ``"repair"``: free text of
+this engine, repaired by ``json-repair`` and coerced to the schema's types. ``"retry"``: free text,
+up to three times until it parses and validates. ``"llguidance"``: mlx-lm with llguidance's masks."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way to obtain an answer.
+
+    Attributes:
+        about: What distinguishes the arm, for the table.
+        method: How the answer is obtained.
+        prompt: What the prompt says about the form of the answer.
+        machine: Keyword arguments of ``JsonSchemaStateMachine`` that replace the engine's. Without
+            any, the response format is the schema itself.
+        options: Options of the request. The temperature is 0 unless they set it.
+        has_tools: Whether functions are given as ``tools`` in place of a response format. Such an
+            arm runs the task *calls* only.
+    """
+
+    about: str
+    method: Method = "constrained"
+    prompt: PromptVariant = "schema"
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    has_tools: bool = False
+
+    def runs(self, task: str) -> bool:
+        """Return whether the arm runs a task."""
+        return task == "calls" or not self.has_tools
+
+
+ARMS: Mapping[str, Arm] = {
+    "repair": Arm("free text, json-repair", method="repair"),
+    "retry": Arm("free text, up to 3 tries", method="retry"),
+    "llguidance": Arm("mlx-lm, masks of llguidance", method="llguidance"),
+    "ours": Arm("defaults"),
+    # What the prompt says.
+    "ours-task": Arm("the question alone", prompt="task"),
+    "ours-fields": Arm("fields in the prompt", prompt="fields"),
+    "ours-example": Arm("example in the prompt", prompt="example"),
+    "repair-task": Arm("free text, json-repair, the question alone", "repair", "task"),
+    "repair-fields": Arm("free text, json-repair, fields", "repair", "fields"),
+    "repair-example": Arm("free text, json-repair, example", "repair", "example"),
+    # How the JSON is written.
+    "ours-json": Arm("optional spaces", machine={"whitespace": "json"}),
+    "ours-compact": Arm("no white space", machine={"whitespace": "compact"}),
+    "ours-indented": Arm("indented", machine={"whitespace": "indented"}),
+    "ours-any-order": Arm(
+        "properties in any order", machine={"whitespace": "spaced", "property_order": "any"}
+    ),
+    "ours-sampled": Arm("forced text is sampled", options={"fast_forward": False}),
+    "ours-tools": Arm("functions as tools", prompt="task", has_tools=True),
+    # How tokens are chosen.
+    "ours-t1": Arm("temperature 1", options={"temperature": 1.0}),
+    "ours-particles-8": Arm(
+        "temperature 1, 8 particles", options={"temperature": 1.0, "particles": 8}
+    ),
+}
+"""All arms by name."""
+
+MAIN_ARMS = ("repair", "retry", "llguidance", "ours")
+"""The arms that run by default. They have the same prompts."""

@@ -1,0 +1,242 @@
+"""Runs arms on records."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from quality_arms import Arm
+from quality_llguidance import BatchedLLGuidance
+from quality_parsing import coerced, is_valid, parsed_strictly, repaired
+from quality_prompts import prompt_of
+from quality_tasks import Json, Record
+from stacks import RefusedRequestError, Setting
+
+from proxy_engine import (
+    BatchRequest,
+    GenerationResult,
+    InferenceEngine,
+    OutputValidationError,
+)
+from proxy_engine.models.loading import load_model
+from state_machines import JsonSchemaStateMachine, ProxyError
+
+__all__ = ["Answer", "ArmRunner"]
+
+_MAX_TRIES = 3
+_RETRY_TEMPERATURE = 0.7
+_SEEDS_APART = 100_000
+"""Distance of the seeds of tries; more than there are records."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to a record.
+
+    Attributes:
+        record: The record.
+        text: The output.
+        parsed: The value to be scored; ``None`` if the output has none.
+        is_valid: Whether the value matches the schema.
+        result: The engine's result of the last try; ``None`` for llguidance and after an error.
+        tries: Number of requests.
+        tokens: Tokens of the outputs of all tries.
+        prompt_tokens: Tokens of the prompt.
+        seconds: Time of the batch divided by the number of its records.
+        error: The error's message.
+    """
+
+    record: Record
+    text: str
+    parsed: Json
+    is_valid: bool
+    result: GenerationResult[Any] | None = None
+    tries: int = 1
+    tokens: int = 0
+    prompt_tokens: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+class ArmRunner:
+    """A model with all arms. Requests of a call run in batches and share prompts with other arms.
+
+    Args:
+        model: A directory or repo id; ``None`` for the embedded model.
+        seed: Seed of all sampling; record ``i`` adds ``i``.
+    """
+
+    def __init__(self, model: str | None = None, seed: int = 0) -> None:
+        loaded = load_model(model)
+        self._setting = Setting(loaded.model, loaded.tokenizer)
+        self._engine = InferenceEngine(loaded.model, loaded.tokenizer, on_progress=None)
+        self._llguidance: BatchedLLGuidance | None = None
+        self._seed = seed
+        self.model_name = loaded.name
+
+    @property
+    def engine(self) -> InferenceEngine:
+        """The engine."""
+        return self._engine
+
+    def answers(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
+        """Return the answers of an arm in the order of the records."""
+        started = perf_counter()
+        match arm.method:
+            case "constrained":
+                answers = self._constrained(arm, records)
+            case "repair":
+                answers = self._repair(arm, records)
+            case "retry":
+                answers = self._retry(arm, records)
+            case "llguidance":
+                answers = self._by_llguidance(arm, records)
+        seconds = (perf_counter() - started) / len(records)
+        return [dataclasses.replace(answer, seconds=seconds) for answer in answers]
+
+    def close(self) -> None:
+        """Free all resources."""
+        if self._llguidance is not None:
+            self._llguidance.close()
+        self._engine.close()
+
+    def request(self, arm: Arm, record: Record) -> BatchRequest:
+        """Return the constrained request of an arm."""
+        options = self._options(arm, record)
+        if arm.has_tools:
+            return BatchRequest(record.request, tools=record.tools, options=options)
+        machine: Any = record.schema
+        if arm.machine:
+            machine = JsonSchemaStateMachine(record.schema, **arm.machine)
+        return BatchRequest(prompt_of(record, arm.prompt), machine, options=options)
+
+    def _options(self, arm: Arm, record: Record, **changes: Any) -> Any:
+        base = {"temperature": 0.0, "seed": self._seed + record.number}
+        return {**base, "max_tokens": record.max_tokens, **arm.options, **changes}
+
+    def _constrained(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
+        requests = [self.request(arm, record) for record in records]
+        results = self._engine.generate_batch(requests, return_exceptions=True)
+        return [
+            _of_error(record, result)
+            if isinstance(result, Exception)
+            else _of_result(record, result, _calls(result) if arm.has_tools else result.parsed)
+            for record, result in zip(records, results, strict=True)
+        ]
+
+    def _repair(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
+        return [
+            _of_error(record, result)
+            if isinstance(result, Exception)
+            else _of_result(record, result, coerced(repaired(result.text), record.schema))
+            for record, result in zip(records, self._free(arm, records), strict=True)
+        ]
+
+    def _retry(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
+        answers: dict[int, Answer] = {}
+        pending = list(range(len(records)))
+        for attempt in range(1, _MAX_TRIES + 1):
+            chosen = [records[index] for index in pending]
+            changes: dict[str, Any] = {}
+            if attempt > 1:
+                changes["temperature"] = _RETRY_TEMPERATURE
+            results = self._free(arm, chosen, attempt, **changes)
+            for index, result in zip(pending, results, strict=True):
+                record = records[index]
+                if isinstance(result, Exception):
+                    answers[index] = _of_error(record, result)
+                    continue
+                value = parsed_strictly(result.text)
+                value = None if value is None else coerced(value, record.schema)
+                before = answers.get(index)
+                spent = before.tokens if before else 0
+                answers[index] = _of_result(record, result, value, tries=attempt, spent=spent)
+            pending = [index for index in pending if not answers[index].is_valid]
+            if not pending:
+                break
+        return [answers[index] for index in range(len(records))]
+
+    def _free(
+        self, arm: Arm, records: Sequence[Record], attempt: int = 1, **changes: Any
+    ) -> list[GenerationResult[Any] | Exception]:
+        """Return free texts. Later attempts have other seeds."""
+        return self._engine.generate_batch(
+            [
+                BatchRequest(
+                    prompt_of(record, arm.prompt),
+                    options=self._options(
+                        arm,
+                        record,
+                        seed=self._seed + record.number + (attempt - 1) * _SEEDS_APART,
+                        **changes,
+                    ),
+                )
+                for record in records
+            ],
+            return_exceptions=True,
+        )
+
+    def _by_llguidance(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
+        if self._llguidance is None:
+            self._llguidance = BatchedLLGuidance(self._setting)
+        try:
+            written = self._llguidance.texts(records, arm.prompt)
+        except RefusedRequestError as error:
+            return [_of_error(record, error) for record in records]
+        answers = []
+        for record, (text, tokens, prompt_tokens) in zip(records, written, strict=True):
+            value = _json_or_none(text)
+            answers.append(
+                Answer(
+                    record,
+                    text,
+                    value,
+                    is_valid(value, record.schema),
+                    tokens=tokens,
+                    prompt_tokens=prompt_tokens,
+                )
+            )
+        return answers
+
+
+def _of_result(
+    record: Record, result: GenerationResult[Any], value: Json, *, tries: int = 1, spent: int = 0
+) -> Answer:
+    usage = result.usage
+    return Answer(
+        record,
+        "".join(part.text for part in result.parts) or result.text,
+        value,
+        value is not None and is_valid(value, record.schema),
+        result,
+        tries,
+        spent + usage.completion_tokens,
+        usage.prompt_tokens,
+    )
+
+
+def _of_error(record: Record, error: Exception) -> Answer:
+    """Return the answer of a failed request, which is wrong in every field.
+
+    Raises:
+        Exception: The error is neither one of the request nor of its output.
+    """
+    if not isinstance(error, ProxyError | RefusedRequestError):
+        raise error
+    text = error.text if isinstance(error, OutputValidationError) else ""
+    return Answer(record, text, None, False, error=str(error))
+
+
+def _calls(result: GenerationResult[Any]) -> list[Mapping[str, Any]]:
+    return [{"name": call.name, "arguments": dict(call.arguments)} for call in result.tool_calls]
+
+
+def _json_or_none(text: str) -> Json:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,28 @@
+"""Tasks with gold answers, one module each. Records are drawn by script; nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from quality_tasks import arithmetic, calls, classification, extraction, quotes
+from quality_tasks.base import Json as Json
+from quality_tasks.base import Record as Record
+
+__all__ = ["TASKS", "Json", "Record", "make_records"]
+
+TASKS: Mapping[str, Callable[[int, int], Record]] = {
+    extraction.TASK: extraction.make_record,
+    classification.TASK: classification.make_record,
+    calls.TASK: calls.make_record,
+    arithmetic.TASK: arithmetic.make_record,
+    quotes.TASK: quotes.make_record,
+}
+"""Functions by task that return the record of a seed and a number."""
+
+
+def make_records(task: str, seed: int, count: int, first: int = 0) -> list[Record]:
+    """Return ``count`` records of a task, from number ``first`` on.
+
+    Record ``i`` does not depend on ``count``, so that a longer run continues a shorter one.
+    """
+    return [TASKS[task](seed, first + i) for i in range(count)]

@@ -1,0 +1,143 @@
+"""Arithmetic word problems of one to three steps, with and without reasoning before the answer.
+
+Consecutive records of the kinds *direct* and *reasoned* have the same problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, TypeAlias
+
+from quality_tasks.base import Record, object_schema, rng_of
+from quality_tasks.words import CITIES, FIRST_NAMES, PRODUCTS
+
+__all__ = ["make_record"]
+
+TASK = "arithmetic"
+
+_Problem: TypeAlias = Callable[[Random, str, str], tuple[str, int, str]]
+"""Draws a problem about a person and a thing: the text, the answer, the steps."""
+
+
+def make_record(seed: int, number: int) -> Record:
+    """Return a record of the task."""
+    pair, is_reasoned = divmod(number, 2)
+    rng = rng_of(TASK, seed, pair)
+    problems = _LEVELS[pair % len(_LEVELS)]
+    text, answer, _ = _problem(rng, problems)
+    _, other, steps = _problem(rng, problems)
+    properties: dict[str, Any] = {"answer": {"type": "integer"}}
+    example: dict[str, Any] = {"answer": other}
+    asked = "Give the answer as JSON: answer (a whole number)."
+    if is_reasoned:
+        properties = {"reasoning": {"type": "string", "maxLength": 160}, **properties}
+        example = {"reasoning": steps, **example}
+        asked = "Give as JSON: reasoning (the calculation, one sentence) and answer (a whole number)."
+    return Record(
+        TASK,
+        "reasoned" if is_reasoned else "direct",
+        number,
+        f"{text}\n\n{asked}",
+        object_schema(properties),
+        {"answer": answer},
+        example,
+        max_tokens=128 if is_reasoned else 24,
+    )
+
+
+def _problem(rng: Random, problems: Sequence[_Problem]) -> tuple[str, int, str]:
+    return rng.choice(problems)(rng, rng.choice(FIRST_NAMES), rng.choice(PRODUCTS) + "s")
+
+
+def _more(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    a, b = rng.randint(2, 20), rng.randint(2, 20)
+    text = f"{name} has {a} {things} and buys {b} more. How many {things} does {name} have now?"
+    return text, a + b, f"{a} + {b} = {a + b}"
+
+
+def _fewer(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    b = rng.randint(2, 15)
+    a = b + rng.randint(2, 20)
+    text = f"A shop has {a} {things}. {name} buys {b} of them. How many {things} are left?"
+    return text, a - b, f"{a} - {b} = {a - b}"
+
+
+def _times(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    a, b = rng.randint(2, 9), rng.randint(2, 9)
+    text = f"{name} packs {a} boxes with {b} {things} each. How many {things} are that?"
+    return text, a * b, f"{a} * {b} = {a * b}"
+
+
+def _shared(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    people, each = rng.randint(2, 9), rng.randint(2, 12)
+    text = f"{name} shares {people * each} {things} equally among {people} friends. How many does each get?"
+    return text, each, f"{people * each} / {people} = {each}"
+
+
+def _change(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    count, price = rng.randint(2, 6), rng.randint(3, 12)
+    paid = count * price + rng.randint(2, 30)
+    text = (
+        f"{name} buys {count} {things} for {price} euros each and pays with {paid} euros. "
+        "How many euros does the shop give back?"
+    )
+    return text, paid - count * price, f"{count} * {price} = {count * price}, {paid} - {count * price} = {paid - count * price}"
+
+
+def _two_days(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    first, more = rng.randint(5, 40), rng.randint(3, 20)
+    text = (
+        f"On Monday {name} sold {first} {things}, on Tuesday {more} more than on Monday. "
+        "How many were sold on both days together?"
+    )
+    total = 2 * first + more
+    return text, total, f"{first} + {more} = {first + more}, {first} + {first + more} = {total}"
+
+
+def _bus(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    start, off = rng.randint(20, 50), rng.randint(3, 15)
+    on = rng.randint(2, 25)
+    city = rng.choice(CITIES)
+    text = (
+        f"A bus leaves {city} with {start} people. At the first stop {off} get off and {on} get on. "
+        "How many people are on the bus?"
+    )
+    end = start - off + on
+    return text, end, f"{start} - {off} = {start - off}, {start - off} + {on} = {end}"
+
+
+def _savings(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    weekly, weeks, spent = rng.randint(4, 15), rng.randint(3, 9), rng.randint(5, 12)
+    age = rng.randint(9, 16)
+    text = (
+        f"{name}, who is {age}, saves {weekly} euros a week. After {weeks} weeks, {name} spends "
+        f"{spent} euros and then gets 20 euros as a present. How many euros does {name} have?"
+    )
+    saved = weekly * weeks
+    end = saved - spent + 20
+    return text, end, f"{weekly} * {weeks} = {saved}, {saved} - {spent} = {saved - spent}, {saved - spent} + 20 = {end}"
+
+
+def _rows(rng: Random, name: str, things: str) -> tuple[str, int, str]:
+    rows, each, broken = rng.randint(3, 9), rng.randint(4, 12), rng.randint(2, 8)
+    text = (
+        f"{name} has {rows} rows of {each} {things}. Then {broken} {things} break, and half of the "
+        f"original number are bought again. How many {things} are there?"
+    )
+    total = rows * each
+    if total % 2:
+        return _rows(rng, name, things)
+    end = total - broken + total // 2
+    return text, end, f"{rows} * {each} = {total}, {total} - {broken} = {total - broken}, {total - broken} + {total // 2} = {end}"
+
+
+_LEVELS: Sequence[Sequence[_Problem]] = (
+    (_more, _fewer),
+    (_times, _shared),
+    (_more, _fewer, _times),
+    (_change, _two_days, _bus),
+    (_more, _fewer),
+    (_savings, _rows),
+)
+"""Problems of consecutive pairs of records."""

@@ -1,0 +1,103 @@
+"""Classification with ``enum`` and Boolean fields: one or two labels for a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from quality_tasks.base import Record, listing, object_schema, rng_of
+from quality_tasks.classification_texts import (
+    EMOTIONS,
+    INTENTS,
+    LANGUAGE_TEXTS,
+    SENTIMENTS,
+    SPAM,
+    TOPICS,
+    Labels,
+)
+from quality_tasks.words import CITIES, COMPANIES, FIRST_NAMES, PRODUCTS
+
+__all__ = ["make_record"]
+
+TASK = "classification"
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A field and the texts of its labels."""
+
+    field: str
+    about: str
+    texts: Labels
+
+
+_SENTIMENT = _Question("sentiment", "the sentiment of this review", SENTIMENTS)
+_TOPIC = _Question("topic", "the topic of this news item", TOPICS)
+_INTENT = _Question("intent", "what this customer wants", INTENTS)
+_EMOTION = _Question("emotion", "the emotion in this text", EMOTIONS)
+_LANGUAGE = _Question("language", "the language of this text", LANGUAGE_TEXTS)
+_SPAM = _Question("is_spam", "whether this message is spam", SPAM)
+_QUESTIONS = (_SENTIMENT, _TOPIC, _INTENT, _EMOTION, _SPAM, _LANGUAGE, _SENTIMENT, _TOPIC)
+"""Questions of consecutive records; the last two also ask for a second label."""
+
+
+def make_record(seed: int, number: int) -> Record:
+    """Return a record of the task."""
+    rng = rng_of(TASK, seed, number)
+    place = number % len(_QUESTIONS)
+    asked = _QUESTIONS[place]
+    label = rng.choice(list(asked.texts))
+    text = _filled(rng, rng.choice(asked.texts[label]))
+    fields = {asked.field: _values(asked)}
+    gold: dict[str, Any] = {asked.field: _value(asked, label)}
+    is_double = place >= 6
+    if is_double:
+        # The language is stated by the text itself, whatever the first label.
+        fields["mentions_city"] = [True, False]
+        gold["mentions_city"] = any(city in text for city in CITIES)
+    described = [f"{asked.about} ({asked.field}: {listing(map(_shown, fields[asked.field]), 'or')})"]
+    if is_double:
+        described.append("whether it names a city (mentions_city: true or false)")
+    question = f"{text}\n\nState as JSON {listing(described)}."
+    kind = "two labels" if is_double else _kind(len(asked.texts))
+    example = {name: rng.choice(values) for name, values in fields.items()}
+    return Record(
+        TASK, kind, number, question, _schema(fields), gold, example, max_tokens=32
+    )
+
+
+def _kind(labels: int) -> str:
+    return "true or false" if labels == 2 else f"{labels} labels"
+
+
+def _values(asked: _Question) -> list[Any]:
+    return [_value(asked, label) for label in asked.texts]
+
+
+def _value(asked: _Question, label: str) -> Any:
+    return label == "yes" if asked is _SPAM else label
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _schema(fields: Mapping[str, list[Any]]) -> dict[str, Any]:
+    return object_schema(
+        {
+            name: {"type": "boolean"} if isinstance(values[0], bool) else {"enum": values}
+            for name, values in fields.items()
+        }
+    )
+
+
+def _filled(rng: Random, template: str) -> str:
+    return template.format(
+        name=rng.choice(FIRST_NAMES),
+        city=rng.choice(CITIES),
+        product=rng.choice(PRODUCTS),
+        company=rng.choice(COMPANIES),
+        n=rng.randint(2, 59),
+    )
