@@ -23,10 +23,11 @@ MEMORY_ARGS ?=
 GROWTH_ARGS ?=
 E2E_ARGS ?=
 HOSTILE_ARGS ?=
+QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-hostile plots fuzz ledgers soak model clean
+.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-hostile bench-quality plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -44,6 +45,7 @@ help:
 	@echo "make growth        growth of costs with size (GROWTH_ARGS='--tokenizer FILE')"
 	@echo "make bench-e2e     whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
+	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
 	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
 demo: model
@@ -95,6 +97,9 @@ bench-e2e: $(BENCH_INSTALLED) model
 
 bench-hostile: $(BENCH_INSTALLED) model
 	$(FAST) $(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
+
+bench-quality: $(BENCH_INSTALLED) model
+	$(FAST) $(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)
 
 plots: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/plots.py

@@ -14,9 +14,12 @@ from quality_prompts import PromptVariant
 __all__ = ["ARMS", "MAIN_ARMS", "Arm", "Method"]
 
 Method: TypeAlias = Literal["constrained", "repair", "retry", "llguidance"]
-"""``"constrained"``: this engine with the schema as the response format. ``"repair"``: free text of
-this engine, repaired by ``json-repair`` and coerced to the schema's types. ``"retry"``: free text,
-up to three times until it parses and validates. ``"llguidance"``: mlx-lm with llguidance's masks."""
+"""How an answer is obtained.
+
+``"constrained"``: this engine, with the schema as response format. ``"repair"``: free text of this
+engine, repaired by ``json-repair`` and coerced to the schema's types. ``"retry"``: free text, up to
+three times until it parses and validates. ``"llguidance"``: mlx-lm with llguidance's masks.
+"""
 
 
 @dataclass(frozen=True)

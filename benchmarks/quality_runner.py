@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -21,11 +21,12 @@ from proxy_engine import (
     GenerationResult,
     InferenceEngine,
     OutputValidationError,
+    Particle,
 )
 from proxy_engine.models.loading import load_model
 from state_machines import JsonSchemaStateMachine, ProxyError
 
-__all__ = ["Answer", "ArmRunner"]
+__all__ = ["Answer", "ArmRunner", "value_of"]
 
 _MAX_TRIES = 3
 _RETRY_TEMPERATURE = 0.7
@@ -76,6 +77,7 @@ class ArmRunner:
         self._engine = InferenceEngine(loaded.model, loaded.tokenizer, on_progress=None)
         self._llguidance: BatchedLLGuidance | None = None
         self._seed = seed
+        self._free_texts: dict[Any, GenerationResult[Any] | Exception] = {}
         self.model_name = loaded.name
 
     @property
@@ -114,9 +116,13 @@ class ArmRunner:
             machine = JsonSchemaStateMachine(record.schema, **arm.machine)
         return BatchRequest(prompt_of(record, arm.prompt), machine, options=options)
 
-    def _options(self, arm: Arm, record: Record, **changes: Any) -> Any:
-        base = {"temperature": 0.0, "seed": self._seed + record.number}
-        return {**base, "max_tokens": record.max_tokens, **arm.options, **changes}
+    def _options(self, arm: Arm, record: Record, *, seed_step: int = 0, **changes: Any) -> Any:
+        base = {
+            "temperature": 0.0,
+            "seed": self._seed + record.number + seed_step,
+            "max_tokens": record.max_tokens,
+        }
+        return {**base, **arm.options, **changes}
 
     def _constrained(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
         requests = [self.request(arm, record) for record in records]
@@ -124,7 +130,7 @@ class ArmRunner:
         return [
             _of_error(record, result)
             if isinstance(result, Exception)
-            else _of_result(record, result, _calls(result) if arm.has_tools else result.parsed)
+            else _of_result(record, result, value_of(result))
             for record, result in zip(records, results, strict=True)
         ]
 
@@ -141,10 +147,7 @@ class ArmRunner:
         pending = list(range(len(records)))
         for attempt in range(1, _MAX_TRIES + 1):
             chosen = [records[index] for index in pending]
-            changes: dict[str, Any] = {}
-            if attempt > 1:
-                changes["temperature"] = _RETRY_TEMPERATURE
-            results = self._free(arm, chosen, attempt, **changes)
+            results = self._free(arm, chosen, attempt)
             for index, result in zip(pending, results, strict=True):
                 record = records[index]
                 if isinstance(result, Exception):
@@ -161,24 +164,30 @@ class ArmRunner:
         return [answers[index] for index in range(len(records))]
 
     def _free(
-        self, arm: Arm, records: Sequence[Record], attempt: int = 1, **changes: Any
+        self, arm: Arm, records: Sequence[Record], attempt: int = 1
     ) -> list[GenerationResult[Any] | Exception]:
-        """Return free texts. Later attempts have other seeds."""
-        return self._engine.generate_batch(
-            [
-                BatchRequest(
-                    prompt_of(record, arm.prompt),
-                    options=self._options(
-                        arm,
-                        record,
-                        seed=self._seed + record.number + (attempt - 1) * _SEEDS_APART,
-                        **changes,
-                    ),
-                )
-                for record in records
-            ],
-            return_exceptions=True,
+        """Return free texts. Attempts after the first are sampled, with other seeds."""
+        changes: dict[str, Any] = {}
+        if attempt > 1:
+            seed_step = (attempt - 1) * _SEEDS_APART
+            changes = {"temperature": _RETRY_TEMPERATURE, "seed_step": seed_step}
+        keys = [(record.task, record.number, arm.prompt, attempt) for record in records]
+        requests = [
+            BatchRequest(
+                prompt_of(record, arm.prompt), options=self._options(arm, record, **changes)
+            )
+            for record in records
+        ]
+        # Two arms begin with the same greedy text.
+        known = self._free_texts
+        missing = [index for index, key in enumerate(keys) if key not in known]
+        new = self._engine.generate_batch(
+            [requests[index] for index in missing], return_exceptions=True
         )
+        results = {key: known[key] for key in keys if key in known}
+        results |= {keys[index]: result for index, result in zip(missing, new, strict=True)}
+        self._free_texts = results
+        return [results[key] for key in keys]
 
     def _by_llguidance(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
         if self._llguidance is None:
@@ -231,7 +240,10 @@ def _of_error(record: Record, error: Exception) -> Answer:
     return Answer(record, text, None, False, error=str(error))
 
 
-def _calls(result: GenerationResult[Any]) -> list[Mapping[str, Any]]:
+def value_of(result: GenerationResult[Any] | Particle[Any]) -> Json:
+    """Return the value of a constrained result or particle: the parsed value, or its calls."""
+    if result.parsed is not None:
+        return result.parsed
     return [{"name": call.name, "arguments": dict(call.arguments)} for call in result.tool_calls]
 
 

@@ -33,7 +33,9 @@ def make_record(seed: int, number: int) -> Record:
     if is_reasoned:
         properties = {"reasoning": {"type": "string", "maxLength": 160}, **properties}
         example = {"reasoning": steps, **example}
-        asked = "Give as JSON: reasoning (the calculation, one sentence) and answer (a whole number)."
+        asked = (
+            "Give as JSON: reasoning (the calculation, one sentence) and answer (a whole number)."
+        )
     return Record(
         TASK,
         "reasoned" if is_reasoned else "direct",
@@ -71,7 +73,10 @@ def _times(rng: Random, name: str, things: str) -> tuple[str, int, str]:
 
 def _shared(rng: Random, name: str, things: str) -> tuple[str, int, str]:
     people, each = rng.randint(2, 9), rng.randint(2, 12)
-    text = f"{name} shares {people * each} {things} equally among {people} friends. How many does each get?"
+    text = (
+        f"{name} shares {people * each} {things} equally among {people} friends. "
+        "How many does each get?"
+    )
     return text, each, f"{people * each} / {people} = {each}"
 
 
@@ -82,7 +87,11 @@ def _change(rng: Random, name: str, things: str) -> tuple[str, int, str]:
         f"{name} buys {count} {things} for {price} euros each and pays with {paid} euros. "
         "How many euros does the shop give back?"
     )
-    return text, paid - count * price, f"{count} * {price} = {count * price}, {paid} - {count * price} = {paid - count * price}"
+    return (
+        text,
+        paid - count * price,
+        f"{count} * {price} = {count * price}, {paid} - {count * price} = {paid - count * price}",
+    )
 
 
 def _two_days(rng: Random, name: str, things: str) -> tuple[str, int, str]:
@@ -100,8 +109,8 @@ def _bus(rng: Random, name: str, things: str) -> tuple[str, int, str]:
     on = rng.randint(2, 25)
     city = rng.choice(CITIES)
     text = (
-        f"A bus leaves {city} with {start} people. At the first stop {off} get off and {on} get on. "
-        "How many people are on the bus?"
+        f"A bus leaves {city} with {start} people. At the first stop {off} get off and {on} get "
+        "on. How many people are on the bus?"
     )
     end = start - off + on
     return text, end, f"{start} - {off} = {start - off}, {start - off} + {on} = {end}"
@@ -116,7 +125,12 @@ def _savings(rng: Random, name: str, things: str) -> tuple[str, int, str]:
     )
     saved = weekly * weeks
     end = saved - spent + 20
-    return text, end, f"{weekly} * {weeks} = {saved}, {saved} - {spent} = {saved - spent}, {saved - spent} + 20 = {end}"
+    return (
+        text,
+        end,
+        f"{weekly} * {weeks} = {saved}, {saved} - {spent} = {saved - spent}, "
+        f"{saved - spent} + 20 = {end}",
+    )
 
 
 def _rows(rng: Random, name: str, things: str) -> tuple[str, int, str]:
@@ -129,7 +143,12 @@ def _rows(rng: Random, name: str, things: str) -> tuple[str, int, str]:
     if total % 2:
         return _rows(rng, name, things)
     end = total - broken + total // 2
-    return text, end, f"{rows} * {each} = {total}, {total} - {broken} = {total - broken}, {total - broken} + {total // 2} = {end}"
+    return (
+        text,
+        end,
+        f"{rows} * {each} = {total}, {total} - {broken} = {total - broken}, "
+        f"{total - broken} + {total // 2} = {end}",
+    )
 
 
 _LEVELS: Sequence[Sequence[_Problem]] = (

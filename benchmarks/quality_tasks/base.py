@@ -27,8 +27,8 @@ _IGNORED_AT_ENDS = " \t\r\n\"'“”‘’."
 def is_equal(gold: Json, value: Json) -> bool:
     """Return whether two JSON values are equal.
 
-    Types must agree, except that 3 equals 3.0. Strings are compared without the white space,
-    quotation marks and full stops at their ends.
+    Types must agree, except that 3 equals 3.0. Strings are compared without regard to case, and
+    without the white space, quotation marks and full stops at their ends.
     """
     if isinstance(gold, str):
         return isinstance(value, str) and _bare(gold) == _bare(value)
@@ -36,9 +36,7 @@ def is_equal(gold: Json, value: Json) -> bool:
         return value is gold
     if isinstance(gold, list):
         return (
-            isinstance(value, list)
-            and len(gold) == len(value)
-            and all(map(is_equal, gold, value))
+            isinstance(value, list) and len(gold) == len(value) and all(map(is_equal, gold, value))
         )
     if isinstance(gold, dict):
         return (
@@ -122,4 +120,4 @@ def listing(items: Iterable[str], word: str = "and") -> str:
 
 
 def _bare(text: str) -> str:
-    return text.strip(_IGNORED_AT_ENDS)
+    return text.strip(_IGNORED_AT_ENDS).casefold()

@@ -68,12 +68,13 @@ def compare_calls(gold: Json, value: Json) -> dict[str, bool]:
     calls = value if isinstance(value, list) else None
     count = {"count": calls is not None and len(calls) == len(gold)}
     candidates: list[Json] = [*(calls or [])[:MAX_CALLS], *[None] * len(gold)]
-    assigned = (_fields(gold, chosen) for chosen in permutations(candidates, len(gold)))
-    return {**count, **max(assigned, key=lambda fields: sum(fields.values()))}
+    assigned = [_fields(gold, chosen) for chosen in permutations(candidates, len(gold))]
+    best: dict[str, bool] = max(assigned, key=lambda fields: sum(fields.values()))
+    return {**count, **best}
 
 
 def _fields(gold: Sequence[Json], calls: Sequence[Json]) -> dict[str, bool]:
-    fields = {}
+    fields: dict[str, bool] = {}
     for index, (expected, call) in enumerate(zip(gold, calls, strict=True)):
         given: Any = call if isinstance(call, dict) else {}
         has_name = given.get("name") == expected["name"]
@@ -91,9 +92,7 @@ def _fields(gold: Sequence[Json], calls: Sequence[Json]) -> dict[str, bool]:
 
 def _schema(offered: Sequence[Function]) -> dict[str, Any]:
     calls = [
-        object_schema(
-            {"name": {"const": function.name}, "arguments": function.arguments_schema}
-        )
+        object_schema({"name": {"const": function.name}, "arguments": function.arguments_schema})
         for function in offered
     ]
     return {"type": "array", "items": {"anyOf": calls}, "maxItems": MAX_CALLS}

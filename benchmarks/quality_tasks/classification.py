@@ -50,22 +50,23 @@ def make_record(seed: int, number: int) -> Record:
     asked = _QUESTIONS[place]
     label = rng.choice(list(asked.texts))
     text = _filled(rng, rng.choice(asked.texts[label]))
+    # In any order, so that a preference for the first label has no influence on the average.
     fields = {asked.field: _values(asked)}
+    rng.shuffle(fields[asked.field])
     gold: dict[str, Any] = {asked.field: _value(asked, label)}
     is_double = place >= 6
     if is_double:
-        # The language is stated by the text itself, whatever the first label.
         fields["mentions_city"] = [True, False]
         gold["mentions_city"] = any(city in text for city in CITIES)
-    described = [f"{asked.about} ({asked.field}: {listing(map(_shown, fields[asked.field]), 'or')})"]
+    described = [
+        f"{asked.about} ({asked.field}: {listing(map(_shown, fields[asked.field]), 'or')})"
+    ]
     if is_double:
         described.append("whether it names a city (mentions_city: true or false)")
     question = f"{text}\n\nState as JSON {listing(described)}."
     kind = "two labels" if is_double else _kind(len(asked.texts))
     example = {name: rng.choice(values) for name, values in fields.items()}
-    return Record(
-        TASK, kind, number, question, _schema(fields), gold, example, max_tokens=32
-    )
+    return Record(TASK, kind, number, question, _schema(fields), gold, example, max_tokens=32)
 
 
 def _kind(labels: int) -> str:

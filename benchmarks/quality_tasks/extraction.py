@@ -33,9 +33,7 @@ def make_record(seed: int, number: int) -> Record:
     pool = [fact for fact in domain.facts if fact.is_verbatim or not is_simple]
     # The opening sentence is always there; whether its field is asked for is not a question.
     asked = [domain.opening, *rng.sample(pool, count - 1)]
-    missing = {
-        fact.field for fact in asked[1:] if not is_simple and rng.random() < _MISSING
-    }
+    missing = {fact.field for fact in asked[1:] if not is_simple and rng.random() < _MISSING}
     gold, sentences = _text(rng, domain, asked, missing)
     example, _ = _text(rng, domain, asked, missing=set())
     schema = object_schema(
@@ -45,7 +43,7 @@ def make_record(seed: int, number: int) -> Record:
     names = listing(fact.named for fact in asked)
     question = f"{' '.join(sentences)}\n\nExtract from this text, as JSON: {names}.{advice}"
     return Record(
-        TASK, f"{count} fields", number, question, schema, gold, example, max_tokens=20 + 25 * count
+        TASK, f"{count} fields", number, question, schema, gold, example, max_tokens=16 + 18 * count
     )
 
 

@@ -106,7 +106,9 @@ PERSON = Domain(
             "Height: {}.",
             "Stands {} tall.",
         ),
-        number("salary", _thousands, "a number", "Earns {} euros a year.", "The salary is {} euros."),
+        number(
+            "salary", _thousands, "a number", "Earns {} euros a year.", "The salary is {} euros."
+        ),
         date("member_since", "Member since {}.", "The membership began on {}."),
         values("languages", LANGUAGES, "Speaks {}.", "Languages spoken: {}."),
     ),

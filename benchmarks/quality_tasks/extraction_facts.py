@@ -122,7 +122,9 @@ def date(field: str, *sentences: str) -> Fact:
     def draw(rng: Random) -> tuple[Any, str]:
         year, month, day = rng.randint(1990, 2029), rng.randint(1, 12), rng.randint(1, 28)
         name = MONTHS[month - 1]
-        shown = rng.choice((f"{day} {name} {year}", f"{name} {day}, {year}", f"{day} {name[:3]} {year}"))
+        shown = rng.choice(
+            (f"{day} {name} {year}", f"{name} {day}, {year}", f"{day} {name[:3]} {year}")
+        )
         return f"{year}-{month:02}-{day:02}", shown
 
     schema = {"type": "string", "format": "date"}

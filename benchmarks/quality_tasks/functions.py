@@ -153,8 +153,10 @@ FUNCTIONS = (
         "Book a train ticket.",
         {"origin": _TEXT, "destination": _TEXT},
         lambda rng: dict(zip(("origin", "destination"), rng.sample(CITIES, 2), strict=True)),
-        ("Book a train from {origin} to {destination}.", "I am in {origin} and need a train "
-         "ticket to {destination}."),
+        (
+            "Book a train from {origin} to {destination}.",
+            "I am in {origin} and need a train ticket to {destination}.",
+        ),
     ),
 )
 
