@@ -16,8 +16,10 @@ from ...events import Finished, StreamEvent, TokenGenerated
 from ...results import GenerationResult
 from ..errors import ApiError
 from ..schemas.common import (
+    ChoiceExtension,
     ChoicesUsage,
     CompletionDetails,
+    ExtendedChoice,
     Extension,
     PromptDetails,
     TokenLogprob,
@@ -36,11 +38,13 @@ class EncoderOptions:
         logprobs: Log-probabilities of tokens.
         usage: A last chunk with the usage.
         tokens: Every token, and timings (the extension ``include_tokens``).
+        confidence: Confidences by JSON Pointer (the extension ``include_confidence``).
     """
 
     logprobs: bool = False
     usage: bool = False
     tokens: bool = False
+    confidence: bool = False
 
 
 @dataclass(slots=True)
@@ -101,11 +105,13 @@ class ChoicesEncoder(ABC, Generic[D]):
     @abstractmethod
     def _chunk_choice(
         self, index: int, delta: D | None, logprobs: Any, result: GenerationResult[Any] | None
-    ) -> BaseModel:
+    ) -> ExtendedChoice:
         """Return the choice of a chunk; the last chunk of an answer has its result."""
 
     @abstractmethod
-    def _whole_choice(self, index: int, result: GenerationResult[Any], logprobs: Any) -> BaseModel:
+    def _whole_choice(
+        self, index: int, result: GenerationResult[Any], logprobs: Any
+    ) -> ExtendedChoice:
         """Return a choice of a response that is not streamed."""
 
     @abstractmethod
@@ -128,7 +134,7 @@ class ChoicesEncoder(ABC, Generic[D]):
             case Finished(result=result):
                 choice.result = result
                 last = self._chunk_choice(index, None, self._unsent_logprobs(choice), result)
-                yield self._chunk(choices=[last], **self._timings(result))
+                yield self._chunk(choices=[self._extended(last, result)], **self._timings(result))
             case _:
                 delta = self._delta(event)
                 if delta is not None:
@@ -152,9 +158,8 @@ class ChoicesEncoder(ABC, Generic[D]):
         choices = []
         for index, result in enumerate(results):
             logprobs = self._logprobs([], self._choices[index].logprobs)
-            choices.append(
-                self._whole_choice(index, result, logprobs if self._options.logprobs else None)
-            )
+            choice = self._whole_choice(index, result, logprobs if self._options.logprobs else None)
+            choices.append(self._extended(choice, result))
         return self.response_type(
             object=self.response_object,
             choices=choices,
@@ -173,6 +178,11 @@ class ChoicesEncoder(ABC, Generic[D]):
         if sent == choice.sent_logprobs:
             return None
         return self._logprobs(choice.logprobs[:sent], choice.logprobs[sent:])
+
+    def _extended(self, choice: ExtendedChoice, result: GenerationResult[Any]) -> ExtendedChoice:
+        if self._options.confidence:
+            choice.proxy_engine = ChoiceExtension(confidence=result.confidences())
+        return choice
 
     def _timings(self, result: GenerationResult[Any]) -> dict[str, Any]:
         if not self._options.tokens:

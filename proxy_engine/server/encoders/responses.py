@@ -20,7 +20,6 @@ from ...events import (
 )
 from ...results import GenerationResult
 from ..errors import ApiError
-from ..schemas.common import Extension
 from ..schemas.responses import (
     FunctionCallItem,
     InputTokensDetails,
@@ -31,6 +30,7 @@ from ..schemas.responses import (
     ReasoningItem,
     ReasoningText,
     ResponseEvent,
+    ResponseExtension,
     ResponseObject,
     ResponsesUsage,
 )
@@ -46,6 +46,7 @@ class ResponsesEncoder:
         vocabulary: The model's vocabulary.
         on_finished: Called with the response when it is complete.
         tokens: Whether to send an event for every token (the extension ``include_tokens``).
+        confidence: Whether to add confidences by JSON Pointer (``include_confidence``).
     """
 
     def __init__(
@@ -55,11 +56,13 @@ class ResponsesEncoder:
         *,
         on_finished: Callable[[ResponseObject], None],
         tokens: bool = False,
+        confidence: bool = False,
     ) -> None:
         self._response = response
         self._texts = TokenTexts(vocabulary)
         self._on_finished = on_finished
         self._tokens = tokens
+        self._confidence = confidence
         self._sequence_number = 0
         self._item: OutputItem | None = None
         self._reasoning_tokens = 0
@@ -211,8 +214,13 @@ class ResponsesEncoder:
             output_tokens_details=OutputTokensDetails(reasoning_tokens=self._reasoning_tokens),
             total_tokens=usage.total_tokens,
         )
+        added: dict[str, Any] = {}
         if self._tokens:
-            self._response.proxy_engine = Extension(timings=timings(usage))
+            added["timings"] = timings(usage)
+        if self._confidence:
+            added["confidence"] = result.confidences()
+        if added:
+            self._response.proxy_engine = ResponseExtension(**added)
         self._on_finished(self._response)
 
     def _item_event(self, type: str, **fields: Any) -> bytes:

@@ -73,6 +73,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
                 logprobs=bool(body.logprobs),
                 usage=bool(stream_options and stream_options.include_usage),
                 tokens=bool(body.include_tokens),
+                confidence=bool(body.include_confidence),
             ),
         )
 

@@ -76,6 +76,7 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
                 logprobs=body.logprobs is not None,
                 usage=bool(stream_options and stream_options.include_usage),
                 tokens=bool(body.include_tokens),
+                confidence=bool(body.include_confidence),
             ),
         )
 

@@ -121,6 +121,7 @@ def _read_request(
             lease.engine.vocabulary,
             on_finished=store_response,
             tokens=bool(body.include_tokens),
+            confidence=bool(body.include_confidence),
         )
 
     names = {**_NAMES, "response_format": field}

@@ -10,6 +10,7 @@ from ...option_fields import with_options
 from .common import (
     SCHEMA_IN_PROMPT,
     ChoicesUsage,
+    ExtendedChoice,
     Extension,
     IgnoredFields,
     RequestModel,
@@ -64,10 +65,6 @@ class ChatRequest(SamplingFields, Constraints, IgnoredFields):
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     chat_template_kwargs: ChatTemplateOptions | None = Field(default=None, description="Extension.")
-    include_tokens: bool | None = Field(
-        default=None,
-        description="Extension: add every token to the chunks, and timings to the last one.",
-    )
     modalities: list[Literal["text"]] | None = None
     store: Literal[False] | None = Field(default=None, description="Nothing is stored.")
     verbosity: str | None = Field(default=None, description="Ignored.")
@@ -107,7 +104,7 @@ class ChatLogprobs(ResponseModel):
     refusal: None
 
 
-class ChatChoice(ResponseModel):
+class ChatChoice(ExtendedChoice):
     """One answer."""
 
     index: int
@@ -138,7 +135,7 @@ class ChatDelta(ResponseModel):
     tool_calls: list[ChatToolCall] | None = None
 
 
-class ChatChunkChoice(ResponseModel):
+class ChatChunkChoice(ExtendedChoice):
     """The new content of one answer."""
 
     index: int

@@ -69,7 +69,7 @@ def _extension(name: str) -> str:
 
 _EXTENSIONS = {
     name: {"description": _extension(name)}
-    for name in SamplingParameters.model_fields
+    for name in (*SamplingParameters.model_fields, "particles")
     # The last two are fields of the class itself.
     if name not in (*_OPENAI_OPTIONS, "seed", "top_k")
 }
@@ -80,13 +80,20 @@ SCHEMA_IN_PROMPT = {"description": _extension("schema_in_prompt")}
 
 @with_options(**_OPENAI_OPTIONS, **_EXTENSIONS)
 class SamplingFields(RequestModel):
-    """The engine's sampling parameters."""
+    """The engine's sampling parameters, and fields that ask for more than the answer."""
 
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
     top_k: int | None = Field(
         default=None,
         ge=-1,
         description="Extension. Keep this many most likely tokens; 0 and -1 are off.",
+    )
+    include_tokens: bool | None = Field(
+        default=None, description="Extension: add every token to a stream, and timings to the end."
+    )
+    include_confidence: bool | None = Field(
+        default=None,
+        description="Extension: add the confidence of each value that has one, by JSON Pointer.",
     )
 
     def options(self, choice: int = 0) -> OptionOverrides:
@@ -168,3 +175,15 @@ class Extension(ResponseModel):
 
     tokens: list[TokenInfo] | None = None
     timings: Timings | None = None
+
+
+class ChoiceExtension(ResponseModel):
+    """What ``include_confidence`` adds to an answer: probabilities of values by JSON Pointer."""
+
+    confidence: dict[str, float]
+
+
+class ExtendedChoice(ResponseModel):
+    """The base of answers. The last chunk of an answer has the extension."""
+
+    proxy_engine: ChoiceExtension | None = None

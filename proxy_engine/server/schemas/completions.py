@@ -8,6 +8,7 @@ from pydantic import Field
 
 from .common import (
     ChoicesUsage,
+    ExtendedChoice,
     Extension,
     IgnoredFields,
     ResponseModel,
@@ -37,9 +38,6 @@ class CompletionRequest(SamplingFields, Constraints, IgnoredFields):
     response_format: dict[str, Any] | None = Field(
         default=None, description="Extension: as in chat completions."
     )
-    include_tokens: bool | None = Field(
-        default=None, description="Extension: add every token to the chunks, and timings."
-    )
 
 
 class CompletionLogprobs(ResponseModel):
@@ -51,7 +49,7 @@ class CompletionLogprobs(ResponseModel):
     text_offset: list[int]
 
 
-class CompletionChoice(ResponseModel):
+class CompletionChoice(ExtendedChoice):
     """One text. The texts of one prompt follow each other."""
 
     index: int
@@ -73,7 +71,7 @@ class Completion(ResponseModel):
     proxy_engine: Extension | None = None
 
 
-class CompletionChunkChoice(ResponseModel):
+class CompletionChunkChoice(ExtendedChoice):
     """The new content of one text."""
 
     index: int

@@ -60,10 +60,6 @@ class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     )
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
-    include_tokens: bool | None = Field(
-        default=None,
-        description="Extension: send an event for every token, and timings.",
-    )
 
 
 class OutputText(ResponseModel):
@@ -138,6 +134,12 @@ class ResponsesUsage(ResponseModel):
     total_tokens: int
 
 
+class ResponseExtension(Extension):
+    """What ``include_tokens`` and ``include_confidence`` add to a response."""
+
+    confidence: dict[str, float] | None = None
+
+
 class ResponseObject(ResponseModel):
     """A response so far. It repeats parameters of the request."""
 
@@ -164,7 +166,7 @@ class ResponseObject(ResponseModel):
     usage: ResponsesUsage | None
     user: str | None
     metadata: dict[str, str]
-    proxy_engine: Extension | None = None
+    proxy_engine: ResponseExtension | None = None
 
 
 class ResponseEvent(ResponseModel):

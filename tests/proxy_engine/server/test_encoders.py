@@ -11,6 +11,7 @@ import pytest
 from live_server import serving_engine
 
 from proxy_engine import (
+    AnswerPart,
     Finished,
     GenerationResult,
     InferenceEngine,
@@ -18,6 +19,8 @@ from proxy_engine import (
     OutputValidationError,
     PromptProgress,
     ReasoningDelta,
+    ScoredChoice,
+    ScoredOption,
     TextDelta,
     TokenGenerated,
     TokenLogprobs,
@@ -111,6 +114,10 @@ def respond(client: openai.OpenAI, **more: Any) -> Any:
     return client.responses.create(model="SmolLM2-135M-Instruct", input="a", **more)
 
 
+def complete(client: openai.OpenAI, **more: Any) -> Any:
+    return client.completions.create(model="SmolLM2-135M-Instruct", prompt="a", **more)
+
+
 def test_chat_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
     with scripted(tiny_engine, EVENTS) as live:
         client = live.client()
@@ -198,3 +205,57 @@ def test_late_error_ends_a_stream_with_an_error_event(
         assert text.endswith("data: [DONE]\n\n")
         last = text.split("\n\n")[-3].removeprefix("data: ")
         assert json.loads(last)["error"]["code"] == code
+
+
+CONFIDENT: GenerationResult[Any] = GenerationResult(
+    text='{"ok": true}',
+    parsed={"ok": True},
+    finish_reason="stop",
+    usage=Usage(9, 7, 0.1, 0.2),
+    token_ids=(1, 2, 3),
+    model="m",
+    parts=(AnswerPart("structured", '{"ok": true}', pointer=""),),
+    scored_choices=(
+        ScoredChoice(
+            7, (ScoredOption("true", 0.75), ScoredOption("false", 0.25)), ScoredOption("true", 0.75)
+        ),
+    ),
+)
+CONFIDENT_EVENTS: list[Any] = [
+    PromptProgress(processed=9, total=9),
+    TextDelta(part="structured", text='{"ok": true}'),
+    Finished(result=CONFIDENT),
+]
+ASKED: dict[str, Any] = {"extra_body": {"include_confidence": True}}
+EXTENSION = {"confidence": {"": 0.75, "/ok": 0.75}}
+
+
+def test_confidences_are_in_choices_if_requested(tiny_engine: InferenceEngine) -> None:
+    with scripted(tiny_engine, CONFIDENT_EVENTS) as live:
+        client = live.client()
+        for answer in (chat, complete):
+            choices = answer(client, n=2, **ASKED).choices
+            assert [choice.model_extra["proxy_engine"] for choice in choices] == [EXTENSION] * 2
+            chunks = [chunk.choices[0] for chunk in answer(client, stream=True, **ASKED)]
+            told = [(one.model_extra or {}).get("proxy_engine") for one in chunks]
+            assert told[-1] == EXTENSION
+            assert not any(told[:-1])
+            assert "proxy_engine" not in answer(client).model_dump_json()
+            assert all(
+                "proxy_engine" not in one.model_dump_json() for one in answer(client, stream=True)
+            )
+
+
+def test_confidences_are_in_responses_if_requested(tiny_engine: InferenceEngine) -> None:
+    with scripted(tiny_engine, CONFIDENT_EVENTS) as live:
+        client = live.client()
+        whole = respond(client, **ASKED)
+        assert whole.model_extra["proxy_engine"] == EXTENSION
+        stored = client.responses.retrieve(whole.id)
+        assert (stored.model_extra or {})["proxy_engine"] == EXTENSION
+        *events, last = respond(client, stream=True, **ASKED)
+        assert last.response.model_extra["proxy_engine"] == EXTENSION
+        assert all("confidence" not in event.model_dump_json() for event in events)
+        assert "proxy_engine" not in respond(client).model_dump_json()
+        both = respond(client, extra_body={"include_confidence": True, "include_tokens": True})
+        assert set(both.model_extra["proxy_engine"]) == {"confidence", "timings"}
