@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 
 if TYPE_CHECKING:
-    from samplers.logprobs import TopLogprobs, top_logprobs
-    from samplers.sampler import Sampler, make_sampler
+    from samplers.logprobs import TopLogprobs, log_sum, top_logprobs
+    from samplers.sampler import Sampler, WeightedToken, make_sampler
     from samplers.transforms import (
         apply_logit_bias,
         apply_mask,
@@ -33,6 +33,7 @@ __all__ = [
     "Sampler",
     "SamplingParameters",
     "TopLogprobs",
+    "WeightedToken",
     "apply_logit_bias",
     "apply_mask",
     "apply_min_p",
@@ -41,6 +42,7 @@ __all__ = [
     "apply_token_boost",
     "apply_top_k",
     "apply_top_p",
+    "log_sum",
     "make_sampler",
     "top_logprobs",
 ]
@@ -48,6 +50,8 @@ __all__ = [
 _MODULE_OF = {
     "Sampler": "sampler",
     "TopLogprobs": "logprobs",
+    "WeightedToken": "sampler",
+    "log_sum": "logprobs",
     "make_sampler": "sampler",
     "top_logprobs": "logprobs",
 }

@@ -46,14 +46,30 @@ def top_logprobs(logits: mx.array, chosen: mx.array, top: int) -> TopLogprobs:
         raise InvalidSamplingParameterError("top", top, "an integer of 0 or more")
     wide = logits.reshape(-1).astype(mx.float32)
     blocks = _blocks(wide)
-    # A single float32 sum of 150,000 terms would have errors of 1e-4.
-    total = mx.logsumexp(mx.logsumexp(blocks, axis=-1))
+    total = _log_sum(blocks)
     ids = _largest(wide, blocks, min(top, wide.size))
     return TopLogprobs(
         chosen=mx.take(wide, chosen.reshape(1)) - total,
         ids=ids,
         logprobs=mx.take(wide, ids) - total,
     )
+
+
+def log_sum(logits: mx.array) -> mx.array:
+    """Return the logarithm of the sum of the exponentials of all ``logits``.
+
+    Args:
+        logits: Any shape, any float type; computed in float32.
+
+    Returns:
+        float32, shape (), not evaluated. The error is some 1e-6, whatever the number of logits.
+    """
+    return _log_sum(_blocks(logits.reshape(-1).astype(mx.float32)))
+
+
+def _log_sum(blocks: mx.array) -> mx.array:
+    # A single float32 sum of 150,000 terms would have errors of 1e-4.
+    return mx.logsumexp(mx.logsumexp(blocks, axis=-1))
 
 
 def _blocks(logits: mx.array) -> mx.array:

@@ -181,3 +181,8 @@ class SamplingParameters(ParameterModel):
         """``logit_bias`` as (token id, number) pairs in order of their ids."""
         pairs = self.logit_bias
         return pairs if isinstance(pairs, tuple) else tuple(pairs.items())
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether ``top_p``, ``min_p`` or ``top_k`` may exclude tokens."""
+        return self.top_p < 1 or self.min_p > 0 or self.top_k > 0

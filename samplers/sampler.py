@@ -5,18 +5,37 @@ from __future__ import annotations
 import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import mlx.core as mx
+import numpy as np
 
+from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.transforms import (
     apply_logit_bias,
+    apply_mask,
     apply_min_p,
     apply_penalties,
     apply_temperature,
     apply_top_k,
     apply_top_p,
 )
+
+
+class WeightedToken(NamedTuple):
+    """A sampled token with its importance weight; arrays that are not evaluated.
+
+    Attributes:
+        token: The token id, uint32, shape () or (1,).
+        log_weight: Natural logarithm of p(token) / q(token), float32, shape (). ``p`` is the
+            distribution over the whole vocabulary at the sampler's temperature, after biases and
+            penalties; ``q`` is the one that the token was sampled from: ``p`` restricted to the
+            kept tokens. The weight is therefore the probability of the kept tokens under ``p``.
+    """
+
+    token: mx.array
+    log_weight: mx.array
 
 
 class Sampler:
@@ -33,12 +52,12 @@ class Sampler:
 
     Args:
         parameters: The sampling parameters.
+        stream: Samplers with equal seeds and different streams draw independent numbers.
     """
 
-    def __init__(self, parameters: SamplingParameters) -> None:
+    def __init__(self, parameters: SamplingParameters, stream: int = 0) -> None:
         self.parameters = parameters
-        seed = secrets.randbits(64) if parameters.seed is None else int(parameters.seed)
-        self._key = mx.random.key(seed)
+        self._key = mx.random.key(_seed(parameters, stream))
         self._bias = parameters.bias_pairs
         self._has_penalties = (
             parameters.repetition_penalty != 1
@@ -76,16 +95,8 @@ class Sampler:
                 ``among`` another shape or type.
         """
         if among is None:
-            return self._choose(logits, tokens, prompt_tokens, self._bias)
-        if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
-            raise InvalidSamplingParameterError(
-                "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
-            )
-        size = logits.shape[-1]
-        if self._bias and self._bias[-1][0] >= size:
-            raise InvalidSamplingParameterError(
-                "logit_bias", self._bias, f"of token ids below {size}"
-            )
+            return self._draw(self._adjusted(logits, tokens, prompt_tokens, self._bias)).token
+        self._check_candidates(logits, among)
         if among.size == 1:
             return among.astype(mx.uint32).reshape(logits.shape[:-1])
         # Positions among the candidates replace ids; both are in the same order.
@@ -100,20 +111,99 @@ class Sampler:
             # Other tokens keep their position in the window, with an id outside the vocabulary.
             recent = [places.get(token_id, -1) for token_id in recent]
             bias = [(places[token_id], x) for token_id, x in self._bias if token_id in places]
-        return mx.take(among, self._choose(few, recent, prompt_tokens, bias)).astype(mx.uint32)
+        drawn = self._draw(self._adjusted(few, recent, prompt_tokens, bias))
+        return mx.take(among, drawn.token).astype(mx.uint32)
 
-    def _choose(
+    def sample_weighted(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        *,
+        mask: mx.array | None = None,
+        among: mx.array | None = None,
+        prompt_tokens: int = 0,
+    ) -> WeightedToken:
+        """Select a token as a call does, and compute its importance weight.
+
+        Equal seeds give the tokens of calls with ``apply_mask(logits, mask)`` or ``among``. At
+        temperature 0 the most likely token is the only one kept, and the weight is its probability
+        at temperature 1.
+
+        Args:
+            logits: Of all tokens, without a mask; shape (vocabulary,) or (1, vocabulary).
+            tokens: The token ids so far, for penalties.
+            mask: The allowed tokens, bool, shape (vocabulary,); ``None``: all of them.
+            among: The allowed tokens as ascending integers, shape (n,), n > 0, instead of ``mask``.
+            prompt_tokens: As in a call.
+
+        Raises:
+            InvalidSamplingParameterError: As in a call.
+        """
+        adjusted = self._adjusted(logits, tokens, prompt_tokens, self._bias)
+        if among is None:
+            drawn = self._draw(adjusted if mask is None else apply_mask(adjusted, mask))
+            token = drawn.token
+        else:
+            self._check_candidates(logits, among)
+            few = mx.take(adjusted, among, axis=-1)
+            # As in a call, a single candidate uses no random key.
+            index = mx.zeros(logits.shape[:-1], mx.uint32)
+            drawn = _Drawn(index) if among.size == 1 else self._draw(few)
+            token = mx.take(among, drawn.token).astype(mx.uint32)
+        if self.parameters.temperature == 0:
+            return WeightedToken(token, self._log_mass(adjusted, token.reshape(1)))
+        is_kept = mask if drawn.is_kept is None else drawn.is_kept
+        if among is None and is_kept is None:
+            return WeightedToken(token, mx.array(0.0))
+        return WeightedToken(token, self._log_mass(adjusted, among, is_kept))
+
+    def log_probability(
+        self,
+        logits: mx.array,
+        ids: mx.array,
+        tokens: Sequence[int],
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        """Return the log-probability that the next token is one of ``ids``, without a mask.
+
+        The distribution is ``p`` of :class:`WeightedToken`: at the sampler's temperature, or at
+        temperature 1 for a greedy sampler, after biases and penalties, without filters.
+
+        Args:
+            logits: Shape (vocabulary,) or (1, vocabulary).
+            ids: Distinct token ids, integers, shape (n,), n > 0.
+            tokens: The token ids so far, for penalties.
+            prompt_tokens: Number of leading ``tokens`` that are the prompt.
+
+        Returns:
+            float32, shape (), not evaluated.
+        """
+        return self._log_mass(self._adjusted(logits, tokens, prompt_tokens, self._bias), ids)
+
+    def _check_candidates(self, logits: mx.array, among: mx.array) -> None:
+        if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
+            raise InvalidSamplingParameterError(
+                "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
+            )
+        size = logits.shape[-1]
+        if self._bias and self._bias[-1][0] >= size:
+            raise InvalidSamplingParameterError(
+                "logit_bias", self._bias, f"of token ids below {size}"
+            )
+
+    def _adjusted(
         self,
         logits: mx.array,
         tokens: Sequence[int],
         prompt_tokens: int,
         bias: Iterable[tuple[int, float]],
     ) -> mx.array:
+        """Return logits in float32 with biases and penalties."""
         parameters = self.parameters
         # Half precision would lose sums of penalties and of small probabilities.
-        logits = logits.astype(mx.float32)
-        logits = apply_logit_bias(logits, bias)
-        logits = apply_penalties(
+        logits = apply_logit_bias(logits.astype(mx.float32), bias)
+        return apply_penalties(
             logits,
             tokens,
             prompt_tokens=prompt_tokens,
@@ -122,15 +212,52 @@ class Sampler:
             frequency_penalty=parameters.frequency_penalty,
             window=parameters.penalty_window,
         )
+
+    def _draw(self, logits: mx.array) -> _Drawn:
+        parameters = self.parameters
         if parameters.temperature == 0:
-            return mx.argmax(logits, axis=-1)
+            return _Drawn(mx.argmax(logits, axis=-1))
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         logprobs = apply_top_p(logprobs, parameters.top_p)
         logprobs = apply_min_p(logprobs, parameters.min_p, parameters.min_tokens_to_keep)
         logprobs = apply_top_k(logprobs, parameters.top_k)
+        is_kept = logprobs > -mx.inf if parameters.has_filters else None
         logprobs = apply_temperature(logprobs, parameters.temperature)
         self._key, key = mx.random.split(self._key)
-        return mx.random.categorical(logprobs, axis=-1, key=key)
+        return _Drawn(mx.random.categorical(logprobs, axis=-1, key=key), is_kept)
+
+    def _log_mass(
+        self, adjusted: mx.array, ids: mx.array | None, is_kept: mx.array | None = None
+    ) -> mx.array:
+        """Return the logarithm of the probability of some tokens, float32, shape ().
+
+        Args:
+            adjusted: Logits of all tokens after biases and penalties.
+            ids: The tokens; ``None``: all of them.
+            is_kept: Excludes some of the tokens where it is false.
+        """
+        scaled = apply_temperature(adjusted, self.parameters.temperature or 1.0)
+        chosen = scaled if ids is None else mx.take(scaled, ids, axis=-1)
+        if is_kept is not None:
+            chosen = mx.where(is_kept, chosen, -mx.inf)
+        # Rounding could make a probability exceed 1.
+        return mx.minimum(log_sum(chosen) - log_sum(scaled), 0.0)
+
+
+class _Drawn(NamedTuple):
+    """A drawn token, and a mask of what the filters kept; ``None``: there are no filters."""
+
+    token: mx.array
+    is_kept: mx.array | None = None
+
+
+def _seed(parameters: SamplingParameters, stream: int) -> int:
+    if parameters.seed is None:
+        return secrets.randbits(64)
+    if stream == 0:
+        return int(parameters.seed)
+    sequence = np.random.SeedSequence(int(parameters.seed), spawn_key=(stream,))
+    return int(sequence.generate_state(1, np.uint64)[0])
 
 
 def _places(among: mx.array, ids: set[int]) -> dict[int, int]:
@@ -144,6 +271,6 @@ def _places(among: mx.array, ids: set[int]) -> dict[int, int]:
     }
 
 
-def make_sampler(parameters: SamplingParameters | None = None) -> Sampler:
+def make_sampler(parameters: SamplingParameters | None = None, stream: int = 0) -> Sampler:
     """Return the sampler of a request; greedy without parameters."""
-    return Sampler(parameters or SamplingParameters())
+    return Sampler(parameters or SamplingParameters(), stream)
