@@ -99,6 +99,7 @@ class EngineCore:
             caches,
             turns,
             max_compile_seconds,
+            batch_size,
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         scheduler = Scheduler(worker, factory, caches, turns, threads, batch_size=batch_size)
@@ -142,7 +143,8 @@ class EngineCore:
     def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
         """Process a request's prompt, and save the model's cache of it."""
         # An answer that is forced entirely would need no forward pass over the prompt.
-        request = replace(request, options=request.options.override({"fast_forward": False}))
+        changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
+        request = replace(request, options=changed)
         self.scheduler.submit(request, _until_read(request)).result()
         return self.worker.submit(lambda: self.caches.save(path, request.prompt_ids)).result()
 

@@ -1,15 +1,16 @@
 """The generation loop: sequences that share forward passes, each under its own mask.
 
 Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forced text),
-``sampler_schedule`` (samplers and limits by part), ``sequence_state``, ``cache_layers`` (caches of
-a batch), ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a
-model computes batches correctly), ``batch`` (the loop), ``wired_memory``, ``generate_step``
-(the loop as a plain generator).
+``sampler_schedule`` (samplers and limits by part), ``token_weights`` (importance weights),
+``sequence_state``, ``particles`` (sequential Monte Carlo), ``cache_layers`` (caches of a batch),
+``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a model
+computes batches correctly), ``batch`` (the loop), ``wired_memory``, ``generate_step`` (the loop as
+a plain generator).
 """
 
 from .batch import Batch, Step
 from .batch_probe import BatchProbe
-from .cache_layers import extract_kv_row
+from .cache_layers import extract_kv_row, merge
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .joint_prefill import (
@@ -45,6 +46,7 @@ __all__ = [
     "extract_kv_row",
     "is_joint_prefill_worthwhile",
     "joint_prefill_tokens",
+    "merge",
     "model_bytes",
     "prefill_together",
     "text_encoder",

@@ -107,7 +107,7 @@ def generate_step(
             usable_tokens=text_token_mask(vocabulary) if guard is None else None,
         ),
         matcher=None if guard is None else guard.matcher,
-        next_sampler=lambda _: recorded,
+        schedule=recorded,
         masks=DeviceMasks(),
         guard=guard,
         fast_forward=tokenize if fast_forward else None,
@@ -206,6 +206,10 @@ class _RecordedSampler:
         elif sampler is not None:
             self._sample_logprobs = sampler
         self.logprobs = mx.array([])
+
+    def next_sampler(self, generated: int) -> _RecordedSampler:
+        """Return this sampler, for every token."""
+        return self
 
     def __call__(
         self,

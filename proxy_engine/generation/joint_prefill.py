@@ -26,6 +26,8 @@ def can_join_prefill(prefill: Prefill) -> bool:
     """Whether the rest of a prompt fits one pass and its cache supports padding."""
     return (
         prefill.left <= prefill.step_size
+        # Forced tokens are weighed by logits that a joint pass does not keep.
+        and prefill.sequence.weights is None
         and prefill.quantize is None
         and not any(prefill.processed < length for length in prefill.checkpoints)
         and all(type(layer) is KVCache for layer in prefill.cache)

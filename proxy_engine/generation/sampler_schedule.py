@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from copy import copy
 from dataclasses import dataclass
 
 from samplers import Sampler, SamplingParameters, make_sampler
@@ -81,6 +82,7 @@ class SamplerSchedule:
         part: The only part of an answer that is no composition.
         guard: Bounds the answer's length.
         deadline: Bounds the answer's time, as a token budget of ``guard``.
+        stream: Random stream of the samplers, see :class:`samplers.Sampler`.
     """
 
     def __init__(
@@ -90,12 +92,14 @@ class SamplerSchedule:
         part: Part | None,
         guard: Guard | None = None,
         deadline: Deadline | None = None,
+        stream: int = 0,
     ) -> None:
         self._options = options
         self._matcher = matcher if isinstance(matcher, RootMatcher) else None
         self._only_part = part
         self._guard = guard
         self._deadline = deadline
+        self._stream = stream
         self._samplers: dict[str, Sampler] = {}
         self._samplers_by_parameters: dict[SamplingParameters, Sampler] = {}
         self._part: Part | None = None
@@ -116,10 +120,8 @@ class SamplerSchedule:
             if self._guard is not None and self._deadline is not None:
                 self._guard.restrict(in_time)
             return self._sampler("")
-        part = self._only_part
-        if self._matcher is not None:
-            part = next(iter(self._matcher.parts), None)
-        name = str(getattr(part, "name", ""))
+        part = self._next_part()
+        name = _name(part)
         own = self._options.parts.get(name, _NO_OPTIONS)
         if part is not self._part:
             self._part, self._part_start = part, generated
@@ -130,6 +132,31 @@ class SamplerSchedule:
             bound = None if isinstance(part, Text) else limit
             self._restrict(self._guard, name, bound, in_time)
         return self._sampler(name)
+
+    def current_sampler(self) -> Sampler:
+        """Return the sampler of the part that comes next, and change nothing."""
+        return self._sampler(_name(self._next_part()) if self._options.parts else "")
+
+    def fork(self, matcher: Matcher | None, guard: Guard | None, stream: int) -> SamplerSchedule:
+        """Return a schedule in the same state for a copy of the sequence.
+
+        Args:
+            matcher: The copy's matcher.
+            guard: The copy's guard.
+            stream: The copy's random stream.
+        """
+        twin = copy(self)
+        twin._matcher = matcher if isinstance(matcher, RootMatcher) else None
+        twin._guard = guard
+        twin._stream = stream
+        twin._samplers = {}
+        twin._samplers_by_parameters = {}
+        return twin
+
+    def _next_part(self) -> Part | None:
+        if self._matcher is None:
+            return self._only_part
+        return next(iter(self._matcher.parts), None)
 
     def _restrict(self, guard: Guard, name: str, limit: int | None, in_time: int | None) -> None:
         """Bound the tokens of a structured part; the guard completes it within them."""
@@ -158,6 +185,11 @@ class SamplerSchedule:
         sampler = self._samplers.get(part)
         if sampler is None:
             parameters = self._options.sampling(part)
-            sampler = self._samplers_by_parameters.get(parameters) or make_sampler(parameters)
+            sampler = self._samplers_by_parameters.get(parameters)
+            sampler = sampler or make_sampler(parameters, self._stream)
             self._samplers[part] = self._samplers_by_parameters[parameters] = sampler
         return sampler
+
+
+def _name(part: Part | None) -> str:
+    return str(getattr(part, "name", ""))

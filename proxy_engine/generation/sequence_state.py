@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from samplers import apply_mask, apply_token_boost
+from samplers import Sampler, apply_mask, apply_token_boost
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
@@ -19,10 +20,11 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
-from .device_masks import SMALL_MASK_TOKENS, DeviceMasks
+from .device_masks import SMALL_MASK_TOKENS, DeviceMask, DeviceMasks
 from .fast_forward import FastForward
-from .sampler_schedule import Deadline, end_boost
+from .sampler_schedule import Deadline, SamplerSchedule, end_boost
 from .timings import Timings
+from .token_weights import TokenWeights
 from .tokens import SampledToken, Token
 
 MASK_STEPS = 5_000
@@ -50,6 +52,13 @@ class TokenSampler(Protocol):
         """Return a token id, from ``among`` if given, without waiting for it."""
 
 
+class Schedule(Protocol):
+    """Chooses the sampler of each token; see :class:`SamplerSchedule`."""
+
+    def next_sampler(self, generated: int, /) -> TokenSampler:
+        """Return the sampler of the next token. Called before each mask."""
+
+
 class SlowMaskError(Exception):
     """The next mask is too slow for the model thread; see :meth:`SequenceState.compute_mask`."""
 
@@ -66,6 +75,8 @@ class SequenceOptions:
         logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
+        weighs: Record the importance weights of tokens. The schedule has to be a
+            ``SamplerSchedule``.
     """
 
     end_token_ids: Sequence[int]
@@ -74,6 +85,12 @@ class SequenceOptions:
     soft_max_tokens: int | None = None
     logprobs: int | None = None
     usable_tokens: npt.NDArray[np.bool_] | None = None
+    weighs: bool = False
+
+    @property
+    def samples_all(self) -> bool:
+        """Whether forced tokens are sampled, too, since their logits are needed under a mask."""
+        return self.logprobs is not None or (self.weighs and self.soft_max_tokens is not None)
 
 
 class SequenceState:
@@ -83,8 +100,7 @@ class SequenceState:
         prompt_ids: The prompt.
         options: Limits and end tokens.
         matcher: The grammar's matcher; ``None`` for unconstrained text.
-        next_sampler: Returns the sampler of the next token, given the number of generated tokens.
-            Called before each mask.
+        schedule: Chooses the sampler of each token.
         masks: Masks on the device, shared by the sequences of a model.
         guard: Keeps the answer completable within ``max_tokens``; it advances the matcher.
         fast_forward: Tokenizes forced text; ``None``: every token is sampled.
@@ -98,6 +114,8 @@ class SequenceState:
         logits: Lazy logits of the next token, shape (1, vocabulary).
         finished: Whether the last token has been generated.
         expects_fast_forward: Whether forced text is likely to follow the next token.
+        weights: The importance weights of the generated tokens, if they are recorded.
+        group: Identifies the sequences that were forked from the same one.
     """
 
     def __init__(
@@ -106,7 +124,7 @@ class SequenceState:
         options: SequenceOptions,
         *,
         matcher: Matcher | None,
-        next_sampler: Callable[[int], TokenSampler],
+        schedule: Schedule,
         masks: DeviceMasks,
         guard: Guard | None = None,
         fast_forward: FastForward | None = None,
@@ -121,14 +139,26 @@ class SequenceState:
         self.expects_fast_forward = False
         self.timings = timings or Timings()
         self.guard = guard
+        self.weights = TokenWeights() if options.weighs else None
+        self.group = object()
         self._options = options
         self._matcher = matcher
-        self._next_sampler = next_sampler
+        self._schedule = schedule
         self._masks = masks
-        self._fast_forward = fast_forward if options.logprobs is None else None
+        self._fast_forward = None if options.samples_all else fast_forward
         self._deadline = deadline
         self._mask_steps = MASK_STEPS
         self._planned: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def matcher(self) -> Matcher | None:
+        """The grammar's matcher; ``None`` for unconstrained text."""
+        return self._matcher
+
+    @property
+    def needs_pass(self) -> bool:
+        """Whether the model has to process more tokens: of a finished sequence, to weigh them."""
+        return not self.finished or not (self.weights is None or self.weights.is_complete)
 
     @property
     def generated(self) -> int:
@@ -161,26 +191,50 @@ class SequenceState:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
         with self.timings.during("mask"):
-            sampler = self._next_sampler(self.generated)
+            sampler = self._schedule.next_sampler(self.generated)
             allowed = self._allowed(logits.shape[-1], exact=exact)
             boost = self._end_boost(allowed)
         with self.timings.during("sample"):
             boosted = logits if boost is None else apply_token_boost(logits, *boost)
-            wants_logprobs = self._options.logprobs is not None
-            if allowed is None:
-                token = sampler(boosted, self.tokens, prompt_tokens=self.prompt_tokens)
-                masked = logits
-            else:
-                on_device = self._masks.on_device(allowed)
-                among = on_device.ids
-                # The same with log-probabilities: over other logits a seed samples other tokens.
-                given = apply_mask(boosted, on_device.mask) if among is None else boosted
-                token = sampler(given, self.tokens, among, prompt_tokens=self.prompt_tokens)
-                masked = apply_mask(logits, on_device.mask) if wants_logprobs else logits
-            token = token.reshape(1)
+            mask = None if allowed is None else self._masks.on_device(allowed)
+            sampled = (
+                self._sample(sampler, boosted, mask)
+                if self.weights is None
+                else self._sample_weighted(sampler, boosted, mask, is_redrawn=exact)
+            )
             if self._options.logprobs is None:
-                return SampledToken(token)
-            return SampledToken.with_logprobs(token, logits, masked, self._options.logprobs)
+                return sampled
+            masked = logits if mask is None else apply_mask(logits, mask.mask)
+            return sampled.with_logprobs(logits, masked, self._options.logprobs)
+
+    def _sample(
+        self, sampler: TokenSampler, logits: mx.array, mask: DeviceMask | None
+    ) -> SampledToken:
+        among = None if mask is None else mask.ids
+        given = logits if mask is None or among is not None else apply_mask(logits, mask.mask)
+        token = sampler(given, self.tokens, among, prompt_tokens=self.prompt_tokens)
+        return SampledToken(token.reshape(1))
+
+    def _sample_weighted(
+        self,
+        sampler: TokenSampler,
+        logits: mx.array,
+        mask: DeviceMask | None,
+        *,
+        is_redrawn: bool,
+    ) -> SampledToken:
+        among = None if mask is None else mask.ids
+        token, log_weight = _weighing(sampler).sample_weighted(
+            logits,
+            self.tokens,
+            mask=None if mask is None or among is not None else mask.mask,
+            among=among,
+            prompt_tokens=self.prompt_tokens,
+        )
+        if is_redrawn:
+            # The first draw stands for all tokens, accepted or not: it has the whole weight.
+            log_weight = mx.array(-mx.inf)
+        return SampledToken(token.reshape(1), log_weight)
 
     def compute_mask(self) -> None:
         """Compute the mask that was too slow for the model thread, so that :meth:`sample` finds it.
@@ -213,6 +267,9 @@ class SequenceState:
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
+        if self.weights is not None and sampled.log_weight is not None:
+            self.weights.add(sampled.log_weight)
+            self.weights.read()
         with step_budget(ADVANCE_STEPS):
             return self._append(token_id, is_forced=False, sampled=sampled)
 
@@ -226,12 +283,51 @@ class SequenceState:
                 if not self.accepts(token_id):
                     # The text needs a tokenization with fewer tokens than the tokenizer's.
                     break
-                appended.append(self._append(token_id, is_forced=True))
+                appended.append(self._append_forced(token_id))
                 if self.finished:
                     return appended
-        if _must_end(self._matcher.state) and self._options.logprobs is None:
-            appended.append(self._append(self._options.end_token_ids[0], is_forced=True))
+        if _must_end(self._matcher.state) and not self._options.samples_all:
+            appended.append(self._append_forced(self._options.end_token_ids[0]))
         return appended
+
+    def weigh_forced(self, logits: mx.array) -> None:
+        """Weigh the forced tokens that follow the tokens of a forward pass.
+
+        Args:
+            logits: The pass's logits, shape (tokens, vocabulary). Its tokens are the last ones that
+                were processed.
+        """
+        if self.weights is not None:
+            start = self.processed - logits.shape[0]
+            self.weights.weigh(logits, start, self.tokens, self.prompt_tokens)
+
+    def fork(self, stream: int) -> SequenceState:
+        """Return a copy that is continued independently.
+
+        Args:
+            stream: The copy's random stream, which no other sequence of the group has.
+        """
+        twin = copy(self)
+        twin.tokens = list(self.tokens)
+        twin.pending = list(self.pending)
+        twin.timings = self.timings.copy()
+        twin.guard = None if self.guard is None else self.guard.copy()
+        if twin.guard is not None:
+            twin._matcher = twin.guard.matcher
+        elif self._matcher is not None:
+            twin._matcher = self._matcher.copy()
+        twin.weights = None if self.weights is None else self.weights.copy()
+        twin._schedule = _own_schedule(self._schedule).fork(twin._matcher, twin.guard, stream)
+        return twin
+
+    def _append_forced(self, token_id: int) -> Token:
+        if self.weights is not None:
+            ends = self._options.end_token_ids
+            # All end tokens write the same text.
+            ids = ends if token_id in ends else (token_id,)
+            sampler = _own_schedule(self._schedule).current_sampler()
+            self.weights.expect(len(self.tokens), ids, sampler)
+        return self._append(token_id, is_forced=True)
 
     def _append(
         self, token_id: int, *, is_forced: bool, sampled: SampledToken | None = None
@@ -275,7 +371,9 @@ class SequenceState:
             allowed = self._mask_in_time(self._matcher)
             self.expects_fast_forward = self._fast_forward is not None and self._may_force(allowed)
             if self.guard is not None:
-                allowed = self.guard.mask(allowed, exact=exact)
+                # A refused token costs a weighted sequence its weight.
+                is_exact = exact or (self.weights is not None and self._is_small(allowed))
+                allowed = self.guard.mask(allowed, exact=is_exact)
         if self.generated < self._options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
         return allowed
@@ -317,13 +415,16 @@ class SequenceState:
 
     def _may_force(self, allowed: npt.NDArray[np.bool_]) -> bool:
         """Whether forced text follows one of the allowed tokens: a hint for the next pass."""
-        if self._matcher is None or self._masks.on_device(allowed).count > SMALL_MASK_TOKENS:
+        if self._matcher is None or not self._is_small(allowed):
             return False
         try:
             with step_budget(MASK_STEPS):
                 return self._forces_after_any(self._matcher, allowed)
         except GrammarBudgetError:
             return False
+
+    def _is_small(self, allowed: npt.NDArray[np.bool_]) -> bool:
+        return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS
 
     def _forces_after_any(self, matcher: Matcher, allowed: npt.NDArray[np.bool_]) -> bool:
         forms = matcher.vocabulary.token_bytes
@@ -348,3 +449,15 @@ def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> list[i
 def _must_end(state: Node) -> bool:
     """Whether a text is complete and cannot be extended."""
     return state.nullable and not state.first_bytes
+
+
+def _weighing(sampler: TokenSampler) -> Sampler:
+    if not isinstance(sampler, Sampler):
+        raise AssertionError("the sampler of a sequence with weights computes weights")
+    return sampler
+
+
+def _own_schedule(schedule: Schedule) -> SamplerSchedule:
+    if not isinstance(schedule, SamplerSchedule):
+        raise AssertionError("a sequence that is forked or weighed has a SamplerSchedule")
+    return schedule

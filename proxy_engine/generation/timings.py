@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..results import Span
@@ -51,6 +51,10 @@ class Timings:
             yield
         finally:
             self.add(phase, started, time.perf_counter())
+
+    def copy(self) -> Timings:
+        """Return independent times with the same past."""
+        return replace(self, seconds=dict(self.seconds), spans=list(self.spans))
 
     def of(self, *phases: Phase) -> float:
         """Return the seconds of some phases together, after the first token."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import mlx.core as mx
@@ -41,29 +41,28 @@ class SampledToken:
 
     Attributes:
         token: The token id as a lazy array of shape (1,).
+        log_weight: Its importance weight, a lazy float32 of shape (), where weights are recorded.
     """
 
     token: mx.array
+    log_weight: mx.array | None = None
     _logprobs: _LazyLogprobs | None = None
 
-    @classmethod
-    def with_logprobs(
-        cls, token: mx.array, unmasked: mx.array, masked: mx.array, top: int
-    ) -> SampledToken:
+    def with_logprobs(self, unmasked: mx.array, masked: mx.array, top: int) -> SampledToken:
         """Add the log-probabilities of the token and of the most likely tokens.
 
         Args:
-            token: The token id, shape (1,).
             unmasked: Logits as the model computed them, shape (1, vocabulary).
             masked: The same logits under the grammar's mask.
             top: How many of the most likely tokens are reported, before and after the mask.
         """
-        return cls(token, _LazyLogprobs.of(token, unmasked, masked, top))
+        return replace(self, _logprobs=_LazyLogprobs.of(self.token, unmasked, masked, top))
 
     @property
     def arrays(self) -> list[mx.array]:
         """Arrays to evaluate."""
-        return [self.token, *(self._logprobs.arrays if self._logprobs is not None else ())]
+        arrays = [self.token] if self.log_weight is None else [self.token, self.log_weight]
+        return arrays if self._logprobs is None else [*arrays, *self._logprobs.arrays]
 
     def logprobs(self) -> TokenLogprobs | None:
         """Return the log-probabilities if they were requested. Waits for the device."""

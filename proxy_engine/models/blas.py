@@ -8,10 +8,16 @@ kernels. An optimized one, loaded in front of it, makes prefill about twenty tim
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import dequantize_model
+
+
+@cache
+def _is_openblas_loaded() -> bool:
+    return hasattr(ctypes.CDLL(None), "openblas_get_config")
 
 
 def has_fast_blas() -> bool:
@@ -21,7 +27,7 @@ def has_fast_blas() -> bool:
     """
     if mx.default_device().type != mx.DeviceType.cpu:
         return False
-    return hasattr(ctypes.CDLL(None), "openblas_get_config")
+    return _is_openblas_loaded()
 
 
 def dequantized(model: Module) -> Module:

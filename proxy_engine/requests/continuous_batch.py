@@ -8,7 +8,7 @@ token for every sequence, so that a long prompt does not delay the others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,8 +26,10 @@ from ..generation import (
     prefill_together,
 )
 from ..prompt_cache import PromptCaches, common_prefix, token_array
+from .group_results import group_result
 from .request import Request
 from .running import Job, SequenceFactory
+from .sequence_groups import SequenceGroup, SequenceGroups
 from .slow_masks import SlowMasks
 
 _log = logging.getLogger(__name__)
@@ -61,7 +63,7 @@ class ContinuousBatch:
         self._caches = caches
         self._slow = slow
         self._probe = BatchProbe(factory.loaded.model)
-        self._batch = self._new_batch()
+        self._batch, self._groups = self._new_batch()
         # Generating, or finished and not reported yet.
         self._jobs: dict[SequenceState, Job] = {}
         # Several prompts only if they can share a pass. The first may be processed already, and
@@ -72,17 +74,26 @@ class ContinuousBatch:
 
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
-        return len(self._jobs) + len(self._prefills)
+        return len(self._jobs) + len(self._groups) + len(self._prefills)
 
     def probe(self) -> None:
         """Determine which batches the model computes correctly."""
         if self.batch_size > 1:
             _ = self._probe.can_pad
 
+    def has_room_for(self, request: Request) -> bool:
+        """Whether a request can begin within ``batch_size``."""
+        rows = self._occupied_rows + sum(job.request.sequences for job, _ in self._prefills)
+        if request.sequences > 1:
+            # A group could otherwise keep sequences with slow masks from ever returning.
+            rows += len(self._slow) - self._groups.slow_sequences
+        return rows + request.sequences <= self.batch_size
+
     @property
-    def has_room(self) -> bool:
-        """Whether another request can begin within ``batch_size``."""
-        return len(self._prefills) + len(self._batch) < self.batch_size
+    def _occupied_rows(self) -> int:
+        """Rows of the batch that generating requests occupy or may occupy again."""
+        single = sum(sequence not in self._groups for sequence in self._batch.sequences)
+        return single + self._groups.reserved_rows
 
     @property
     def is_prefilling(self) -> bool:
@@ -100,7 +111,7 @@ class ContinuousBatch:
         It should not if it starts with text that one of them is about to process: after that the
         text is cached.
         """
-        if self._is_processed or not self._joins_prompts:
+        if self._is_processed or not self._joins_prompts or request.sequences > 1:
             return False
         prefills = [prefill for _, prefill in self._prefills]
         step_size = _step_size(request)
@@ -134,6 +145,8 @@ class ContinuousBatch:
         Args:
             others_wait: Whether requests wait to begin.
         """
+        # Before the prefill, which could give the rows of waiting sequences to other requests.
+        self._groups.resume()
         self._prefill(others_wait=others_wait)
         self._drop_cancelled()
         self._add_unmasked()
@@ -146,16 +159,22 @@ class ContinuousBatch:
 
     def fail_all(self, error: BaseException) -> None:
         """Fail every running request, and start over with an empty batch."""
-        jobs = [*self._jobs.values(), *(job for job, _ in self._prefills)]
+        jobs = [
+            *self._jobs.values(),
+            *(group.job for group in self._groups),
+            *(job for job, _ in self._prefills),
+        ]
         self._jobs.clear()
         self._slow.clear()
         self._prefills.clear()
-        self._batch = self._new_batch()
+        self._batch, self._groups = self._new_batch()
         for job in jobs:
             job.fail(error)
 
-    def _new_batch(self) -> Batch:
-        return Batch(self._factory.loaded.model, quantize=self._quantize, probe=self._probe)
+    def _new_batch(self) -> tuple[Batch, SequenceGroups]:
+        model = self._factory.loaded.model
+        batch = Batch(model, quantize=self._quantize, probe=self._probe)
+        return batch, SequenceGroups(batch, self._slow, self._finish_group)
 
     @property
     def _quantize(self) -> Callable[[list[Any]], None] | None:
@@ -168,7 +187,7 @@ class ContinuousBatch:
             self._finish(job)
             return
         forced = running.sequence.advance_forced()
-        if running.sequence.finished:
+        if running.sequence.finished and request.sequences == 1:
             running.report(forced)
             self._finish(job)
             return
@@ -223,13 +242,17 @@ class ContinuousBatch:
                 return
             if not self._is_processed:
                 return
-            if self._jobs or others_wait:
+            if self._jobs or others_wait or job.request.sequences > 1:
                 # Requests with the same beginning need not wait until this one is finished.
                 self._caches.share(sequence.tokens[: sequence.processed], prefill.cache)
         if self._batch.can_add(prefill.cache):
             self._drop_first_prefill()
-            self._jobs[sequence] = job
-            self._batch.add(sequence, prefill.cache)
+            if job.request.sequences > 1:
+                job.running.report_progress(len(job.request.prompt_ids))
+                self._groups.start(SequenceGroup(job), prefill.cache)
+            else:
+                self._jobs[sequence] = job
+                self._batch.add(sequence, prefill.cache)
 
     def _prefill_together(self) -> bool:
         """Process all prompts that have begun in one pass; returns whether that was possible."""
@@ -260,8 +283,8 @@ class ContinuousBatch:
         self._is_processed = False
 
     def _drop_cancelled(self) -> None:
-        for sequence in (*self._batch.sequences, *self._slow):
-            job = self._jobs[sequence]
+        self._groups.remove_cancelled()
+        for sequence, job in list(self._jobs.items()):
             if job.is_cancelled:
                 self._remove(sequence)
                 self._finish(job)
@@ -269,15 +292,18 @@ class ContinuousBatch:
     def _add_unmasked(self) -> None:
         """Return sequences to the batch whose slow masks are computed."""
         for sequence, cache, error in self._slow.finished():
+            if sequence in self._groups:
+                continue
             if error is not None:
                 self._slow.remove(sequence)
                 self._fail(self._jobs[sequence], error)
-            elif len(self._batch) < self.batch_size and self._batch.can_add(cache):
+            elif self._occupied_rows < self.batch_size and self._batch.can_add(cache):
                 self._slow.remove(sequence)
                 self._batch.add(sequence, cache)
 
     def _generate(self) -> None:
-        steps = self._batch.generate_step()
+        of_groups, steps = self._split(self._batch.generate_step())
+        self._groups.take(of_groups)
         unreported = [(self._jobs[step.sequence], step) for step in steps if not step.is_slow]
         try:
             for step in steps:
@@ -290,10 +316,16 @@ class ContinuousBatch:
             # First tokens are reported before the next pass is dispatched, for a low latency.
             self._report_first(unreported)
             self._batch.feed()
+            self._groups.remove_weighed()
         finally:
             # Other tokens are reported while the device works, and even if the pass fails.
             for job, step in unreported:
                 self._report(job, step)
+
+    def _split(self, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+        """Separate the steps of groups from those of single sequences."""
+        of_groups = [step for step in steps if step.sequence in self._groups]
+        return of_groups, [step for step in steps if step.sequence not in self._groups]
 
     def _report_first(self, unreported: list[tuple[Job, Step]]) -> None:
         for pair in [pair for pair in unreported if not pair[0].running.has_tokens]:
@@ -336,6 +368,14 @@ class ContinuousBatch:
         else:
             self._jobs.pop(running.sequence, None)
             job.future.set_result(result)
+
+    def _finish_group(self, group: SequenceGroup) -> None:
+        try:
+            result = group_result(group, self._factory)
+        except BaseException as error:
+            group.job.fail(error)
+        else:
+            group.job.future.set_result(result)
 
     def _fail(self, job: Job, error: BaseException) -> None:
         self._jobs.pop(job.running.sequence, None)

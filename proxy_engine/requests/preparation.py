@@ -49,6 +49,7 @@ class Preparation:
         caches: Determine whether a prompt needs message boundaries.
         turns: Shared by the compilations of an engine.
         max_compile_seconds: Processor time for the compilation of a request, see ``CompileJob``.
+        batch_size: Maximum number of sequences that run together.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Preparation:
         caches: PromptCaches,
         turns: Turns,
         max_compile_seconds: float | None,
+        batch_size: int,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
@@ -75,6 +77,7 @@ class Preparation:
         self._caches = caches
         self._turns = turns
         self._max_compile_seconds = max_compile_seconds
+        self._batch_size = batch_size
 
     def request(
         self,
@@ -103,7 +106,7 @@ class Preparation:
         job = CompileJob(self._turns, cancelled, self._max_compile_seconds)
         options = self._options.override(overrides)
         self._check_tokens(options)
-        _check_answers(options)
+        _check_answers(options, self._batch_size)
         response = self._formats.compile(response_format, job)
         _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
@@ -221,11 +224,24 @@ class Preparation:
                     )
 
 
-def _check_answers(options: GenerationOptions) -> None:
-    """Raise for several particles or answers, which are not implemented."""
-    for name in ("particles", "n"):
-        if getattr(options, name) > 1:
-            raise InvalidOptionError(f"{name} above 1 is not implemented", option=name)
+def _check_answers(options: GenerationOptions, batch_size: int) -> None:
+    """Raise for particles or answers that the engine cannot sample."""
+    for name in ("particles",) if options.particles > 1 else ("n",):
+        count = getattr(options, name)
+        if count > batch_size:
+            raise InvalidOptionError(
+                f"{name} is {count}, and the engine runs {batch_size} sequences together",
+                option=name,
+                hint=f"Give {name}={batch_size} or fewer, or create the engine with a larger "
+                "batch_size.",
+            )
+    samplings: list[SamplingParameters] = [options, *options.parts.values()]
+    if options.particles > 1 and all(sampling.temperature == 0 for sampling in samplings):
+        raise InvalidOptionError(
+            "particles are samples, and at temperature 0 all of them would be equal",
+            option="particles",
+            hint="Give temperature=1 for the model's own distribution.",
+        )
 
 
 def _check_stop(response: ResponseFormat, choice: ToolChoice) -> None:

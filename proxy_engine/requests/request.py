@@ -44,3 +44,9 @@ class Request:
     cancelled: threading.Event = field(default_factory=threading.Event)
     created: float = field(default_factory=time.perf_counter)
     counts_waiting: bool = True
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that run together for this request, each a row of the batch."""
+        options = self.options
+        return options.particles if options.particles > 1 else options.n

@@ -91,9 +91,10 @@ class SequenceFactory:
                 soft_max_tokens=options.soft_max_tokens,
                 logprobs=options.logprobs,
                 usable_tokens=self.text_tokens if matcher is None else None,
+                weighs=options.particles > 1,
             ),
             matcher=matcher,
-            next_sampler=schedule.next_sampler,
+            schedule=schedule,
             masks=self.masks,
             guard=guard,
             fast_forward=self.fast_forward if options.fast_forward else None,
@@ -109,13 +110,20 @@ class RunningRequest:
         request: The request.
         factory: Creates the sequence.
         emit: Receives the events.
+        sequence: A sequence that answers the request; by default a new one.
     """
 
-    def __init__(self, request: Request, factory: SequenceFactory, emit: Emit) -> None:
+    def __init__(
+        self,
+        request: Request,
+        factory: SequenceFactory,
+        emit: Emit,
+        sequence: SequenceState | None = None,
+    ) -> None:
         answer = request.answer
         self.request = request
-        self._matcher = None if request.guard is None else request.guard.matcher
-        self.sequence = factory.sequence(request)
+        self.sequence = sequence or factory.sequence(request)
+        self._matcher = self.sequence.matcher
         self.cached_tokens = 0
         self._emit = emit
         self._vocabulary = factory.vocabulary
@@ -138,9 +146,19 @@ class RunningRequest:
         """Whether a token has been reported."""
         return bool(self._token_ids)
 
+    @property
+    def text(self) -> str:
+        """Free text and structured output so far."""
+        return self._reader.text
+
     def report_progress(self, processed: int) -> None:
         """Report how many tokens of the prompt have been processed."""
         self._emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))
+
+    @property
+    def held(self) -> Sequence[Token]:
+        """Tokens that are not reported yet."""
+        return tuple(self._held)
 
     def hold(self, tokens: Sequence[Token]) -> None:
         """Keep tokens that are reported together with the next ones."""

@@ -154,14 +154,12 @@ class Scheduler:
             self._running.begin(job)
         started = time.perf_counter()
         for _ in range(self.batch_size):
-            if not self._running.has_room:
-                return
             is_late = time.perf_counter() - started > _MAX_ADMISSION_SECONDS
             if is_late and self._running.is_prefilling and self._running.is_generating:
                 return
             with self._lock:
                 first = self._waiting[0] if self._waiting else None
-            if first is None:
+            if first is None or not self._running.has_room_for(first.request):
                 return
             if self._running.is_prefilling and not self._running.can_join_prefill(first.request):
                 return

@@ -15,6 +15,8 @@ end earlier. And a token for which no plan is found in time may be refused witho
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import numpy.typing as npt
 
@@ -116,6 +118,12 @@ class Guard:
         if shortest.length > max_tokens:
             raise _too_small(shortest.length, max_tokens, shortest.is_exact)
         return shortest.plan
+
+    def copy(self) -> Guard:
+        """Return an independent guard in the same state, with a copy of the matcher."""
+        twin = copy(self)
+        twin.matcher = self.matcher.copy()
+        return twin
 
     @property
     def needed(self) -> int:

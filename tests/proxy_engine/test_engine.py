@@ -385,7 +385,8 @@ def test_error_inside_a_request_leaves_the_engine_usable(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("proxy_engine.generation.sampler_schedule.make_sampler", lambda _: 1 / 0)
+        broken = "proxy_engine.generation.sampler_schedule.make_sampler"
+        patch.setattr(broken, lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.generate("x")
     assert engine.generate("x", response_format={"const": 1}).parsed == 1

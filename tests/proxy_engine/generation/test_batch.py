@@ -39,6 +39,8 @@ class ScriptedSequence:
         self.finished = False
         self.expects_fast_forward = False
         self.may_reject = bool(rejected)
+        self.weights = None
+        self.group = self
         self.timings = Timings()
         self.sizes: list[int] = []
         self._stretches = [list(stretch) for stretch in stretches]

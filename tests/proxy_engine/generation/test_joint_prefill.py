@@ -28,6 +28,7 @@ class SequenceState:
         self.pending = tokens[-1:]
         self.logits: Any = None
         self.timings = Timings()
+        self.weights = None
 
 
 def prefill_of(model: Module, tokens: list[int], known: int, **more: Any) -> Prefill:

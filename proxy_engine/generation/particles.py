@@ -1,0 +1,152 @@
+"""Weighted particles: sequential Monte Carlo over the continuations of a text.
+
+Masking samples each token from the model restricted to the allowed tokens. The probability of a
+text is then the product of the restricted distributions, which differs from the model's own
+distribution among the valid texts. The ratio of the two is, up to a constant, the product of the
+probabilities that the model gave to the allowed tokens: the weight of a text. Particles are texts
+that are written at the same time; those with small weights are replaced by copies of those with
+large ones.
+
+Doucet & Johansen 2009, "A tutorial on particle filtering and smoothing"; Lew et al. 2023,
+"Sequential Monte Carlo steering of large language models using probabilistic programs"; Loula et
+al. 2025, "Syntactic and semantic control of large language models via sequential Monte Carlo".
+
+Independent of models and requests: a particle is anything with a log-weight.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+MIN_RATIO = 0.5
+"""Particles are resampled if the effective sample size is below this fraction of their number."""
+
+_STREAM = 2**32 - 1
+"""Separates the random numbers of resampling from those of the tokens of equal seeds."""
+
+
+class Weighted(Protocol):
+    """A particle."""
+
+    @property
+    def log_weight(self) -> float:
+        """The sum of its log-weights since its beginning; it may be ``-inf``."""
+
+
+P = TypeVar("P", bound=Weighted)
+
+
+class ParticleSystem(Generic[P]):
+    """Particles with their weights.
+
+    A particle that occurs several times counts as often. ``log_evidence`` estimates the probability
+    that the model writes a valid text; the estimate itself, not its logarithm, is unbiased. Its
+    expectation does not depend on when particles are resampled or which of them have advanced.
+
+    Args:
+        particles: The particles, at least one.
+        seed: Seed of the random numbers; ``None``: different ones each time.
+    """
+
+    def __init__(self, particles: Sequence[P], *, seed: int | None = None) -> None:
+        self.particles = list(particles)
+        entropy = secrets.randbits(64) if seed is None else seed
+        sequence = np.random.SeedSequence(entropy, spawn_key=(_STREAM,))
+        self._random = np.random.default_rng(sequence)
+        # Of each particle: its present log-weight less the one it had when it was resampled.
+        self._corrections: Floats = np.zeros(len(self.particles))
+
+    @property
+    def log_weights(self) -> Floats:
+        """The log-weight of each particle, shape (particles,)."""
+        own = np.array([particle.log_weight for particle in self.particles], np.float64)
+        return own + self._corrections
+
+    @property
+    def probabilities(self) -> Floats:
+        """The normalized weights, shape (particles,); uniform if all weights are 0."""
+        log_weights = self.log_weights
+        largest = log_weights.max()
+        if largest == -math.inf:
+            return np.full(len(log_weights), 1 / len(log_weights))
+        weights = np.exp(log_weights - largest)
+        return np.asarray(weights / weights.sum(), np.float64)
+
+    @property
+    def log_evidence(self) -> float:
+        """The logarithm of the mean weight."""
+        log_weights = self.log_weights
+        largest = float(log_weights.max())
+        if largest == -math.inf:
+            return largest
+        return largest + math.log(np.exp(log_weights - largest).mean())
+
+    @property
+    def effective_sample_size(self) -> float:
+        """(sum of weights)² / sum of squared weights, between 1 and the number of particles."""
+        return float(1 / np.square(self.probabilities).sum())
+
+    def resample(self, copy: Callable[[P], P]) -> bool:
+        """Replace particles with small weights if the effective sample size is too small.
+
+        Systematic resampling: the expected number of copies is proportional to the weight. All
+        particles then have the mean weight, so that the evidence stays the same.
+
+        Args:
+            copy: Returns an independent copy of a particle, with the same log-weight. Called for
+                all but the first occurrence of each particle that stays.
+
+        Returns:
+            Whether particles were resampled.
+        """
+        log_evidence = self.log_evidence
+        count = len(self.particles)
+        if log_evidence == -math.inf or self.effective_sample_size >= MIN_RATIO * count:
+            return False
+        ancestors = systematic_ancestors(self.probabilities, float(self._random.random()))
+        old = list(self.particles)
+        is_used = [False] * count
+        for slot, ancestor in enumerate(ancestors):
+            self.particles[slot] = copy(old[ancestor]) if is_used[ancestor] else old[ancestor]
+            is_used[ancestor] = True
+        own = np.array([particle.log_weight for particle in self.particles], np.float64)
+        self._corrections = log_evidence - own
+        return True
+
+    def draw(self, count: int = 1) -> list[int]:
+        """Return the indices of independent draws from the weighted particles."""
+        drawn = self._random.choice(len(self.particles), count, p=self.probabilities)
+        return [int(index) for index in drawn]
+
+
+def systematic_ancestors(probabilities: Floats, offset: float) -> list[int]:
+    """Return the ancestor of each particle.
+
+    Each particle is the ancestor of ``floor(n p)`` or ``ceil(n p)`` particles. A particle that is
+    an ancestor at all is its own ancestor, so that its state need not be moved.
+
+    Args:
+        probabilities: Normalized weights ``p``, shape (n,).
+        offset: A uniformly random number in [0, 1).
+    """
+    count = len(probabilities)
+    bounds = np.cumsum(probabilities)[:-1]
+    points = (offset + np.arange(count)) / count
+    found = np.searchsorted(bounds, points, side="right")
+    # The sums may end below 1 because of rounding; the last particle may have no weight.
+    last = int(np.flatnonzero(probabilities)[-1])
+    chosen = np.bincount(np.minimum(found, last), minlength=count)
+    ancestors = list(range(count))
+    free = [slot for slot in range(count) if not chosen[slot]]
+    for ancestor in range(count):
+        for _ in range(chosen[ancestor] - 1):
+            ancestors[free.pop(0)] = ancestor
+    return ancestors
