@@ -27,7 +27,7 @@ QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-hostile bench-quality plots fuzz ledgers soak model clean
+.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-hostile bench-quality bench-calibration plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -45,6 +45,7 @@ help:
 	@echo "make growth        growth of costs with size (GROWTH_ARGS='--tokenizer FILE')"
 	@echo "make bench-e2e     whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
+	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
 	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
@@ -97,6 +98,9 @@ bench-e2e: $(BENCH_INSTALLED) model
 
 bench-hostile: $(BENCH_INSTALLED) model
 	$(FAST) $(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
+
+bench-calibration: $(BENCH_INSTALLED) model
+	$(FAST) $(BIN)/python benchmarks/calibration.py $(CALIBRATION_ARGS)
 
 bench-quality: $(BENCH_INSTALLED) model
 	$(FAST) $(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)

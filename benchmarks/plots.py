@@ -1,7 +1,8 @@
 """Draw the plots of ``docs/performance.md``, and fill in its tables, from the files of figures.
 
-Reads ``maskbench.json``, ``memory.json``, ``growth.json``, ``end_to_end.json`` and ``overlap.json``
-in ``docs/plots``, as far as they are there. The same figures give the same files.
+Reads ``maskbench.json``, ``memory.json``, ``growth.json``, ``end_to_end.json``, ``overlap.json``
+and ``calibration.json`` in ``docs/plots``, as far as they are there. The same figures give the
+same files.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from calibration_plot import draw_calibration
 from documents import STRING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from overlap import CPU_WORK, busiest, flights
+from plot_style import STYLE, save
 from write_up import TABLES, filled, slug, spans_of
 
 __all__ = [
@@ -57,20 +60,6 @@ _PASSES = ("#7a8fbf", "#aab8d8")
 _STEPS = 12
 _SUBJECTS = {"strings": "-", "unlisted names": "--", "unique items": ":"}
 _MILLISECONDS = [1, 2, 5, 10, 20, 50]
-_STYLE: Any = {
-    # Nothing of a drawing's file depends on when or how often it is drawn.
-    "svg.hashsalt": "proxy-engine",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.grid": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.4,
-    "legend.frameon": False,
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,14 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", type=Path, default=_DOCS, help="(%(default)s)")
     docs: Path = parser.parse_args(arguments).docs
     tables = {}
-    for name, table in TABLES.items():
+    for name in (*TABLES, "calibration"):
         file = docs / "plots" / f"{name}.json"
         if not file.exists():
             continue
         report = json.loads(file.read_text(encoding="utf-8"))
         for plot, figure in _drawings(name, report).items():
             save(figure, docs / "plots" / plot)
-        tables[name] = table(report)
+        if name in TABLES:
+            tables[name] = TABLES[name](report)
     document = docs / "performance.md"
     document.write_text(filled(document.read_text(encoding="utf-8"), tables), encoding="utf-8")
     return 0
@@ -102,20 +92,16 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"memory.svg": draw_memory(report)}
     if name == "growth":
         return {"growth.svg": draw_growth(report)}
+    if name == "calibration":
+        return {"calibration.svg": draw_calibration(report)}
     if name == "overlap":
         return {"overlap.svg": draw_overlap(report)}
     return {"end-to-end.svg": draw_overhead(report)} if report["overhead"] else {}
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write an SVG that is the same each time."""
-    with mpl.rc_context(_STYLE):
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-
-
 def draw_between_masks(part: dict[str, Any]) -> Figure:
     """Draw how many of the times between masks are below a time; finer the rarer the rest is."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.subplots()
         for engine in part["engines"]:
@@ -150,7 +136,7 @@ def draw_growth(report: dict[str, Any]) -> Figure:
     families = report["families"]
     columns = 4
     rows = math.ceil(len(families) / columns)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(12, 2.5 * rows + 0.5), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, family in zip(grid.flat, families, strict=False):
@@ -185,7 +171,7 @@ def _draw_family(axes: Axes, family: dict[str, Any]) -> None:
 
 def draw_memory(report: dict[str, Any]) -> Figure:
     """Draw resident memory by schemas that were met, and by texts of machines that are kept."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 3.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         for curve in report["curves"]:
@@ -214,7 +200,7 @@ def draw_memory(report: dict[str, Any]) -> Figure:
 
 def draw_overhead(report: dict[str, Any]) -> Figure:
     """Draw the time that a constraint adds per token over the model's time per token."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         kinds = list(dict.fromkeys(point["kind"] for point in report["overhead"]))
         figure = Figure(figsize=(4.5 * len(kinds) + 1, 3.8), layout="constrained")
         grid = figure.subplots(1, len(kinds), sharey=True, squeeze=False)
@@ -266,7 +252,7 @@ def draw_overlap(report: dict[str, Any]) -> Figure:
     first = busiest(spans, _STEPS)
     chosen = [span for span in spans if first <= span.step < first + _STEPS]
     begin, end = (1000 * time for time in (chosen[0].started, chosen[-1].ended))
-    with mpl.rc_context({**_STYLE, "axes.grid": False}):
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(10, 2.6), layout="constrained")
         axes = figure.subplots()
         for phase, colour in _PHASES.items():
