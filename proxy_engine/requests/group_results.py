@@ -114,6 +114,7 @@ def _particle(
         probability=probability,
         tool_calls=() if result is None else result.tool_calls,
         token_ids=tuple(token.token_id for token in sample.tokens),
+        parts=() if result is None else result.parts,
     )
 
 

@@ -1,0 +1,71 @@
+"""Confidences of a model's answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from proxy_engine import InferenceEngine
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "parameters": {
+                "type": "object",
+                "properties": {"on": {"type": "boolean"}},
+                "required": ["on"],
+                "additionalProperties": False,
+            },
+        },
+    }
+    for name in ("set", "reset")
+]
+
+
+class Lamp(BaseModel):
+    """A type whose JSON names differ from those of its attributes."""
+
+    is_on: bool = Field(alias="on")
+    level: int = Field(ge=0, le=3)
+
+
+def weighted(engine: InferenceEngine, **more: Any) -> Any:
+    return engine.generate("Lamp?", temperature=1.0, particles=4, seed=3, max_tokens=96, **more)
+
+
+def test_confidences_of_a_typed_answer_are_shares_of_its_particles(
+    tiny_engine: InferenceEngine,
+) -> None:
+    result = weighted(tiny_engine, response_format=Lamp)
+    answers = [(json.loads(one.text), one.probability) for one in result.particles]
+    own = json.loads(result.text)
+    expected = {
+        "": sum(share for answer, share in answers if answer == own),
+        "/on": sum(share for answer, share in answers if answer["on"] is own["on"]),
+        "/level": sum(share for answer, share in answers if answer["level"] == own["level"]),
+    }
+    assert result.confidences() == pytest.approx(expected)
+    assert result.confidence("/on") == pytest.approx(expected["/on"])
+
+
+def test_confidences_of_tool_calls_are_shares_of_the_particles(
+    tiny_engine: InferenceEngine,
+) -> None:
+    result = weighted(tiny_engine, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    (call,) = result.tool_calls
+    found = result.confidences()
+    same_name = [one for one in result.particles if one.tool_calls[0].name == call.name]
+    same = [one for one in same_name if one.tool_calls[0].arguments == call.arguments]
+    assert found["/tool_calls/0/name"] == pytest.approx(sum(one.probability for one in same_name))
+    assert found[""] == pytest.approx(sum(one.probability for one in same))
+
+
+def test_answer_without_alternatives_has_no_confidence(tiny_engine: InferenceEngine) -> None:
+    result = tiny_engine.generate("Lamp?", response_format=Lamp, max_tokens=96, logprobs=1)
+    assert result.confidences() == {}
+    assert result.confidence("/on") is None
