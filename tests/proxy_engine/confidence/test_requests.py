@@ -39,9 +39,9 @@ def weighted(engine: InferenceEngine, **more: Any) -> Any:
 
 
 def test_confidences_of_a_typed_answer_are_shares_of_its_particles(
-    tiny_engine: InferenceEngine,
+    roomy_engine: InferenceEngine,
 ) -> None:
-    result = weighted(tiny_engine, response_format=Lamp)
+    result = weighted(roomy_engine, response_format=Lamp)
     answers = [(json.loads(one.text), one.probability) for one in result.particles]
     own = json.loads(result.text)
     expected = {
@@ -54,9 +54,9 @@ def test_confidences_of_a_typed_answer_are_shares_of_its_particles(
 
 
 def test_confidences_of_tool_calls_are_shares_of_the_particles(
-    tiny_engine: InferenceEngine,
+    roomy_engine: InferenceEngine,
 ) -> None:
-    result = weighted(tiny_engine, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    result = weighted(roomy_engine, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     (call,) = result.tool_calls
     found = result.confidences()
     same_name = [one for one in result.particles if one.tool_calls[0].name == call.name]
@@ -65,7 +65,7 @@ def test_confidences_of_tool_calls_are_shares_of_the_particles(
     assert found[""] == pytest.approx(sum(one.probability for one in same))
 
 
-def test_answer_without_alternatives_has_no_confidence(tiny_engine: InferenceEngine) -> None:
-    result = tiny_engine.generate("Lamp?", response_format=Lamp, max_tokens=96, logprobs=1)
+def test_answer_without_alternatives_has_no_confidence(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate("Lamp?", response_format=Lamp, max_tokens=96, logprobs=1)
     assert result.confidences() == {}
     assert result.confidence("/on") is None
