@@ -20,6 +20,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from proxy_engine import InferenceEngine
 from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids, text_encoder
@@ -153,7 +154,7 @@ class Enumeration:
             raise ValueError("unconstrained text cannot be enumerated")
         if request.options.parts or request.options.max_seconds is not None:
             raise ValueError("options by part and time limits are not supported")
-        logits = model_logits(core.loaded.model)
+        logits = model_logits(core.loaded.model, request.prompt_ids)
         encode = text_encoder(core.loaded.tokenizer, threading.Lock())
         fast_forward = FastForward(encode, core.vocabulary)
         return cls(
@@ -299,11 +300,36 @@ class Enumeration:
         return is_at_limit or prefix.token_ids[-1:] in {(i,) for i in self.options.end_token_ids}
 
 
-def model_logits(model: Module) -> Logits:
-    """Return a model's logits, computed without a cache."""
+def model_logits(model: Module, prompt_ids: Sequence[int] = ()) -> Logits:
+    """Return a model's logits.
+
+    Args:
+        model: The model.
+        prompt_ids: What all rows begin with. Models with plain KV caches process it once.
+    """
+    kept: list[Any] = []
+    shared = len(prompt_ids) - 1
+
+    def caches(rows: int) -> list[Any] | None:
+        if not kept:
+            kept.extend(make_prompt_cache(model))
+            if shared > 0 and all(type(layer) is KVCache for layer in kept):
+                model(mx.array([list(prompt_ids[:-1])]), cache=kept)
+                mx.eval([layer.state for layer in kept])
+        if kept[0].empty():
+            return None
+        copies = [KVCache() for _ in kept]
+        for twin, layer in zip(copies, kept, strict=True):
+            twin.update_and_fetch(
+                *(mx.repeat(part, rows, axis=0) for part in layer.keys_and_values())
+            )
+        return copies
 
     def logits(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
-        last = model(mx.array([list(row) for row in rows]))[:, -1].astype(mx.float32)
+        cache = caches(len(rows))
+        start = 0 if cache is None else shared
+        given = mx.array([list(row[start:]) for row in rows])
+        last = model(given, cache=cache)[:, -1].astype(mx.float32)
         return np.array(last).astype(np.float64)
 
     return logits
