@@ -123,7 +123,8 @@ class Enumeration:
         guard: The guard at the start of the answer. It is not advanced.
         options: End tokens and limits.
         sampling: Temperature, filters, biases and penalties.
-        fast_forward: Tokenizes forced text; ``None``: all tokenizations of it are answers.
+        fast_forward: Tokenizes forced text; ``None``: all tokenizations of it are answers. Particles
+            with a soft limit are sampled without it.
         exact: Whether filters see the guard's exact mask. Without filters it makes no difference.
     """
 
@@ -157,6 +158,7 @@ class Enumeration:
         logits = model_logits(core.loaded.model, request.prompt_ids)
         encode = text_encoder(core.loaded.tokenizer, threading.Lock())
         fast_forward = FastForward(encode, core.vocabulary)
+        forces = request.options.fast_forward and request.options.soft_max_tokens is None
         return cls(
             lambda rows: core.worker.submit(lambda: logits(rows)).result(),
             request.prompt_ids,
@@ -168,7 +170,7 @@ class Enumeration:
                 request.options.soft_max_tokens,
             ),
             request.options.sampling(),
-            fast_forward if request.options.fast_forward else None,
+            fast_forward if forces else None,
         )
 
     def run(self, max_sequences: int = 100_000) -> ExactConditional:
@@ -212,7 +214,10 @@ class Enumeration:
         base = _log_softmax(adjusted / self.sampling.temperature)
         if prefix.forced:
             token_id, *rest = prefix.forced
-            yield self._appended(prefix, token_id, float(base[token_id]), 0.0, rest)
+            ends = list(self.options.end_token_ids)
+            # A forced end stands for all end tokens.
+            mass = np.logaddexp.reduce(base[ends if token_id in ends else [token_id]])
+            yield self._appended(prefix, token_id, float(mass), 0.0, rest)
             return
         kept = filtered(np.where(allowed, adjusted, -np.inf), self.sampling)
         ids = [int(i) for i in np.flatnonzero(kept > -np.inf) if self._accepts(prefix, int(i))]
