@@ -52,10 +52,11 @@ class Sampler:
 
     Args:
         parameters: The sampling parameters.
-        stream: Samplers with equal seeds and different streams draw independent numbers.
+        stream: Samplers with equal seeds and different streams draw independent numbers. Trailing
+            zeros make no difference.
     """
 
-    def __init__(self, parameters: SamplingParameters, stream: int = 0) -> None:
+    def __init__(self, parameters: SamplingParameters, stream: tuple[int, ...] = ()) -> None:
         self.parameters = parameters
         self._key = mx.random.key(_seed(parameters, stream))
         self._bias = parameters.bias_pairs
@@ -251,12 +252,14 @@ class _Drawn(NamedTuple):
     is_kept: mx.array | None = None
 
 
-def _seed(parameters: SamplingParameters, stream: int) -> int:
+def _seed(parameters: SamplingParameters, stream: tuple[int, ...]) -> int:
     if parameters.seed is None:
         return secrets.randbits(64)
-    if stream == 0:
+    while stream and stream[-1] == 0:
+        stream = stream[:-1]
+    if not stream:
         return int(parameters.seed)
-    sequence = np.random.SeedSequence(int(parameters.seed), spawn_key=(stream,))
+    sequence = np.random.SeedSequence(int(parameters.seed), spawn_key=stream)
     return int(sequence.generate_state(1, np.uint64)[0])
 
 
@@ -271,6 +274,8 @@ def _places(among: mx.array, ids: set[int]) -> dict[int, int]:
     }
 
 
-def make_sampler(parameters: SamplingParameters | None = None, stream: int = 0) -> Sampler:
+def make_sampler(
+    parameters: SamplingParameters | None = None, stream: tuple[int, ...] = ()
+) -> Sampler:
     """Return the sampler of a request; greedy without parameters."""
     return Sampler(parameters or SamplingParameters(), stream)

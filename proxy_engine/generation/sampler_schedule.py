@@ -186,7 +186,9 @@ class SamplerSchedule:
         if sampler is None:
             parameters = self._options.sampling(part)
             sampler = self._samplers_by_parameters.get(parameters)
-            sampler = sampler or make_sampler(parameters, self._stream)
+            # With equal keys, the tokens of one part would depend on those of another.
+            stream = (self._stream, len(self._samplers_by_parameters))
+            sampler = sampler or make_sampler(parameters, stream)
             self._samplers[part] = self._samplers_by_parameters[parameters] = sampler
         return sampler
 

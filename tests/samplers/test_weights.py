@@ -173,7 +173,7 @@ def test_streams_of_one_seed_differ_and_are_reproducible() -> None:
     row = mx.zeros((1, 1000))
 
     def drawn(stream: int) -> list[int]:
-        sampler = make_sampler(parameters, stream)
+        sampler = make_sampler(parameters, (stream,))
         return [token_of(sampler(row, [])) for _ in range(4)]
 
     assert drawn(0) == [token_of(t) for t in _calls(parameters, row)]

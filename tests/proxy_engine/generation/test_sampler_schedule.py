@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mlx.core as mx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from proxy_engine import GenerationOptions, PartOptions
 from proxy_engine.generation import Deadline, SamplerSchedule, sampler_schedule
 from proxy_engine.generation.sampler_schedule import end_boost
+from samplers import make_sampler
 from state_machines.root import Text
 
 
@@ -23,6 +25,20 @@ def test_resampled_token_counts_once_towards_the_limit_of_a_part(
     for written in (0, 0, 0, 1, 1, 2, 2, 4):
         schedule.next_sampler(written)
     assert ended == [4]
+
+
+def test_parts_with_other_parameters_draw_independent_numbers() -> None:
+    parts = {"text": PartOptions(temperature=0.9), "reasoning": PartOptions()}
+    options = GenerationOptions(temperature=1.0, seed=3, parts=parts)
+    schedule = SamplerSchedule(options, None, None)
+    samplers = [schedule._sampler(part) for part in ("structured", "text", "reasoning")]
+    assert samplers[0] is samplers[2]
+    uniform = mx.zeros(1000)
+    tokens = [[sampler(uniform, []).item() for _ in range(8)] for sampler in samplers[:2]]
+    assert not set(tokens[0]) & set(tokens[1])
+    # Without parts that differ, the seed gives the tokens of a plain sampler.
+    plain = make_sampler(GenerationOptions(temperature=1.0, seed=3).sampling())
+    assert [plain(uniform, []).item() for _ in range(8)] == tokens[0]
 
 
 class Clock:
