@@ -70,7 +70,9 @@ def _row(runner: ArmRunner, record: Record, samples: int) -> Row:
     likelihoods = log_likelihoods(engine, prompt_ids, [answer.token_ids for answer in answers])
     best = max(range(len(answers)), key=likelihoods.__getitem__)
     expected = sum(
-        particle.probability for particle in weighted.particles if record.is_match(value_of(particle))
+        particle.probability
+        for particle in weighted.particles
+        if record.is_match(value_of(particle))
     )
     return {
         "task": record.task,
