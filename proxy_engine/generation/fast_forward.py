@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import threading
 from collections.abc import Callable, Sequence
 from itertools import takewhile
@@ -12,6 +13,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from state_machines import Matcher, Vocabulary
 from state_machines.caches import LruCache
 from state_machines.grammar.node import Node
+from state_machines.grammar.symbols import byte_range, bytes_in
 
 Encode: TypeAlias = Callable[[str], Sequence[int]]
 """Text to token ids, without added special tokens. Called on the model's thread."""
@@ -19,10 +21,14 @@ Encode: TypeAlias = Callable[[str], Sequence[int]]
 _CONTEXT_TOKENS = 4
 """Tokens before the forced text that are tokenized together with it."""
 
-_FOLLOWING_CHARACTERS = 'a1 "A,{-é\n'
-"""Characters of different classes that may follow forced text and merge with its end."""
+_CLASSES = (string.ascii_lowercase, string.digits, " ", '"', string.ascii_uppercase, *",{-\n")
+"""Classes of characters that may follow forced text and merge with its end."""
+
+_MAX_FOLLOWING = 8
+"""Different characters that may follow up to which all of them are tried."""
 
 _MAX_CACHED = 4096
+_ASCII = byte_range(0, 0x7F)
 
 
 class FastForward:
@@ -45,7 +51,7 @@ class FastForward:
         self._lead = "\n" if vocabulary.strips_first_space else ""
         self._lead_ids = list(encode(self._lead)) if self._lead else []
         self._special = sorted(vocabulary.special_tokens.items(), key=lambda item: -len(item[0]))
-        self._known: LruCache[tuple[tuple[int, ...], bytes, bool], tuple[int, ...]] = LruCache(
+        self._known: LruCache[tuple[tuple[int, ...], bytes, bool, str], tuple[int, ...]] = LruCache(
             _MAX_CACHED
         )
 
@@ -60,10 +66,11 @@ class FastForward:
         follow = matcher.state.compute_word_derivative(forced)
         is_end = follow.nullable and not follow.first_bytes
         context = self._context(generated)
-        key = (context, forced, is_end)
+        following = "" if is_end else _following_characters(follow)
+        key = (context, forced, is_end, following)
         tokens = self._known.get(key)
         if tokens is None:
-            tokens = tuple(self._tokenize(context, forced, follow, is_end=is_end))
+            tokens = tuple(self._tokenize(context, forced, following, is_end=is_end))
             self._known.put(key, tokens)
         return tokens
 
@@ -76,14 +83,14 @@ class FastForward:
         return tuple(text)[::-1]
 
     def _tokenize(
-        self, context: tuple[int, ...], forced: bytes, follow: Node, *, is_end: bool
+        self, context: tuple[int, ...], forced: bytes, following: str, *, is_end: bool
     ) -> list[int]:
         tokens: list[int] = []
         while forced:
             text, mark, rest = forced.partition(Vocabulary.SPECIAL_MARK)
             special = self._special_at(mark + rest) if mark else None
             # Nothing merges across a special token.
-            found = self._tokenize_text(context, text, follow, is_final=bool(mark) or is_end)
+            found = self._tokenize_text(context, text, "" if mark else following)
             tokens += found
             spelled = b"".join(self._vocabulary.token_bytes[i] or b"" for i in found)
             if special is None or spelled != text:
@@ -100,9 +107,7 @@ class FastForward:
                 return name, token_id
         return None
 
-    def _tokenize_text(
-        self, context: tuple[int, ...], text: bytes, follow: Node, *, is_final: bool
-    ) -> list[int]:
+    def _tokenize_text(self, context: tuple[int, ...], text: bytes, following: str) -> list[int]:
         """Return the leading tokens of a text that do not depend on what follows it."""
         if not text:
             return []
@@ -113,11 +118,9 @@ class FastForward:
                 break
         else:
             return []
-        if not is_final:
-            for character in _FOLLOWING_CHARACTERS:
-                if follow.first_bytes >> character.encode()[0] & 1:
-                    longer = self._encode_after(before, text + character.encode())
-                    tokens = _common_prefix(tokens, longer or [])
+        for character in following:
+            longer = self._encode_after(before, text + character.encode())
+            tokens = _common_prefix(tokens, longer or [])
         return tokens
 
     def _encode_after(self, before: tuple[int, ...], text: bytes) -> list[int] | None:
@@ -151,6 +154,16 @@ def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:
         return ids
 
     return encode
+
+
+def _following_characters(follow: Node) -> str:
+    """Return characters that a state's texts begin with: all if they are few, or one of a class."""
+    first = follow.first_bytes
+    plain = bytes(bytes_in(first & _ASCII)).decode()
+    if len(plain) > _MAX_FOLLOWING:
+        found = (next((c for c in members if c in plain), "") for members in _CLASSES)
+        plain = "".join(found)
+    return plain + "é" * (first >> "é".encode()[0] & 1)
 
 
 def _is_special(form: bytes | None) -> bool:
