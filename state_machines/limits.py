@@ -215,6 +215,23 @@ class Limits:
     factored_parts: int = 2048
     """Parts of a state visited to factor out common beginnings."""
 
+    # Finite choices.
+
+    choice_options: int = 256
+    """Options of a finite choice."""
+
+    choice_bytes: int = 512
+    """Bytes of an option, with the forced text before it."""
+
+    choice_steps: int = 4_000
+    """Steps to find the options of one state: 20 ms."""
+
+    states_without_choice: int = 1 << 14
+    """States of which it is stored that they begin with no finite choice."""
+
+    listed_choices: int = 1 << 13
+    """Words of lexemes that are stored, in all."""
+
     # Completion.
 
     completion_tokens: int = 1 << 17

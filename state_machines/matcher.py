@@ -90,6 +90,15 @@ class Matcher:
         else:
             self._state = state
 
+    def narrow(self, state: Node) -> None:
+        """Restrict what may follow to a part of it.
+
+        Args:
+            state: A state whose language is a subset of that of :attr:`state`, such as that of a
+                :class:`~state_machines.grammar.finite_choices.ChoiceOption`. Not dead.
+        """
+        self._state = state
+
     def _after(self, token_id: int) -> Node | None:
         """Return the state after a token, ``None`` after an end token; raise as :meth:`advance`."""
         if self._finished:

@@ -189,6 +189,16 @@ class Guard:
         """Make the plan again, after the matcher was moved to a state that :meth:`fits`."""
         self._plan = self._completion.plan(self.matcher.state)
 
+    def narrow(self, state: Node) -> None:
+        """Restrict what may follow to a part of it that :meth:`fits`; see :meth:`Matcher.narrow`.
+
+        Raises:
+            GrammarBudgetError: No plan was found in time. The guard is unchanged.
+        """
+        plan = self._completion.plan(state)
+        self.matcher.narrow(state)
+        self._plan = plan
+
     def mask(self, allowed: Mask, *, exact: bool = False) -> Mask:
         """Return the allowed tokens that the guard accepts.
 

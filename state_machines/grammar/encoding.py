@@ -5,6 +5,7 @@ Patterns, lengths and enumerations are languages of code points; tokens consist 
 spellings:
 
 * :data:`RAW`: UTF-8 (RFC 3629);
+* :data:`NUMBER`: the same bytes, for texts that are numbers, where ``1`` and ``1.0`` mean the same;
 * :data:`JSON_STRING`: the inside of a JSON string (RFC 8259, section 7). A character has these
   spellings and no other: printable ASCII is written as it is; ``"`` and ``\\`` are escaped by a
   backslash; control characters are written ``\\b \\f \\n \\r \\t`` or, without such a short form,
@@ -67,6 +68,7 @@ class Spelling:
 
 
 RAW = Spelling("raw", escapes=False)
+NUMBER = Spelling("number", escapes=False)
 JSON_STRING = Spelling("json string", escapes=True, pairs=True)
 PYTHON_STRING = Spelling("python string", escapes=True)
 

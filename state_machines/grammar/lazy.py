@@ -36,6 +36,9 @@ class Lazy(Node):
 
     __slots__ = ("_expansion",)
 
+    is_composite = False
+    """Whether the node is a value with members, or the rest of one: an array or an object."""
+
     def __init__(
         self, *, nullable: bool = False, min_length: int = 0, max_length: int | None = None
     ) -> None:

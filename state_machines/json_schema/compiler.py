@@ -22,7 +22,7 @@ from state_machines.errors import (
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
 )
-from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.encoding import NUMBER, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, Node, TransientDerivatives, intern_node
@@ -179,7 +179,7 @@ class Translator:
         if values.booleans:
             alternatives.append(syntax.booleans(values.booleans))
         if not values.numbers.is_empty:
-            alternatives.append(encoded(_numbers(values.numbers, self._any_spelling), RAW))
+            alternatives.append(encoded(_numbers(values.numbers, self._any_spelling), NUMBER))
         if not values.strings.is_empty:
             alternatives.append(syntax.string(values.strings))
         return union(alternatives)
@@ -278,6 +278,8 @@ class Container(Lazy):
     """The arrays or the objects of one shape, unfolded on first use."""
 
     __slots__ = ("depth", "shape", "translator")
+
+    is_composite = True
 
     def __init__(self, translator: Translator, shape: ArrayShape | ObjectShape, depth: int) -> None:
         super().__init__(min_length=2)

@@ -256,6 +256,8 @@ class RemainingItems(Lazy):
 
     __slots__ = ("is_first", "plan", "seen", "state")
 
+    is_composite = True
+
     def __init__(
         self, plan: ArrayPlan, state: ItemState, seen: DistinctValues, is_first: bool
     ) -> None:

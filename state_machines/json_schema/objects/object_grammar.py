@@ -138,6 +138,8 @@ class RemainingMembers(Lazy):
 
     __slots__ = ("plan", "state")
 
+    is_composite = True
+
     def __init__(self, plan: ObjectPlan, state: MemberState) -> None:
         is_end = plan.syntax.end.nullable and plan.steps.may_end(state)
         super().__init__(nullable=is_end, min_length=plan.syntax.end.min_length)

@@ -1,0 +1,367 @@
+"""The finite choice that a state begins with: enumerations, Booleans, small ranges, tool names.
+
+A state is written as a union of ``option · continuation``: each option is a byte string, and the
+states after the options may differ. Text that precedes the choice does not hide it: forced text
+becomes a part of every option, and optional whitespace doubles the options.
+
+An option does not extend beyond one value. Whether an array or object has another member is no
+choice in this sense, and neither is the name of a property: they are structure, not content.
+
+The options are written in one spelling. A character that JSON need not escape is not escaped, and a
+number has no zeros after its last digit, so the union of the narrowed states can be a proper subset
+of the state's language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.caches import WeakKeyLruCache
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.atoms import Branch, Literal, SymbolNode
+from state_machines.grammar.configurations import Configuration, Stack, joined
+from state_machines.grammar.encoding import NUMBER, EncodedText
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, literal
+from state_machines.grammar.nodes import union as union_of
+from state_machines.grammar.symbols import bytes_in, code_points
+from state_machines.grammar.word_lists import Interval, Word
+from state_machines.limits import LIMITS
+
+_WHITESPACE = b" \t\n\r"
+_CONTENT = re.compile(rb"[0-9A-Za-z\x80-\xfe]")
+_NAME_BYTES = re.compile(rb"[0-9A-Za-z_\-\x80-\xfe]")
+_OTHER_SPELLING = re.compile(r".*(\.\d*0|[eE].*)|-0(\.0*)?", re.DOTALL)
+"""Spellings of a number, or of its rest, beside the shortest decimal."""
+
+_ZERO = code_points("0")
+_RECURSION_BUDGET = recursion_budget()
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceOption:
+    """An option of a finite choice.
+
+    Attributes:
+        text: What is written, from the state of the choice on.
+        start: Where the option itself begins in ``text``, after whitespace and forced text.
+        stop: Where it ends in ``text``, before text that all options end with.
+        state: The state of the choice, narrowed to this option: ``text`` and what may follow it.
+    """
+
+    text: bytes
+    start: int
+    stop: int
+    state: Node
+
+    @property
+    def label(self) -> bytes:
+        """The option itself."""
+        return self.text[self.start : self.stop]
+
+
+_WITHOUT_CHOICE: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.states_without_choice)
+_WORDS: WeakKeyLruCache[Node, tuple[bytes, ...]] = WeakKeyLruCache(LIMITS.listed_choices)
+
+
+def finite_choice(state: Node) -> tuple[ChoiceOption, ...] | None:
+    """Return the options of the finite choice that a state begins with.
+
+    That a state has no choice is cached, as are the words of the lexemes of choices.
+
+    Args:
+        state: A state that is not dead.
+
+    Returns:
+        Two to ``LIMITS.choice_options`` options; ``None`` if the state begins with free text, with
+        more options, with structure, or if finding them takes more than ``LIMITS.choice_steps``
+        steps.
+    """
+    if _WITHOUT_CHOICE.get(state):
+        return None
+    try:
+        with step_budget(LIMITS.choice_steps), _RECURSION_BUDGET:
+            options = _options(state)
+    except GrammarBudgetError:
+        options = None
+    if options is None:
+        _WITHOUT_CHOICE.put(state, True)
+    return options
+
+
+def _options(state: Node) -> tuple[ChoiceOption, ...] | None:
+    leaves = _leaves(state, None, b"")
+    if leaves is None:
+        return None
+    by_text: dict[bytes, tuple[_Leaf, list[Node]]] = {}
+    for leaf in leaves:
+        by_text.setdefault(leaf.text, (leaf, []))[1].append(joined(leaf.rest))
+    rests = {text: union_of(rests) for text, (_, rests) in by_text.items()}
+    if not 2 <= len(rests) <= LIMITS.choice_options or _is_ambiguous(rests):
+        return None
+    common = _common_ends(leaves) if all(leaf.is_marker for leaf in leaves) else (0, 0)
+    return tuple(
+        ChoiceOption(
+            text,
+            leaf.start + common[0],
+            len(text) - common[1],
+            concatenation(literal(text), rests[text]),
+        )
+        for text, (leaf, _) in by_text.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A word that a state can begin with.
+
+    Attributes:
+        text: The word, and what precedes it.
+        start: Where the word begins in ``text``.
+        rest: What follows it.
+        is_marker: Whether the word is literal text, which may extend beyond the option itself, as
+            the head of a tool call does.
+    """
+
+    text: bytes
+    start: int
+    rest: Stack
+    is_marker: bool = False
+
+
+def _leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | None:
+    """Return the words that ``node`` followed by ``stack`` begins with, behind forced ``text``.
+
+    ``None`` if they are not a finite choice.
+    """
+    while len(text) <= LIMITS.choice_bytes:
+        spend()
+        while isinstance(node, Concatenation):
+            stack, node = (node.tail, stack), node.head
+        if node is EPSILON:
+            if stack is None:
+                return None
+            node, stack = stack
+            continue
+        words = _words(node)
+        if not words:
+            step = _forced_step(node)
+            if step is None:
+                return _different_leaves(node, stack, text)
+            text, node = text + step[0], step[1]
+        elif len(words) == 1:
+            text, node = text + words[0], EPSILON
+        elif _is_layout(words):
+            return None if stack is None else _after_layout(words, stack, text)
+        else:
+            return [_Leaf(text + word, _label_start(text), stack) for word in words]
+    return None
+
+
+def _is_layout(words: Iterable[bytes]) -> bool:
+    """Whether words differ in whitespace only."""
+    return len({word.strip(_WHITESPACE) for word in words}) == 1
+
+
+def _label_start(text: bytes) -> int:
+    """Return where the label of a word behind ``text`` begins: at its opening quote, if any."""
+    return len(text) - text.endswith(b'"')
+
+
+def _after_layout(words: Iterable[bytes], stack: Configuration, text: bytes) -> list[_Leaf] | None:
+    """Return the leaves behind text that may have different whitespace."""
+    found: list[_Leaf] = []
+    for word in words:
+        leaves = _leaves(*stack, text + word)
+        if leaves is None:
+            return None
+        found += leaves
+    return found
+
+
+def _different_leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | None:
+    """Return the words that the members of a union begin with; what follows them may differ.
+
+    A word ends with the first lexeme that contains a letter or a digit.
+    """
+    if not isinstance(node, Union) or node.nullable:
+        return None
+    found: list[_Leaf] = []
+    pending: list[tuple[Node, Stack, bytes]] = [(m, stack, text) for m in reversed(node.members)]
+    while pending:
+        spend()
+        member, rest, before = pending.pop()
+        while isinstance(member, Concatenation):
+            rest, member = (member.tail, rest), member.head
+        if len(before) > LIMITS.choice_bytes or len(found) > LIMITS.choice_options:
+            return None
+        if member is EPSILON:
+            if rest is None:
+                return None
+            pending.append((*rest, before))
+            continue
+        words = _words(member)
+        if any(map(_CONTENT.search, words)):
+            start, is_marker = _label_start(before), isinstance(member, Literal)
+            found += [_Leaf(before + word, start, rest, is_marker) for word in words]
+        elif words:
+            pending.extend((EPSILON, rest, before + word) for word in reversed(words))
+        elif isinstance(member, Union):
+            pending.extend((inner, rest, before) for inner in reversed(member.members))
+        elif (step := _forced_step(member)) is not None:
+            pending.append((step[1], rest, before + step[0]))
+        else:
+            return None
+    return found
+
+
+def _forced_step(node: Node) -> tuple[bytes, Node] | None:
+    """Return text that all words of a node begin with, and the node after it; maybe no text."""
+    if isinstance(node, Literal):
+        return node.text, EPSILON
+    if isinstance(node, Lazy):
+        is_opaque = node.is_composite or isinstance(node, EncodedText)
+        return None if is_opaque else (b"", node.expansion)
+    if node.nullable:
+        return None
+    if isinstance(node, Word | Interval) and node.leading_text:
+        return node.leading_text, node.compute_word_derivative(node.leading_text)
+    if isinstance(node, Branch | SymbolNode) and len(node.transitions) == 1:
+        symbols, target = node.transitions[0]
+        if not symbols & (symbols - 1):
+            return bytes(bytes_in(symbols)), target
+    return None
+
+
+def _words(node: Node) -> tuple[bytes, ...]:
+    """Return all words of a node; none if they are too many, or if the node is structure.
+
+    A lazy node has none: it may be the rest of a whole answer, and its expansion is to be split.
+    """
+    if isinstance(node, Literal):
+        return (node.text,)
+    if isinstance(node, Lazy) and not isinstance(node, EncodedText):
+        return ()
+    known = _WORDS.get(node)
+    if known is None:
+        known = tuple(_find_words(node) or ())
+        _WORDS.put(node, known, 1 + len(known))
+    return known
+
+
+def _find_words(start: Node) -> list[bytes] | None:
+    found: dict[bytes, None] = {}
+    pending: list[tuple[bytes, Node, Stack]] = [(b"", start, None)]
+    while pending:
+        spend()
+        text, node, stack = pending.pop()
+        while isinstance(node, Concatenation):
+            stack, node = (node.tail, stack), node.head
+        if node is EPSILON:
+            if stack is not None:
+                pending.append((text, *stack))
+                continue
+            found[text] = None
+            if len(found) > LIMITS.choice_options:
+                return None
+            continue
+        following = _next_parts(node)
+        if following is None or len(text) > LIMITS.choice_bytes:
+            return None
+        pending.extend((text + word, target, stack) for word, target in reversed(following))
+    return list(found)
+
+
+def _next_parts(node: Node) -> list[tuple[bytes, Node]] | None:
+    """Return texts that words of a node begin with, and the nodes after them; ``None``: too many.
+
+    The words are ``text · word`` for each text and each word of the node after it.
+    """
+    if isinstance(node, EncodedText):
+        words = _spelled_words(node)
+        return None if words is None else [(word, EPSILON) for word in words]
+    step = _forced_step(node)
+    if step is not None:
+        return [step]
+    if isinstance(node, Union):
+        return [(b"", member) for member in node.members]
+    if isinstance(node, Branch | SymbolNode | Word | Interval | Repetition):
+        if isinstance(node, Repetition) and node.max_count is None:
+            return None
+        parts: list[tuple[bytes, Node]] = [(b"", EPSILON)] if node.nullable else []
+        for symbols, target in node.transitions:
+            parts += [(bytes((byte,)), target) for byte in bytes_in(symbols)]
+        return parts
+    return None
+
+
+def _spelled_words(node: EncodedText) -> list[bytes] | None:
+    """Return the words of an encoded text, each in one spelling; ``None`` if they are too many."""
+    text, is_number = node.text, node.spelling is NUMBER
+    if not is_number and (text.max_length is None or text.max_length > LIMITS.choice_bytes):
+        return None
+    # Every beginning is that of a word, so a layer has no more members than there are words. A
+    # number has few spellings that are skipped.
+    limit = LIMITS.choice_options * (4 if is_number else 1)
+    words: list[str] = []
+    layer = [("", text)]
+    for _ in range(LIMITS.choice_bytes):
+        words += [word for word, rest in layer if rest.nullable]
+        size = sum(len(symbols) for _, rest in layer for symbols, _ in rest.transitions)
+        spend(1 + size // 8)
+        if len(words) + size > limit:
+            return None
+        layer = [
+            (word + chr(point), target)
+            for word, rest in layer
+            for symbols, target in rest.transitions
+            if not (is_number and target is rest and symbols == _ZERO)
+            for point in symbols
+        ]
+        if not layer:
+            break
+    else:
+        return None
+    if is_number:
+        words = [word for word in words if not _OTHER_SPELLING.fullmatch(word)]
+    return [node.spell(word) for word in words]
+
+
+def _is_ambiguous(rests: dict[bytes, Node]) -> bool:
+    """Whether a text may begin with two of the options: one begins the other, and may go on."""
+    ordered = sorted(rests)
+    for number, text in enumerate(ordered):
+        for longer in _beginning_with(text, ordered, number + 1):
+            if rests[text].compute_word_derivative(longer[len(text) :]) is not EMPTY:
+                return True
+    return False
+
+
+def _beginning_with(text: bytes, ordered: list[bytes], start: int) -> Iterator[bytes]:
+    for number in range(start, len(ordered)):
+        if not ordered[number].startswith(text):
+            return
+        yield ordered[number]
+
+
+def _common_ends(leaves: list[_Leaf]) -> tuple[int, int]:
+    """Return the lengths of the text before and after the names in the heads of calls."""
+    words = [leaf.text[leaf.start :] for leaf in leaves]
+    before = _common_length(words)
+    while before and all(_NAME_BYTES.match(word, before - 1) for word in words):
+        before -= 1
+    backwards = [word[before:][::-1] for word in words]
+    after = _common_length(backwards)
+    while after and all(_NAME_BYTES.match(word, after - 1) for word in backwards):
+        after -= 1
+    return before, after
+
+
+def _common_length(words: list[bytes]) -> int:
+    first, last = min(words), max(words)
+    shortest = min(map(len, words))
+    return next((n for n in range(shortest) if first[n] != last[n]), shortest)
