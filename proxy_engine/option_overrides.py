@@ -35,6 +35,7 @@ class OptionOverrides(TypedDict, total=False):
     reasoning: bool | ReasoningOptions | None
     schema_in_prompt: Literal["off", "outline", "json_schema"]
     fast_forward: bool
+    exact_choices: bool
     parallel_tool_calls: bool
     max_tool_calls: int
     logprobs: int | None

@@ -142,6 +142,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     message of the user. What is too long for it is left out of it, not out of the constraint."""
     fast_forward: bool = True
     """Whether text that the grammar forces is appended without sampling."""
+    exact_choices: bool = False
+    """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
+    of tools and small ranges of integers, up to 256 options. All options are scored, each with what
+    must follow it, before one is chosen. At temperature 0 the best option is taken."""
     parallel_tool_calls: bool = True
     """Whether an answer may have several tool calls."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)

@@ -182,6 +182,56 @@ class Sampler:
         """
         return self._log_mass(self._adjusted(logits, tokens, prompt_tokens, self._bias), ids)
 
+    @property
+    def has_penalties(self) -> bool:
+        """Whether the distribution of a token depends on the tokens before it by penalties."""
+        return self._has_penalties
+
+    def scaled_logits(
+        self, logits: mx.array, tokens: Sequence[int], *, prompt_tokens: int = 0
+    ) -> mx.array:
+        """Return logits of ``p`` of :class:`WeightedToken`, not normalised.
+
+        Args:
+            logits: Shape (..., vocabulary), any float type.
+            tokens: The token ids so far, for penalties.
+            prompt_tokens: Number of leading ``tokens`` that are the prompt.
+
+        Returns:
+            float32, the same shape.
+        """
+        adjusted = self._adjusted(logits, tokens, prompt_tokens, self._bias)
+        return apply_temperature(adjusted, self.parameters.temperature or 1.0)
+
+    def filtered_options(self, logprobs: mx.array) -> mx.array:
+        """Apply the filters to a distribution of whole options, and normalise it.
+
+        Args:
+            logprobs: Log-probabilities at the sampler's temperature, float32, shape (options,).
+
+        Returns:
+            Log-probabilities of the same shape; ``-inf`` for options that are never chosen.
+        """
+        parameters = self.parameters
+        logprobs = apply_top_p(logprobs, parameters.top_p)
+        logprobs = apply_min_p(logprobs, parameters.min_p, parameters.min_tokens_to_keep)
+        logprobs = apply_top_k(logprobs, parameters.top_k)
+        return logprobs - mx.logsumexp(logprobs)
+
+    def choose_option(self, logprobs: mx.array) -> mx.array:
+        """Select an option: draw one with the next random key; the most likely one if greedy.
+
+        Args:
+            logprobs: Log-probabilities, float32, shape (options,).
+
+        Returns:
+            The index, uint32, shape (), not evaluated.
+        """
+        if self.parameters.temperature == 0:
+            return mx.argmax(logprobs)
+        self._key, key = mx.random.split(self._key)
+        return mx.random.categorical(logprobs, key=key)
+
     def _check_candidates(self, logits: mx.array, among: mx.array) -> None:
         if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
             raise InvalidSamplingParameterError(

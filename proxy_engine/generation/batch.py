@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import mlx.core as mx
@@ -38,6 +38,7 @@ from .cache_layers import (
     right_padded,
     trim,
 )
+from .exact_choices import ExactChoices
 from .sequence_state import SequenceState, SlowMaskError
 from .tokens import SampledToken, Token
 
@@ -101,6 +102,7 @@ class Batch:
         # Whether the cache is a batch cache. A sequence that was always alone has a plain one.
         self._is_merged = False
         self._steps = 0
+        self._choices = ExactChoices(model)
 
     def __len__(self) -> int:
         return len(self._sequences)
@@ -211,7 +213,9 @@ class Batch:
         Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
         here concerns all sequences.
         """
-        sampled, others = self._sample()
+        drawn, others = self._draw_choices()
+        sampled, unsampled = self._sample()
+        others += unsampled
         runs_ahead = len(sampled) == len(self._sequences) and self._may_run_ahead()
         arrays = [array for one in sampled.values() for array in one.arrays]
         logits = {sequence: sequence.logits for sequence in sampled}
@@ -240,7 +244,21 @@ class Batch:
             self._advance(sequence, sampled[sequence], token_id, is_processed=runs_ahead)
             for sequence, token_id in token_ids.items()
         ]
-        return others + advanced
+        return _merged(drawn, others + advanced)
+
+    def _draw_choices(self) -> tuple[dict[SequenceState, list[Token]], list[Step]]:
+        """Draw finite choices; return the tokens that they append, and the steps that fail."""
+        drawn: dict[SequenceState, list[Token]] = {}
+        failed = []
+        for row, sequence in enumerate(self._sequences):
+            try:
+                tokens = self._choices.draw(sequence, self._cache, row if self._is_merged else None)
+            except Exception as error:
+                failed.append(_failed(sequence, error))
+            else:
+                if tokens:
+                    drawn[sequence] = tokens
+        return drawn, failed
 
     def feed(self) -> None:
         """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
@@ -297,7 +315,7 @@ class Batch:
         sampled: dict[SequenceState, SampledToken] = {}
         others = []
         for sequence in self._sequences:
-            if sequence.pending:
+            if sequence.pending or sequence.finished:
                 continue
             try:
                 sampled[sequence] = sequence.sample(_checked(sequence.logits))
@@ -385,6 +403,13 @@ def _best_count(pending: Sequence[int]) -> int:
         return tokens / (_PASS_COST + count * len(pending))
 
     return max(range(1, max(pending) + 1), key=speed)
+
+
+def _merged(drawn: dict[SequenceState, list[Token]], steps: list[Step]) -> list[Step]:
+    """Return one step for each sequence, with the tokens of its drawn choices first."""
+    rest = dict(drawn)
+    merged = [replace(step, tokens=rest.pop(step.sequence, []) + step.tokens) for step in steps]
+    return merged + [Step(sequence, tokens) for sequence, tokens in rest.items()]
 
 
 def _failed(sequence: SequenceState, error: Exception) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -17,11 +18,14 @@ from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.finite_choices import finite_choice
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
+from ..results import ScoredChoice
 from .device_masks import SMALL_MASK_TOKENS, DeviceMask, DeviceMasks
 from .fast_forward import FastForward
+from .open_choices import DrawnOption, OpenChoice
 from .sampler_schedule import Deadline, SamplerSchedule, end_boost
 from .timings import Timings
 from .token_weights import TokenWeights
@@ -104,6 +108,8 @@ class SequenceState:
         masks: Masks on the device, shared by the sequences of a model.
         guard: Keeps the answer completable within ``max_tokens``; it advances the matcher.
         fast_forward: Tokenizes forced text; ``None``: every token is sampled.
+        choices: Tokenizes the options of finite choices, which are drawn from their exact
+            distribution; ``None``: they are sampled token by token.
         deadline: When to stop.
         timings: Records times.
 
@@ -116,6 +122,8 @@ class SequenceState:
         expects_fast_forward: Whether forced text is likely to follow the next token.
         weights: The importance weights of the generated tokens, if they are recorded.
         group: Identifies the sequences that were forked from the same one.
+        masks: Masks on the device.
+        scored_choices: The finite choices that were drawn so far.
     """
 
     def __init__(
@@ -128,6 +136,7 @@ class SequenceState:
         masks: DeviceMasks,
         guard: Guard | None = None,
         fast_forward: FastForward | None = None,
+        choices: FastForward | None = None,
         deadline: Deadline | None = None,
         timings: Timings | None = None,
     ) -> None:
@@ -143,9 +152,12 @@ class SequenceState:
         self.group = object()
         self._options = options
         self._matcher = matcher
+        self.masks = masks
+        self.scored_choices: list[ScoredChoice] = []
         self._schedule = schedule
-        self._masks = masks
         self._fast_forward = None if options.samples_all else fast_forward
+        self._choices = choices
+        self._scripted: deque[int] = deque()
         self._deadline = deadline
         self._mask_steps = MASK_STEPS
         self._planned: npt.NDArray[np.bool_] | None = None
@@ -180,6 +192,56 @@ class SequenceState:
         """Whether the next token is certainly the last one."""
         return self.generated + 1 >= self._options.max_tokens
 
+    @property
+    def written_bytes(self) -> int:
+        """Length of the output so far, in bytes; special tokens by their names."""
+        if self._matcher is None:
+            return 0
+        forms = self._matcher.vocabulary.token_bytes
+        written = (forms[token_id] or b"" for token_id in self.tokens[self.prompt_tokens :])
+        return sum(len(form.removeprefix(Vocabulary.SPECIAL_MARK)) for form in written)
+
+    def open_choice(self) -> OpenChoice | None:
+        """Return the finite choice that comes next, if it is to be drawn exactly.
+
+        Not while end tokens are masked or boosted: that distribution is defined for tokens only.
+        """
+        matcher, options = self._matcher, self._options
+        if self._choices is None or matcher is None or self._scripted or matcher.is_finished:
+            return None
+        soft = options.soft_max_tokens
+        if self.generated < options.min_tokens or (soft is not None and self.generated >= soft):
+            return None
+        if finite_choice(matcher.state) is None:
+            return None
+        # The schedule may change the limits and the state.
+        sampler = self._schedule.next_sampler(self.generated)
+        found = finite_choice(matcher.state) or ()
+        fitting = [one for one in found if self.guard is None or self.guard.fits(one.state)]
+        if not fitting or not isinstance(sampler, Sampler):
+            return None
+        return OpenChoice.of(fitting, sampler, matcher.vocabulary, self._choices, self.tokens)
+
+    def take_option(self, drawn: DrawnOption) -> list[Token]:
+        """Narrow the grammar to an option, and append the tokens that this forces.
+
+        If every token is to be sampled, nothing is appended, and the option's tokens are the next
+        ones that :meth:`sample` returns.
+        """
+        if self._matcher is None:
+            raise AssertionError("a sequence with a choice has a matcher")
+        with step_budget(ADVANCE_STEPS):
+            (self.guard or self._matcher).narrow(drawn.option.state)
+        self.scored_choices.append(drawn.record)
+        if self._fast_forward is None:
+            self._scripted.extend(drawn.tokens)
+        start = len(self.tokens)
+        appended = self.advance_forced()
+        if self.weights is not None and self.logits is not None:
+            self.weights.add(mx.array(-drawn.log_proposal))
+            self.weights.weigh(self.logits, start - 1, self.tokens, self.prompt_tokens)
+        return appended
+
     def sample(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
         """Sample the next token on the device, without waiting for it.
 
@@ -193,10 +255,12 @@ class SequenceState:
         with self.timings.during("mask"):
             sampler = self._schedule.next_sampler(self.generated)
             allowed = self._allowed(logits.shape[-1], exact=exact)
+            if allowed is not None and self._scripted:
+                allowed = self._scripted_mask(allowed, exact=exact)
             boost = self._end_boost(allowed)
         with self.timings.during("sample"):
             boosted = logits if boost is None else apply_token_boost(logits, *boost)
-            mask = None if allowed is None else self._masks.on_device(allowed)
+            mask = None if allowed is None else self.masks.on_device(allowed)
             sampled = (
                 self._sample(sampler, boosted, mask)
                 if self.weights is None
@@ -311,6 +375,8 @@ class SequenceState:
         twin.tokens = list(self.tokens)
         twin.pending = list(self.pending)
         twin.timings = self.timings.copy()
+        twin.scored_choices = list(self.scored_choices)
+        twin._scripted = self._scripted.copy()
         twin.guard = None if self.guard is None else self.guard.copy()
         if twin.guard is not None:
             twin._matcher = twin.guard.matcher
@@ -391,6 +457,21 @@ class SequenceState:
         self._mask_steps = MASK_STEPS
         return allowed
 
+    def _scripted_mask(
+        self, allowed: npt.NDArray[np.bool_], *, exact: bool
+    ) -> npt.NDArray[np.bool_]:
+        """Return a mask of the next token of the option that was drawn.
+
+        If the token is not accepted, the rest of the option is sampled.
+        """
+        token_id = self._scripted.popleft()
+        if exact or not allowed[token_id]:
+            self._scripted.clear()
+            return allowed
+        mask = np.zeros_like(allowed)
+        mask[token_id] = True
+        return mask
+
     def _without_end_tokens(
         self, allowed: npt.NDArray[np.bool_] | None, size: int
     ) -> npt.NDArray[np.bool_]:
@@ -424,7 +505,7 @@ class SequenceState:
             return False
 
     def _is_small(self, allowed: npt.NDArray[np.bool_]) -> bool:
-        return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS
+        return self.masks.on_device(allowed).count <= SMALL_MASK_TOKENS
 
     def _forces_after_any(self, matcher: Matcher, allowed: npt.NDArray[np.bool_]) -> bool:
         forms = matcher.vocabulary.token_bytes

@@ -98,6 +98,7 @@ class SequenceFactory:
             masks=self.masks,
             guard=guard,
             fast_forward=self.fast_forward if options.fast_forward else None,
+            choices=self.fast_forward if options.exact_choices else None,
             deadline=deadline,
             timings=Timings(is_traced=options.trace),
         )
@@ -226,6 +227,7 @@ class RunningRequest:
             parts=reader.parts,
             logprobs=None if request.options.logprobs is None else tuple(self._logprobs),
             trace=tuple(timings.spans),
+            scored_choices=tuple(self.sequence.scored_choices),
         )
 
     def _token_event(self, token: Token) -> TokenGenerated:

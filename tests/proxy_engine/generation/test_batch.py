@@ -55,6 +55,9 @@ class ScriptedSequence:
     def is_at_limit(self) -> bool:
         return len(self._stretches) == 1
 
+    def open_choice(self) -> None:
+        return None
+
     def sample(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
         assert logits.shape == (1, VOCABULARY)
         self.expects_fast_forward = self._chosen % 3 == 0

@@ -1,0 +1,389 @@
+"""Score the options of a finite choice: the probability of each option's tokens.
+
+An option is scored with what must follow it: its score is the probability of its tokens times the
+mass that the grammar leaves to the token behind them. So the closing quote, the separator or the
+end counts, and ``cat`` is not preferred because ``catfish`` begins with it.
+
+Options are rows of a batch behind one copy of the prompt's keys and values. mlx-lm's models take
+positions from the cache, one for each row, so options cannot share a row. Options with a long
+common beginning share the pass over it: the keys and values of that beginning are the prefix of a
+second pass.
+
+The probability of a row's first token is known before the pass, and bounds the scores of the row's
+options. Rows are processed in descending order of the bound, until the remaining bounds add up to
+less than :data:`NEGLIGIBLE` of the mass that was found.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import BatchKVCache, KVCache
+
+from .device_masks import DeviceMasks
+
+NEGLIGIBLE = 1e-6
+"""Fraction of the options' mass that may remain unscored."""
+
+_MIN_SHARED_TOKENS = 12
+"""Tokens saved from which on a common beginning of several options has a pass of its own."""
+
+_MAX_ROWS = 32
+_MAX_TOKENS_ON_CPU = 96
+_MAX_TOKENS_ON_GPU = 512
+"""Tokens of one pass, with padding; a single row may have more."""
+
+_MAX_PREFIX_BYTES = 1 << 28
+"""Bytes of one layer's keys, repeated for each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An option as tokens.
+
+    Attributes:
+        tokens: The tokens that spell the option, without final ones that depend on what follows.
+            They may be none.
+        allowed: The mask of the token behind them: bool, shape (vocabulary,).
+    """
+
+    tokens: tuple[int, ...]
+    allowed: npt.NDArray[np.bool_]
+
+
+class PrefixCache(KVCache):
+    """A layer's cache of a pass whose rows share the keys and values of their prefix.
+
+    The prefix is repeated for the rows while the layer is computed, and not stored repeated.
+
+    Args:
+        keys: Shape (1, heads, tokens, width).
+        values: Shape (1, heads, tokens, width).
+    """
+
+    def __init__(self, keys: mx.array, values: mx.array) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._prefix = keys, values
+        self.added: tuple[mx.array, mx.array] | None = None
+        """Keys and values of the pass, shape (rows, heads, tokens of the pass, width)."""
+        self.offset = keys.shape[2]
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Take the keys and values of the pass; return those of the prefix and the pass."""
+        self.added = keys, values
+        self.offset += keys.shape[2]
+        return self.keys_and_values()
+
+    def keys_and_values(self) -> tuple[mx.array, mx.array]:
+        """Return keys and values of all tokens, shape (rows, heads, all tokens, width)."""
+        if self.added is None:
+            return self._prefix
+        joined = [
+            mx.concatenate([mx.broadcast_to(old, (new.shape[0], *old.shape[1:])), new], axis=2)
+            for old, new in zip(self._prefix, self.added, strict=True)
+        ]
+        return joined[0], joined[1]
+
+    def row(self, row: int, length: int) -> tuple[mx.array, mx.array]:
+        """Return the keys and values that the pass added to a row, without padding."""
+        if self.added is None:
+            raise AssertionError("the pass has run")
+        keys, values = self.added
+        return keys[row : row + 1, :, :length], values[row : row + 1, :, :length]
+
+
+Layers = list[tuple[mx.array, mx.array]]
+"""Keys and values of each layer, shape (1, heads, tokens, width)."""
+
+
+def can_share_prefix(cache: Sequence[Any]) -> bool:
+    """Whether the options behind a cache can be scored: all layers are plain KV caches."""
+    return all(type(layer) in (KVCache, BatchKVCache) for layer in cache)
+
+
+def prefix_layers(cache: Sequence[Any], row: int, length: int) -> Layers:
+    """Return the keys and values of one row of a cache, its last ``length`` tokens."""
+    layers = []
+    for layer in cache:
+        columns = slice(layer.size() - length, layer.size())
+        layers.append(
+            (layer.keys[row : row + 1, :, columns], layer.values[row : row + 1, :, columns])
+        )
+    return layers
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """Tokens whose pass has run.
+
+    Attributes:
+        layers: Keys and values up to the last of them.
+        tokens: The tokens behind the prompt and the generated ones.
+        logprob: Their log-probability.
+        logits: Tempered logits of the next token, float32, shape (vocabulary,).
+        total: The logsumexp of ``logits``.
+    """
+
+    layers: Layers
+    tokens: tuple[int, ...]
+    logprob: float
+    logits: mx.array
+    total: float
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row of a pass: tokens that begin one option, or all options of a group."""
+
+    prefix: _Prefix
+    tokens: tuple[int, ...]
+    options: list[int]
+    bound: float = 0.0
+
+
+@dataclass(slots=True)
+class ChoiceScores:
+    """The scores of the options.
+
+    Attributes:
+        log_scores: Natural logarithms of the scores, float64, shape (options,); ``-inf`` for
+            options that were not scored because they are negligible.
+        ends: For options that were scored: keys and values of their tokens, and the logits behind
+            them.
+    """
+
+    log_scores: npt.NDArray[np.float64]
+    _ends: dict[int, Callable[[], tuple[Layers, mx.array]]] = field(default_factory=dict)
+
+    def end(self, option: int) -> tuple[Layers, mx.array] | None:
+        """Return the keys and values that an option's tokens add to each layer, and the logits.
+
+        The keys and values have shape (1, heads, tokens, width), the logits (1, vocabulary).
+        ``None`` if the option has no tokens of its own.
+        """
+        end = self._ends.get(option)
+        return None if end is None else end()
+
+
+Temper = Callable[[mx.array, Sequence[int]], mx.array]
+"""From logits, shape (vocabulary,), and the tokens behind the generated ones to tempered logits."""
+
+
+@dataclass(slots=True)
+class ChoiceScorer:
+    """Scores the options of one choice of one sequence.
+
+    Attributes:
+        model: The model.
+        masks: Masks on the device.
+        temper: Returns the logits of the distribution that options are scored by.
+        depends_on_tokens: Whether ``temper`` reads the tokens. Otherwise it is called with the
+            logits of a whole pass, shape (rows, tokens, vocabulary).
+    """
+
+    model: Module
+    masks: DeviceMasks
+    temper: Temper
+    depends_on_tokens: bool = False
+
+    def scores(
+        self, candidates: Sequence[Candidate], layers: Layers, logits: mx.array
+    ) -> ChoiceScores:
+        """Score all options that are not negligible. Waits for the device.
+
+        Args:
+            candidates: The options.
+            layers: Keys and values of the tokens before the choice.
+            logits: The model's logits of the next token, shape (1, vocabulary).
+        """
+        found = ChoiceScores(np.full(len(candidates), -np.inf))
+        start = layers[0][0].shape[2]
+        tempered = self.temper(logits.reshape(-1), ())
+        total = cast(float, mx.logsumexp(tempered).item())
+        root = _Prefix(layers, (), 0.0, tempered, total)
+        open_rows: list[tuple[float, int, _Row]] = []
+        self._open(root, list(range(len(candidates))), candidates, found, open_rows)
+        while open_rows:
+            bounds = [-bound for bound, _, _ in open_rows]
+            if _log_sum(bounds) < _log_sum(found.log_scores) + math.log(NEGLIGIBLE):
+                break
+            self._pass(_next_rows(open_rows), start, candidates, found, open_rows)
+        return found
+
+    def _open(
+        self,
+        prefix: _Prefix,
+        options: Sequence[int],
+        candidates: Sequence[Candidate],
+        found: ChoiceScores,
+        open_rows: list[tuple[float, int, _Row]],
+    ) -> None:
+        """Score the options that end at a prefix, and queue the rows of the others."""
+        ended = [one for one in options if candidates[one].tokens == prefix.tokens]
+        if ended:
+            masses = self._masses(prefix.logits[None], [candidates[one].allowed for one in ended])
+            for one, mass in zip(ended, masses, strict=True):
+                found.log_scores[one] = prefix.logprob + mass - prefix.total
+        rows = _rows(prefix, [one for one in options if one not in ended], candidates)
+        if not rows:
+            return
+        firsts = mx.take(prefix.logits, mx.array([row.tokens[0] for row in rows])) - prefix.total
+        for row, logprob in zip(rows, cast("list[float]", firsts.tolist()), strict=True):
+            row.bound = prefix.logprob + logprob
+            heapq.heappush(open_rows, (-row.bound, row.options[0], row))
+
+    def _pass(
+        self,
+        rows: Sequence[_Row],
+        start: int,
+        candidates: Sequence[Candidate],
+        found: ChoiceScores,
+        open_rows: list[tuple[float, int, _Row]],
+    ) -> None:
+        """Process rows with one prefix; score their options, or queue the rows behind them."""
+        prefix = rows[0].prefix
+        caches = [PrefixCache(*layer) for layer in prefix.layers]
+        longest = max(len(row.tokens) for row in rows)
+        tokens = mx.array([[*row.tokens, *[0] * (longest - len(row.tokens))] for row in rows])
+        logits: mx.array = self.model(tokens, cache=caches)
+        tempered = self._tempered(logits, rows)
+        totals = mx.logsumexp(tempered, axis=-1)
+        lengths = mx.array([len(row.tokens) for row in rows])
+        places = mx.arange(len(rows)), lengths - 1
+        ends, end_totals = tempered[places], totals[places]
+        following = mx.take_along_axis(tempered[:, :-1], tokens[:, 1:, None], axis=-1)[..., 0]
+        is_token = mx.arange(longest - 1)[None] < lengths[:, None] - 1
+        logprobs = mx.where(is_token, following - totals[:, :-1], 0).sum(axis=-1)
+        leaves = [number for number, row in enumerate(rows) if len(row.options) == 1]
+        masses = self._masses(
+            ends[mx.array(leaves)] if leaves else ends,
+            [candidates[rows[number].options[0]].allowed for number in leaves],
+        )
+        mass_of = dict(zip(leaves, masses, strict=True))
+        mx.eval(logprobs, end_totals)
+        for number, row in enumerate(rows):
+            logprob = row.bound + cast(float, logprobs[number].item())
+            total = cast(float, end_totals[number].item())
+            if number in mass_of:
+                (option,) = row.options
+                found.log_scores[option] = logprob + mass_of[number] - total
+                found._ends[option] = partial(_end, row, number, caches, logits, start)
+                continue
+            layers = _joined(
+                prefix.layers, [cache.row(number, len(row.tokens)) for cache in caches]
+            )
+            inner = _Prefix(layers, prefix.tokens + row.tokens, logprob, ends[number], total)
+            self._open(inner, row.options, candidates, found, open_rows)
+
+    def _tempered(self, logits: mx.array, rows: Sequence[_Row]) -> mx.array:
+        if not self.depends_on_tokens:
+            return self.temper(logits, ())
+        return mx.stack(
+            [
+                mx.stack(
+                    [
+                        self.temper(logits[number, at], row.prefix.tokens + row.tokens[: at + 1])
+                        for at in range(logits.shape[1])
+                    ]
+                )
+                for number, row in enumerate(rows)
+            ]
+        )
+
+    def _masses(self, logits: mx.array, allowed: Sequence[npt.NDArray[np.bool_]]) -> list[float]:
+        """Return the logarithm of the mass, not normalised, that each row's mask leaves.
+
+        Args:
+            logits: Shape (rows, vocabulary), or (1, vocabulary) for all rows.
+            allowed: The masks of the rows.
+        """
+        by_mask: dict[int, list[int]] = {}
+        for number, mask in enumerate(allowed):
+            by_mask.setdefault(id(mask), []).append(number)
+        masses = [0.0] * len(allowed)
+        for numbers in by_mask.values():
+            on_device = self.masks.on_device(allowed[numbers[0]])
+            given = logits if len(logits) == 1 else logits[mx.array(numbers)]
+            if on_device.ids is not None:
+                kept = mx.take(given, on_device.ids, axis=-1)
+            else:
+                kept = mx.where(on_device.mask, given, -mx.inf)
+            values = mx.broadcast_to(mx.logsumexp(kept, axis=-1), (len(numbers),))
+            for number, value in zip(numbers, cast("list[float]", values.tolist()), strict=True):
+                masses[number] = value
+        return masses
+
+
+def _rows(prefix: _Prefix, options: Sequence[int], candidates: Sequence[Candidate]) -> list[_Row]:
+    """Return the rows behind a prefix; options share one where that saves enough tokens."""
+    depth = len(prefix.tokens)
+    by_first: dict[int, list[int]] = {}
+    for one in options:
+        by_first.setdefault(candidates[one].tokens[depth], []).append(one)
+    rows = []
+    for group in by_first.values():
+        tokens = [candidates[one].tokens[depth:] for one in group]
+        shared = _common_length(tokens)
+        if shared * (len(group) - 1) >= _MIN_SHARED_TOKENS:
+            rows.append(_Row(prefix, tokens[0][:shared], group))
+        else:
+            rows += [_Row(prefix, own, [one]) for own, one in zip(tokens, group, strict=True)]
+    return rows
+
+
+def _common_length(texts: Sequence[tuple[int, ...]]) -> int:
+    first, last = min(texts), max(texts)
+    shortest = min(map(len, texts))
+    return next((at for at in range(shortest) if first[at] != last[at]), shortest)
+
+
+def _next_rows(open_rows: list[tuple[float, int, _Row]]) -> list[_Row]:
+    """Take the rows of the next pass: those with the highest bounds, with one prefix."""
+    first = heapq.heappop(open_rows)[2]
+    rows, others, longest = [first], [], len(first.tokens)
+    is_on_gpu = mx.default_device().type == mx.DeviceType.gpu
+    max_tokens = _MAX_TOKENS_ON_GPU if is_on_gpu else _MAX_TOKENS_ON_CPU
+    keys = first.prefix.layers[0][0]
+    max_rows = min(_MAX_ROWS, max(1, _MAX_PREFIX_BYTES // max(1, keys.nbytes)))
+    while open_rows and len(rows) < max_rows:
+        entry = heapq.heappop(open_rows)
+        row = entry[2]
+        longest = max(longest, len(row.tokens))
+        if row.prefix is not first.prefix or longest * (len(rows) + 1) > max_tokens:
+            others.append(entry)
+            break
+        rows.append(row)
+    for entry in others:
+        heapq.heappush(open_rows, entry)
+    return rows
+
+
+def _joined(prefix: Layers, added: Layers) -> Layers:
+    return [
+        (mx.concatenate([old[0], new[0]], axis=2), mx.concatenate([old[1], new[1]], axis=2))
+        for old, new in zip(prefix, added, strict=True)
+    ]
+
+
+def _end(
+    row: _Row, number: int, caches: Sequence[PrefixCache], logits: mx.array, start: int
+) -> tuple[Layers, mx.array]:
+    """Return what the tokens of an option, from ``start`` on, add to the caches, and the logits."""
+    length = len(row.tokens)
+    layers = _joined(row.prefix.layers, [cache.row(number, length) for cache in caches])
+    own = [(keys[:, :, start:], values[:, :, start:]) for keys, values in layers]
+    return own, logits[number : number + 1, length - 1]
+
+
+def _log_sum(values: Sequence[float] | npt.NDArray[np.float64]) -> float:
+    """Return the logarithm of the sum of numbers given by their logarithms."""
+    return float(np.logaddexp.reduce(np.asarray(values, np.float64))) if len(values) else -math.inf

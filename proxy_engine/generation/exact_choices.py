@@ -1,0 +1,103 @@
+"""Draw finite choices from their exact distribution.
+
+Token by token, a mask samples the beginning of an option by the probability of this beginning,
+whatever must follow it: an option with a likely beginning and an unlikely rest is chosen too often
+(Park et al., "Grammar-Aligned Decoding", NeurIPS 2024). Here all options are scored before the
+first of their tokens is chosen, one of them is drawn, and the grammar is narrowed to it. What it
+writes is forced text then, and the loop goes on as after any other forced text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.nn.layers.base import Module
+
+from .choice_scores import ChoiceScorer, ChoiceScores, can_share_prefix, prefix_layers
+from .open_choices import OpenChoice, draw_option
+from .sequence_state import SequenceState
+from .tokens import Token
+
+_log = logging.getLogger(__name__)
+
+
+class ExactChoices:
+    """Draws the finite choices of the sequences of a batch. To be used on the model thread.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self._model = model
+        self._fails = False
+
+    def draw(self, sequence: SequenceState, cache: Sequence[Any], row: int | None) -> list[Token]:
+        """Draw the choices that a sequence has reached, and narrow its grammar to them.
+
+        Choices that cannot be scored, because of their masks or the kind of cache, are left to be
+        sampled token by token.
+
+        Args:
+            sequence: A sequence that has processed all of its tokens.
+            cache: The cache of the batch.
+            row: The sequence's row; ``None`` if the cache is its own. Then the keys and values of
+                the option that was drawn are added to the cache.
+
+        Returns:
+            The tokens that were appended.
+        """
+        tokens: list[Token] = []
+        while not (self._fails or sequence.finished or sequence.pending):
+            if sequence.logits is None or not can_share_prefix(cache):
+                break
+            choice = sequence.open_choice()
+            if choice is None:
+                break
+            scores = self._scores(choice, sequence, cache, row or 0)
+            if scores is None:
+                break
+            drawn = draw_option(choice, scores.log_scores, sequence.written_bytes)
+            appended = sequence.take_option(drawn)
+            if not appended:
+                # The first token depends on what follows the option: it is sampled.
+                break
+            tokens += appended
+            end = scores.end(drawn.number)
+            is_complete = tuple(sequence.pending) == drawn.tokens and sequence.weights is None
+            if row is None and end is not None and is_complete:
+                layers, sequence.logits = end
+                for layer, (keys, values) in zip(cache, layers, strict=True):
+                    layer.update_and_fetch(keys, values)
+                sequence.pending.clear()
+        return tokens
+
+    def _scores(
+        self, choice: OpenChoice, sequence: SequenceState, cache: Sequence[Any], row: int
+    ) -> ChoiceScores | None:
+        if len(choice.options) == 1:
+            return ChoiceScores(np.zeros(1))
+        sampler = choice.sampler
+        has_penalties = sampler.has_penalties
+
+        def temper(logits: mx.array, behind: Sequence[int]) -> mx.array:
+            before = [*sequence.tokens, *behind] if has_penalties else ()
+            return sampler.scaled_logits(logits, before, prompt_tokens=sequence.prompt_tokens)
+
+        scorer = ChoiceScorer(self._model, sequence.masks, temper, depends_on_tokens=has_penalties)
+        layers = prefix_layers(cache, row, sequence.processed)
+        if sequence.logits is None:
+            raise AssertionError("the sequence has logits")
+        try:
+            with sequence.timings.during("dispatch"):
+                scores = scorer.scores(choice.candidates, layers, sequence.logits)
+        except Exception as error:
+            # Some of mlx-lm's models take no batch.
+            _log.warning("finite choices are sampled token by token: %s", error)
+            self._fails = True
+            return None
+        return scores if np.isfinite(scores.log_scores).any() else None

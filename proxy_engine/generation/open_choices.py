@@ -1,0 +1,141 @@
+"""The finite choice that a sequence has reached: its options as tokens, and the one drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+
+from samplers import Sampler
+from state_machines import Matcher, Vocabulary
+from state_machines.budgets import step_budget
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.finite_choices import ChoiceOption
+
+from ..results import ScoredChoice, ScoredOption
+from .choice_scores import Candidate
+from .fast_forward import FastForward
+
+_MASK_STEPS = 5_000
+"""Step budget of the masks behind the options, about 25 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChoice:
+    """A finite choice that a sequence has reached.
+
+    Attributes:
+        options: The options that fit into the token budget.
+        candidates: Their tokens, and the masks behind them.
+        sampler: Chooses among them.
+    """
+
+    options: Sequence[ChoiceOption]
+    candidates: Sequence[Candidate]
+    sampler: Sampler
+
+    @classmethod
+    def of(
+        cls,
+        options: Sequence[ChoiceOption],
+        sampler: Sampler,
+        vocabulary: Vocabulary,
+        tokenize: FastForward,
+        generated: Sequence[int],
+    ) -> OpenChoice | None:
+        """Tokenize the options in their context; ``None`` if a mask behind them takes too long.
+
+        Args:
+            options: The options, at least one.
+            sampler: The sampler of the next token.
+            vocabulary: The vocabulary.
+            tokenize: Tokenizes forced text.
+            generated: The tokens so far.
+        """
+        forms = vocabulary.token_bytes
+        candidates = []
+        try:
+            with step_budget(_MASK_STEPS):
+                for option in options:
+                    matcher = Matcher(option.state, vocabulary)
+                    tokens = tokenize.tokens(matcher, generated)
+                    text = b"".join(forms[token_id] or b"" for token_id in tokens)
+                    matcher.narrow(option.state.word_derivative(text))
+                    candidates.append(Candidate(tokens, matcher.allowed_tokens()))
+        except GrammarBudgetError:
+            return None
+        return cls(options, candidates, sampler)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnOption:
+    """The option that was drawn.
+
+    Attributes:
+        number: Its number in the choice.
+        option: The option.
+        tokens: Its tokens, as far as they do not depend on what follows.
+        log_proposal: Natural logarithm of the probability that it was drawn with: 0 if the most
+            likely option was taken.
+        record: All options, for the result.
+    """
+
+    number: int
+    option: ChoiceOption
+    tokens: tuple[int, ...]
+    log_proposal: float
+    record: ScoredChoice
+
+
+def draw_option(
+    choice: OpenChoice, log_scores: npt.NDArray[np.float64], offset: int
+) -> DrawnOption:
+    """Draw an option, or take the best one if the request is greedy.
+
+    Args:
+        choice: The choice.
+        log_scores: The scores of its options, shape (options,); at least one is finite.
+        offset: Length of the output before the choice, in bytes.
+    """
+    logprobs = log_scores - np.logaddexp.reduce(log_scores)
+    sampler = choice.sampler
+    filtered = sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
+    number = cast(int, sampler.choose_option(filtered).item())
+    is_greedy = sampler.parameters.temperature == 0
+    option = choice.options[number]
+    return DrawnOption(
+        number,
+        option,
+        choice.candidates[number].tokens,
+        0.0 if is_greedy else cast(float, filtered[number].item()),
+        _record(choice.options, np.exp(logprobs).tolist(), option, offset),
+    )
+
+
+def _record(
+    options: Sequence[ChoiceOption],
+    probabilities: Sequence[float],
+    chosen: ChoiceOption,
+    offset: int,
+) -> ScoredChoice:
+    """Return the record of a choice; options that differ in whitespace before them are one."""
+    by_label: dict[str, float] = {}
+    for option, probability in zip(options, probabilities, strict=True):
+        label = _shown(option.label)
+        by_label[label] = by_label.get(label, 0.0) + probability
+    ordered = sorted(by_label.items(), key=lambda item: -item[1])
+    scored = tuple(ScoredOption(text, min(1.0, probability)) for text, probability in ordered)
+    label = _shown(chosen.label)
+    before = chosen.text[: chosen.start].replace(Vocabulary.SPECIAL_MARK, b"")
+    return ScoredChoice(
+        offset + len(before), scored, next(one for one in scored if one.text == label)
+    )
+
+
+def _shown(label: bytes) -> str:
+    # A state can begin within a character.
+    return label.replace(Vocabulary.SPECIAL_MARK, b"").decode("utf-8", "replace")
