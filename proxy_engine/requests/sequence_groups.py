@@ -91,7 +91,11 @@ class SequenceGroup:
                 weights.read()
 
     def resample(self) -> dict[SequenceState, SequenceState]:
-        """Resample the particles if necessary; returns the source of each active sequence."""
+        """Resample the particles if necessary.
+
+        Returns:
+            The active sequences, each with the one whose row it continues.
+        """
         sources = {one.sequence: one.sequence for one in self.samples if one.is_active}
 
         def copy(sample: Sample) -> Sample:
@@ -102,7 +106,7 @@ class SequenceGroup:
             sources[twin.sequence] = sample.sequence
             return twin
 
-        if sources and self.is_batched:
+        if sources:
             self.system.resample(copy)
         return {one.sequence: sources[one.sequence] for one in self.samples if one.is_active}
 
@@ -181,15 +185,14 @@ class SequenceGroups:
                 self._park(group)
                 continue
             group.read_weights()
-            self._arrange(group, group.resample())
+            self._arrange(group, group.resample() if group.is_batched else self._active(group))
 
     def remove_weighed(self) -> None:
         """Remove finished sequences whose last weights have just been dispatched."""
         for group in self:
-            rows = self._rows(group)
-            active = [row for row in rows if row.needs_pass]
-            if len(active) < len(rows):
-                self._arrange(group, {row: row for row in active})
+            active = self._active(group)
+            if len(active) < len(self._rows(group)):
+                self._arrange(group, active)
 
     def resume(self) -> None:
         """Return parked groups to the batch; begin the next sequences that wait for their turn."""
@@ -226,7 +229,7 @@ class SequenceGroups:
 
         They advance together, so that the results do not depend on the time that a mask takes.
         """
-        active = {row: row for row in self._rows(group) if self._members[row][1].is_active}
+        active = self._active(group)
         self._arrange(group, active)
         group.is_parked = bool(active)
         for row in active:
@@ -248,6 +251,10 @@ class SequenceGroups:
         self._members |= {row: (group, samples[row]) for row in sources}
         if not sources:
             self._end_or_continue(group)
+
+    def _active(self, group: SequenceGroup) -> dict[SequenceState, SequenceState]:
+        """Return the sequences that stay in their rows."""
+        return {row: row for row in self._rows(group) if self._members[row][1].is_active}
 
     def _rows(self, group: SequenceGroup) -> list[SequenceState]:
         return [row for row, (owner, _) in self._members.items() if owner is group]

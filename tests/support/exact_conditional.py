@@ -202,6 +202,22 @@ class Enumeration:
         total = float(np.logaddexp.reduce([one.log_base for one in finished]))
         return ExactConditional(tuple(finished), total, vocabulary)
 
+    def follow(self, token_ids: Sequence[int]) -> EnumeratedAnswer:
+        """Return one answer, without enumerating the others.
+
+        Raises:
+            ValueError: It is no answer.
+        """
+        first = _Prefix((), self.guard)
+        prefix = replace(first, forced=self._forced(first))
+        for length in range(1, len(token_ids) + 1):
+            written = tuple(token_ids[:length])
+            found = [one for one in self._extended([prefix]) if one.token_ids == written]
+            if not found:
+                raise ValueError(f"token {length - 1} is not kept")
+            prefix = found[0]
+        return EnumeratedAnswer(prefix.token_ids, prefix.log_base, prefix.log_masked)
+
     def _extended(self, prefixes: Sequence[_Prefix]) -> Iterator[_Prefix]:
         logits = self.logits([[*self.prompt_ids, *one.token_ids] for one in prefixes])
         for prefix, row in zip(prefixes, logits, strict=True):
