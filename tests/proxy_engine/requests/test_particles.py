@@ -75,10 +75,7 @@ def test_log_weight_is_the_probability_that_the_constraints_removed(
     engine: InferenceEngine, schema: Any, options: dict[str, Any]
 ) -> None:
     """Two particles are never resampled, so that each has the weights of its own tokens."""
-    if "logprobs" in options:
-        enumerated = {"fast_forward": False}
-    else:
-        enumerated = options
+    enumerated = {"fast_forward": False} if "logprobs" in options else options
     exact = Enumeration.of(engine, "hello", response_format=schema, **enumerated)
     if "soft_max_tokens" in options:
         exact = _without_fast_forward(exact)
