@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from quality_tasks.base import Record, listing, object_schema, rng_of
+from quality_tasks.base import Record, object_schema, rng_of
 from quality_tasks.classification_texts import (
     EMOTIONS,
     INTENTS,
@@ -26,19 +26,19 @@ TASK = "classification"
 
 @dataclass(frozen=True)
 class _Question:
-    """A field and the texts of its labels."""
+    """A field, the question about it, and the texts of its labels."""
 
     field: str
     about: str
     texts: Labels
 
 
-_SENTIMENT = _Question("sentiment", "the sentiment of this review", SENTIMENTS)
-_TOPIC = _Question("topic", "the topic of this news item", TOPICS)
-_INTENT = _Question("intent", "what this customer wants", INTENTS)
-_EMOTION = _Question("emotion", "the emotion in this text", EMOTIONS)
-_LANGUAGE = _Question("language", "the language of this text", LANGUAGE_TEXTS)
-_SPAM = _Question("is_spam", "whether this message is spam", SPAM)
+_SENTIMENT = _Question("sentiment", "What is the sentiment of this review?", SENTIMENTS)
+_TOPIC = _Question("topic", "What is the topic of this news item?", TOPICS)
+_INTENT = _Question("intent", "What is the intent of this message?", INTENTS)
+_EMOTION = _Question("emotion", "What is the emotion in this text?", EMOTIONS)
+_LANGUAGE = _Question("language", "What is the language of this text?", LANGUAGE_TEXTS)
+_SPAM = _Question("is_spam", "Is this message spam (is_spam)?", SPAM)
 _QUESTIONS = (_SENTIMENT, _TOPIC, _INTENT, _EMOTION, _SPAM, _LANGUAGE, _SENTIMENT, _TOPIC)
 """Questions of consecutive records; the last two also ask for a second label."""
 
@@ -58,12 +58,10 @@ def make_record(seed: int, number: int) -> Record:
     if is_double:
         fields["mentions_city"] = [True, False]
         gold["mentions_city"] = any(city in text for city in CITIES)
-    described = [
-        f"{asked.about} ({asked.field}: {listing(map(_shown, fields[asked.field]), 'or')})"
-    ]
+    questions = [f"{asked.about} Possible answers: {_listed(fields[asked.field])}."]
     if is_double:
-        described.append("whether it names a city (mentions_city: true or false)")
-    question = f"{text}\n\nState as JSON {listing(described)}."
+        questions.append("Does it name a city (mentions_city)? Possible answers: true, false.")
+    question = f'"{text}"\n\n{" ".join(questions)} Answer as JSON.'
     kind = "two labels" if is_double else _kind(len(asked.texts))
     example = {name: rng.choice(values) for name, values in fields.items()}
     return Record(TASK, kind, number, question, _schema(fields), gold, example, max_tokens=32)
@@ -81,8 +79,10 @@ def _value(asked: _Question, label: str) -> Any:
     return label == "yes" if asked is _SPAM else label
 
 
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _listed(values: list[Any]) -> str:
+    return ", ".join(
+        str(value).lower() if isinstance(value, bool) else str(value) for value in values
+    )
 
 
 def _schema(fields: Mapping[str, list[Any]]) -> dict[str, Any]:
