@@ -29,7 +29,7 @@ def make_record(seed: int, number: int) -> Record:
     _, other, steps = _problem(rng, problems)
     properties: dict[str, Any] = {"answer": {"type": "integer"}}
     example: dict[str, Any] = {"answer": other}
-    asked = "Give the answer as JSON: answer (a whole number)."
+    asked = "State it as JSON: answer (a whole number)."
     if is_reasoned:
         properties = {"reasoning": {"type": "string", "maxLength": 160}, **properties}
         example = {"reasoning": steps, **example}
@@ -53,14 +53,14 @@ def _problem(rng: Random, problems: Sequence[_Problem]) -> tuple[str, int, str]:
 
 
 def _more(rng: Random, name: str, things: str) -> tuple[str, int, str]:
-    a, b = rng.randint(2, 20), rng.randint(2, 20)
+    a, b = rng.randint(1, 12), rng.randint(1, 9)
     text = f"{name} has {a} {things} and buys {b} more. How many {things} does {name} have now?"
     return text, a + b, f"{a} + {b} = {a + b}"
 
 
 def _fewer(rng: Random, name: str, things: str) -> tuple[str, int, str]:
-    b = rng.randint(2, 15)
-    a = b + rng.randint(2, 20)
+    b = rng.randint(1, 6)
+    a = b + rng.randint(1, 12)
     text = f"A shop has {a} {things}. {name} buys {b} of them. How many {things} are left?"
     return text, a - b, f"{a} - {b} = {a - b}"
 

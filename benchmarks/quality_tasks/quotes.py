@@ -1,8 +1,9 @@
-"""Quotes from a source: the sentence that answers a question, exactly as it is written."""
+"""Quotes from a source: what a person says, or the sentence about a topic, as it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 
 from quality_tasks.base import Record, object_schema, rng_of
 from quality_tasks.words import CITIES, FIRST_NAMES, MONTHS
@@ -96,34 +97,45 @@ _SOURCES: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
 }
 
-_COUNTS = (3, 4, 3, 5)
+_KINDS = ("by speaker", "by topic")
+"""Kinds of consecutive records."""
+
+_COUNTS = (3, 3, 4, 4, 3, 3, 5, 5)
 """Numbers of sentences in the sources of consecutive records."""
 
 
 def make_record(seed: int, number: int) -> Record:
     """Return a record of the task."""
     rng = rng_of(TASK, seed, number)
+    kind = _KINDS[number % len(_KINDS)]
     source, sentences_of = rng.choice(list(_SOURCES.items()))
-    count = _COUNTS[number % len(_COUNTS)]
-
-    def written(topic: str) -> str:
-        return rng.choice(sentences_of[topic]).format(
-            name=rng.choice(FIRST_NAMES),
-            city=rng.choice(CITIES),
-            month=rng.choice(MONTHS),
-            n=rng.randint(3, 28),
-        )
-
-    topics = rng.sample(list(sentences_of), count)
-    sentences = {topic: written(topic) for topic in topics}
+    topics = rng.sample(list(sentences_of), _COUNTS[number % len(_COUNTS)])
+    sentences = {topic: _written(rng, sentences_of[topic]) for topic in topics}
+    speakers = dict(zip(topics, rng.sample(FIRST_NAMES, len(topics)), strict=True))
     asked = rng.choice(topics)
-    example = {"quote": written(rng.choice([topic for topic in sentences_of if topic != asked]))}
-    question = (
-        f"From a {source}:\n{' '.join(sentences.values())}\n\n"
-        f"Quote the sentence about the {asked} exactly as it is written, as JSON: quote."
-    )
-    schema = object_schema({"quote": {"type": "string", "maxLength": 120}})
-    gold = {"quote": sentences[asked]}
+    if kind == "by speaker":
+        lines = "\n".join(f'{speakers[topic]}: "{sentences[topic]}"' for topic in topics)
+        text = f"{lines}\n\nWhat does {speakers[asked]} say? Quote it"
+    else:
+        written = " ".join(sentences.values())
+        text = f"From a {source}:\n{written}\n\nQuote the sentence about the {asked}"
+    other = rng.choice([topic for topic in sentences_of if topic != asked])
     return Record(
-        TASK, f"{count} sentences", number, question, schema, gold, example, max_tokens=64
+        TASK,
+        kind,
+        number,
+        f"{text} exactly as it is written, as JSON: sentence.",
+        object_schema({"sentence": {"type": "string", "maxLength": 100}}),
+        {"sentence": sentences[asked]},
+        {"sentence": _written(rng, sentences_of[other])},
+        max_tokens=48,
+    )
+
+
+def _written(rng: Random, templates: Sequence[str]) -> str:
+    return rng.choice(templates).format(
+        name=rng.choice(FIRST_NAMES),
+        city=rng.choice(CITIES),
+        month=rng.choice(MONTHS),
+        n=rng.randint(3, 28),
     )

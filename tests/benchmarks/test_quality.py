@@ -98,7 +98,7 @@ def test_verbatim_gold_values_are_in_the_text() -> None:
             text = record.question.partition("\n\n")[0]
             assert all(str(value) in text for value in record.gold.values())
     for record in make_records("quotes", 0, COUNT):
-        assert record.gold["quote"] in record.question
+        assert record.gold["sentence"] in record.question
 
 
 def test_direct_and_reasoned_records_have_the_same_problem() -> None:
@@ -273,7 +273,7 @@ def outcome(arm: str, number: int, right: bool, **changes: Any) -> Outcome:
         arm,
         "quotes",
         number,
-        "3 sentences",
+        "by topic",
         {"a": right, "b": True},
         True,
         1,
@@ -321,9 +321,9 @@ def test_expected_matches_are_sums_of_probabilities() -> None:
     record = make_records("quotes", 0, 1)[0]
     particles = [
         Particle("", record.gold, 0.0, 0.75),
-        Particle("", {"quote": "something else"}, 0.0, 0.25),
+        Particle("", {"sentence": "something else"}, 0.0, 0.25),
     ]
-    assert expected_matches(record, particles) == {"quote": 0.75, "": 0.75}
+    assert expected_matches(record, particles) == {"sentence": 0.75, "": 0.75}
 
 
 def test_expected_matches_are_scored() -> None:
@@ -374,7 +374,7 @@ def test_significant_differences_are_bold() -> None:
 
 
 def test_tables_of_kinds_and_costs() -> None:
-    assert kind_rows([*ARM, *REFERENCE])[1] == ["quotes", "3 sentences", "80", "50", "75"]
+    assert kind_rows([*ARM, *REFERENCE])[1] == ["quotes", "by topic", "80", "50", "75"]
     assert cost_rows(ARM)[1] == ["`ours`", "100", "1.00", "20", "10", "0.50"]
 
 
