@@ -28,7 +28,7 @@ _ANY = "any value"
 _DEPTHS = (MAX_DEPTH, 6, 4, 3, 2, 1)
 _MAX_PATTERN_CHARS = 80
 # Longest chain of alternatives and references between two levels of nesting.
-_MAX_HOPS = 32
+_MAX_HOPS = 8
 # Schemas that are searched for references. Definitions behind them are written where they are used.
 _MAX_SEARCHED = 20_000
 

@@ -125,6 +125,13 @@ def test_references_that_multiply_are_bounded() -> None:
     assert len(schema_outline(schema, 500)) <= 500
 
 
+def test_deep_nesting_is_bounded() -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    for n in range(900):
+        schema = {"anyOf": [schema]} if n % 9 else {"items": schema}
+    assert len(schema_outline(schema, 500)) <= 500
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab#/~", max_size=4),
     lambda inner: (

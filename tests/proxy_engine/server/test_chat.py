@@ -131,6 +131,13 @@ def test_options_shape_the_answer(client: openai.OpenAI, given: dict[str, Any], 
     assert check(completion.choices[0].message.content)
 
 
+def test_schema_in_the_prompt_is_counted(client: openai.OpenAI) -> None:
+    body = {"guided_json": {"enum": ["yes", "no"]}}
+    plain = chat(client, extra_body=body)
+    told = chat(client, extra_body={**body, "schema_in_prompt": "outline"})
+    assert told.usage.prompt_tokens > plain.usage.prompt_tokens
+
+
 def test_choices_have_different_seeds(client: openai.OpenAI) -> None:
     completion = chat(client, n=3, seed=3)
     assert [choice.index for choice in completion.choices] == [0, 1, 2]

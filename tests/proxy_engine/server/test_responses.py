@@ -33,6 +33,13 @@ def respond(client: openai.OpenAI, given: Any = "Hello", **more: Any) -> Any:
     return client.responses.create(**{**asked, **more})
 
 
+def test_schema_in_the_prompt_is_counted(client: openai.OpenAI) -> None:
+    body = {"guided_json": {"enum": ["yes", "no"]}}
+    plain = respond(client, extra_body=body)
+    told = respond(client, extra_body={**body, "schema_in_prompt": "outline"})
+    assert told.usage.input_tokens > plain.usage.input_tokens
+
+
 def test_response_has_openais_fields(client: openai.OpenAI) -> None:
     response = respond(client)
     assert response.object == "response"
