@@ -18,7 +18,6 @@ from distributions import chi_square_p_value, frequencies, sampling_noise, total
 from exact_conditional import Enumeration, ExactConditional
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from prefix_model import PrefixModel
-from unusual_models import unusual_model
 
 from proxy_engine import GenerationResult, InferenceEngine
 from proxy_engine.generation import sequence_state
@@ -96,7 +95,7 @@ def check_weights(results: Sequence[GenerationResult[Any]], exact: ExactConditio
     expected = {
         text: exact.by_text[text]
         for text, probability in exact.masked_by_text.items()
-        if probability * written >= 16
+        if probability * written >= 30
     }
     expected[""] = 1.0
     weights: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(results)))
@@ -116,21 +115,19 @@ def check_weights(results: Sequence[GenerationResult[Any]], exact: ExactConditio
 
 CASES: dict[str, dict[str, Any]] = {
     "choice": {"response_format": CHOICE},
+    "every token sampled": {"response_format": CHOICE, "fast_forward": False, "temperature": 1.6},
     "forced text": {"response_format": ChoiceStateMachine(["2:ab:12:1", "2:abc:1", "2:ca:ca:ca"])},
-    "every token sampled": {"response_format": CHOICE, "fast_forward": False},
     "composition": {"response_format": COMPOSITION},
     "tight budget": {"response_format": RegexStateMachine("(ab|c|1){1,6}2"), "max_tokens": 4},
-    "temperature": {"response_format": CHOICE, "temperature": 1.6},
-    "top_p": {"response_format": WORDS, "top_p": 0.7, "temperature": 0.8},
-    "top_k, min_p": {"response_format": WORDS, "top_k": 3, "min_p": 0.1},
+    "filters": {"response_format": WORDS, "top_p": 0.8, "min_p": 0.1, "top_k": 4},
     "penalties": {
         "response_format": WORDS,
         "presence_penalty": 1.5,
-        "frequency_penalty": -0.5,
         "repetition_penalty": 1.3,
+        "logit_bias": {64: 1.0},
+        "min_tokens": 3,
     },
-    "bias, min_tokens": {"response_format": WORDS, "min_tokens": 3, "logit_bias": {64: 2.0}},
-    "soft_max_tokens": {"response_format": WORDS, "soft_max_tokens": 2, "max_tokens": 7},
+    "soft limit": {"response_format": WORDS, "soft_max_tokens": 2, "max_tokens": 7},
 }
 
 
@@ -138,7 +135,7 @@ CASES: dict[str, dict[str, Any]] = {
 def test_particles_are_weighted_properly(engine: InferenceEngine, name: str) -> None:
     arguments = {"max_tokens": 40, "temperature": 1.0, **CASES[name]}
     exact = Enumeration.of(engine, "hello", **arguments).run()
-    check_weights(run(engine, 4, 80, **arguments), exact)
+    check_weights(run(engine, 8, 40, **arguments), exact)
 
 
 def test_refused_tokens_far_from_the_limit_lose_their_weight(engine: InferenceEngine) -> None:
@@ -151,7 +148,7 @@ def test_refused_tokens_far_from_the_limit_lose_their_weight(engine: InferenceEn
         "logit_bias": {long[0]: 30.0, **dict.fromkeys(_ids(engine.tokenizer, "a", "b"), -1.0)},
     }
     exact = Enumeration.of(engine, "hello", temperature=1.0, **arguments).run()
-    results = run(engine, 4, 80, **arguments)
+    results = run(engine, 4, 50, **arguments)
     assert 0 < sum(result.log_evidence == -math.inf for result in results) < len(results)
     check_weights(results, exact)
 
@@ -161,24 +158,13 @@ def test_particles_with_slow_masks_are_weighted_properly(
 ) -> None:
     arguments = {"response_format": RegexStateMachine("(ab|b|a){2,4}:(1|2)"), "max_tokens": 20}
     exact = Enumeration.of(engine, "hello", temperature=1.0, **arguments).run()
-    usual = run(engine, 4, 40, **arguments)
+    usual = run(engine, 4, 25, **arguments)
     monkeypatch.setattr(sequence_state, "MASK_STEPS", 0)
     monkeypatch.setattr(sequence_state, "SLOW_MASK_STEPS", 0)
     arguments["response_format"] = RegexStateMachine("(ab|b|a){2,4}:[12]")
-    slow = run(engine, 4, 40, **arguments)
+    slow = run(engine, 4, 25, **arguments)
     assert [one.log_evidence for one in slow] == [one.log_evidence for one in usual]
     check_weights(slow, exact)
-
-
-def test_particles_of_a_model_without_batches_are_weighted_properly(
-    tiny_tokenizer: TokenizerWrapper,
-) -> None:
-    arguments = {"response_format": ChoiceStateMachine(["ab", "abc", "b"]), "max_tokens": 8}
-    with InferenceEngine(unusual_model("gpt_bigcode"), tiny_tokenizer) as engine:
-        exact = Enumeration.of(engine, "hello", temperature=1.0, **arguments).run()
-        results = run(engine, 4, 60, **arguments)
-    assert {result.usage.particles_per_pass for result in results} == {1}
-    check_weights(results, exact)
 
 
 def test_forced_end_has_the_probability_of_all_end_tokens(tiny_tokenizer: TokenizerWrapper) -> None:
@@ -204,21 +190,18 @@ def test_distance_falls_with_the_number_of_particles(bits_engine: InferenceEngin
         bits_engine, "hello", temperature=1.0, response_format=BITS, max_tokens=8
     ).run()
     assert total_variation(exact.masked_by_text, exact.by_text) == pytest.approx(0.866, abs=1e-3)
-    draws = 120
-    texts = {
-        particles: [
-            exact.text(result.token_ids)
-            for result in run(bits_engine, particles, draws, response_format=BITS, max_tokens=8)
-        ]
-        for particles in (1, 4, 16, 64)
-    }
-    distances = [total_variation(frequencies(found), exact.by_text) for found in texts.values()]
+    draws, distances, texts = 50, [], []
+    for particles in (1, 4, 16, 40):
+        results = run(bits_engine, particles, draws, response_format=BITS, max_tokens=8)
+        texts = [exact.text(result.token_ids) for result in results]
+        distances.append(total_variation(frequencies(texts), exact.by_text))
+        if particles == 1:
+            assert chi_square_p_value(texts, exact.by_text) < 0.001
+            assert chi_square_p_value(texts, exact.masked_by_text) > 0.01
     assert distances == sorted(distances, reverse=True)
     assert distances[0] > 0.8
     assert distances[-1] < 1.3 * sampling_noise(exact.by_text, draws)
-    assert chi_square_p_value(texts[1], exact.by_text) < 0.001
-    assert chi_square_p_value(texts[1], exact.masked_by_text) > 0.01
-    assert chi_square_p_value(texts[64], exact.by_text) > 0.01
+    assert chi_square_p_value(texts, exact.by_text) > 0.01
 
 
 def test_draws_of_one_request_come_from_its_particles(bits_engine: InferenceEngine) -> None:
