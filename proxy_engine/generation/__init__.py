@@ -4,13 +4,13 @@ Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forc
 ``sampler_schedule`` (samplers and limits by part), ``token_weights`` (importance weights),
 ``sequence_state``, ``particles`` (sequential Monte Carlo), ``cache_layers`` (caches of a batch),
 ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a model
-computes batches correctly), ``batch`` (the loop), ``wired_memory``, ``generate_step`` (the loop as
-a plain generator).
+computes batches correctly), ``batch_rows`` (rows of the cache), ``batch`` (the loop),
+``wired_memory``, ``generate_step`` (the loop as a plain generator).
 """
 
 from .batch import Batch, Step
 from .batch_probe import BatchProbe
-from .cache_layers import extract_kv_row, merge
+from .cache_layers import extract_kv_row
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .joint_prefill import (
@@ -46,7 +46,6 @@ __all__ = [
     "extract_kv_row",
     "is_joint_prefill_worthwhile",
     "joint_prefill_tokens",
-    "merge",
     "model_bytes",
     "prefill_together",
     "text_encoder",

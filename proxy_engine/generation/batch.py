@@ -26,20 +26,11 @@ from mlx.nn.layers.base import Module
 
 from ..models.blas import has_fast_blas
 from .batch_probe import BatchProbe
-from .cache_layers import (
-    can_merge,
-    can_pad,
-    can_trim,
-    drop_padding,
-    extend,
-    extract_row,
-    keep_rows,
-    merge,
-    right_padded,
-    trim,
-)
+from .batch_rows import BatchRows
+from .cache_layers import can_merge, can_pad, can_trim, drop_padding, right_padded, trim
 from .exact_choices import ExactChoices
 from .sequence_state import SequenceState, SlowMaskError
+from .token_weights import KnownWeights
 from .tokens import SampledToken, Token
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
@@ -97,26 +88,23 @@ class Batch:
             pads = mx.default_device().type == mx.DeviceType.gpu
         self._pads = pads
         self._quantize = quantize
-        self._cache: list[Any] = []
-        self._sequences: list[SequenceState] = []
-        # Whether the cache is a batch cache. A sequence that was always alone has a plain one.
-        self._is_merged = False
+        self._rows = BatchRows()
         self._steps = 0
         self._choices = ExactChoices(model)
 
     def __len__(self) -> int:
-        return len(self._sequences)
+        return len(self._rows)
 
     @property
     def sequences(self) -> Sequence[SequenceState]:
-        """The sequences in the order of their rows."""
-        return tuple(self._sequences)
+        """The sequences."""
+        return self._rows.sequences
 
     def can_add(self, cache: Sequence[Any]) -> bool:
         """Whether a sequence with this cache can be added."""
-        if not self._sequences:
+        if not self._rows:
             return True
-        can_grow = self._is_merged or can_merge(self._cache)
+        can_grow = self._rows.is_merged or can_merge(self._rows.cache)
         can_join = self._quantize is None and can_grow and can_merge(cache)
         return can_join and self._probe.can_decode
 
@@ -131,50 +119,27 @@ class Batch:
 
     def add(self, sequence: SequenceState, cache: list[Any]) -> None:
         """Add a sequence after its prefill: it has ``logits``. The batch takes over the cache."""
-        if not self._sequences:
-            self._cache = cache
-            self._is_merged = False
-        elif self._is_merged:
-            self._cache = extend(self._cache, merge([cache]))
-        else:
-            self._cache = merge([self._cache, cache])
-            self._is_merged = True
-        self._sequences.append(sequence)
+        self._rows.add([sequence], cache)
+
+    def add_forks(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
+        """Add sequences that were forked after their prefill, with the cache that all continue."""
+        self._rows.add(sequences, cache)
 
     def add_all(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
-        if not self._sequences:
-            self._cache = cache
-        elif self._is_merged:
-            self._cache = extend(self._cache, cache)
-        else:
-            self._cache = extend(merge([self._cache]), cache)
-        self._is_merged = True
-        self._sequences += sequences
+        self._rows.add_all(sequences, cache)
 
     def replace(
-        self,
-        old: Collection[SequenceState],
-        new: Mapping[SequenceState, SequenceState],
+        self, old: Collection[SequenceState], new: Mapping[SequenceState, SequenceState]
     ) -> None:
-        """Replace sequences by others that continue copies of their rows.
+        """Replace sequences by others that continue copies of their caches.
 
         Args:
             old: The sequences to remove.
-            new: The sequences to add, each with the sequence in the batch whose row it copies; that
+            new: The sequences to add, each with the sequence in the batch that it continues; that
                 may be itself.
         """
-        kept = [sequence for sequence in self._sequences if sequence not in old]
-        rows = [self._sequences.index(source) for source in (*kept, *new.values())]
-        if not rows:
-            self._cache = []
-        elif self._is_merged:
-            if rows != list(range(len(self._sequences))):
-                keep_rows(self._cache, rows)
-        elif len(rows) > 1:
-            self._cache = merge([self._cache] * len(rows))
-            self._is_merged = True
-        self._sequences = [*kept, *new]
+        self._rows.replace(old, new)
 
     def remove(self, sequence: SequenceState, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
@@ -183,29 +148,14 @@ class Batch:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens or one
             more.
         """
-        row = self._sequences.index(sequence)
-        cache = None
-        if not self._is_merged:
-            cache, self._cache = self._cache, []
-        else:
-            if wants_cache:
-                cache = extract_row(self._cache, row)
-            others = [n for n in range(len(self._sequences)) if n != row]
-            if others:
-                keep_rows(self._cache, others)
-            else:
-                self._cache = []
-        del self._sequences[row]
-        return cache
+        return self._rows.remove(sequence, wants_cache=wants_cache)
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single remaining sequence to a plain one, which is faster.
 
         To be called if no other sequence is about to be added.
         """
-        if self._is_merged and len(self._sequences) == 1:
-            self._cache = extract_row(self._cache, 0)
-            self._is_merged = False
+        self._rows.unmerge()
 
     def generate_step(self) -> list[Step]:
         """Sample a token for every sequence that has logits, and append what the token forces.
@@ -216,7 +166,7 @@ class Batch:
         drawn, others = self._draw_choices()
         sampled, unsampled = self._sample()
         others += unsampled
-        runs_ahead = len(sampled) == len(self._sequences) and self._may_run_ahead()
+        runs_ahead = len(sampled) == len(self._rows) and self._may_run_ahead()
         arrays = [array for one in sampled.values() for array in one.arrays]
         logits = {sequence: sequence.logits for sequence in sampled}
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
@@ -224,7 +174,7 @@ class Batch:
         mx.async_eval(*arrays)
         if runs_ahead:
             tokens = mx.concatenate([one.token for one in sampled.values()])
-            self._forward(tokens[:, None], [1] * len(self._sequences))
+            self._forward(tokens[:, None], [1] * len(sampled))
         token_ids = self._read(sampled)
         for sequence in list(token_ids):
             try:
@@ -232,7 +182,7 @@ class Batch:
                     continue
                 # After this token the text could not be completed within the limit: undo the pass.
                 if runs_ahead:
-                    trim(self._cache, 1)
+                    trim(self._rows.cache, 1)
                     runs_ahead = False
                 sampled[sequence] = sequence.sample(_checked(logits[sequence]), exact=True)
             except Exception as error:
@@ -250,9 +200,13 @@ class Batch:
         """Draw finite choices; return the tokens that they append, and the steps that fail."""
         drawn: dict[SequenceState, list[Token]] = {}
         failed = []
-        for row, sequence in enumerate(self._sequences):
+        for sequence in self.sequences:
+            rows = self._rows
+            is_own = not (rows.is_merged or rows.is_shared(sequence))
             try:
-                tokens = self._choices.draw(sequence, self._cache, row if self._is_merged else None)
+                tokens = self._choices.draw(
+                    sequence, rows.cache, None if is_own else rows.row(sequence)
+                )
             except Exception as error:
                 failed.append(_failed(sequence, error))
             else:
@@ -265,24 +219,25 @@ class Batch:
 
         To be called after every step.
         """
-        if not self._sequences or not all(one.pending for one in self._sequences):
+        sequences = self.sequences
+        if not sequences or not all(one.pending for one in sequences):
             return
-        given = [
-            sequence.pending[:count]
-            for sequence, count in zip(self._sequences, self._token_counts(), strict=True)
-        ]
-        for sequence, tokens in zip(self._sequences, given, strict=True):
-            del sequence.pending[: len(tokens)]
-        lengths = [len(tokens) for tokens in given]
+        counts = self._token_counts()
+        given = {one: one.pending[:count] for one, count in zip(sequences, counts, strict=True)}
+        tokens = self._rows.arrange(given)
+        for sequence in sequences:
+            del sequence.pending[: len(given[sequence])]
+        lengths = [len(own) for own in tokens]
         longest = max(lengths)
-        padded = mx.array([[*tokens, *[0] * (longest - len(tokens))] for tokens in given])
+        padded = mx.array([[*own, *[0] * (longest - len(own))] for own in tokens])
         if min(lengths) == longest:
             self._forward(padded, lengths)
         else:
-            with right_padded(self._cache, lengths):
+            cache = self._rows.cache
+            with right_padded(cache, lengths):
                 self._forward(padded, lengths)
-            mx.async_eval([layer.state for layer in self._cache])
-            drop_padding(self._cache, max(one.processed for one in self._sequences))
+            mx.async_eval([layer.state for layer in cache])
+            drop_padding(cache, max(one.processed for one in sequences))
 
     def _token_counts(self) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
@@ -290,31 +245,40 @@ class Batch:
         How fast the sequences of a group advance does not depend on other sequences, so that the
         weights that are compared with each other do not either.
         """
-        # Nothing follows the last token of a finished sequence.
-        lengths = [len(one.pending) - one.finished for one in self._sequences]
-        if not self._is_merged:
+        # A finished sequence with weights needs no logits after its last token.
+        lengths = [
+            len(one.pending) - (one.finished and one.weights is not None) for one in self.sequences
+        ]
+        rows = self._rows
+        # By row, since sequences that share one take the same tokens once.
+        pending = {
+            (rows.row(one), *one.pending[:length]): (one, length)
+            for one, length in zip(self.sequences, lengths, strict=True)
+        }
+        if len(pending) == 1 and (not rows.is_merged or can_pad(rows.cache)):
             return lengths
+        rows.merge()
         groups: dict[object, list[int]] = {}
-        for sequence, length in zip(self._sequences, lengths, strict=True):
+        for sequence, length in pending.values():
             if sequence.weights is not None:
                 groups.setdefault(sequence.group, []).append(length)
         wants_padding = self._pads or (groups and has_fast_blas())
-        if not (wants_padding and can_pad(self._cache) and self._probe.can_pad):
+        if not (wants_padding and can_pad(rows.cache) and self._probe.can_pad):
             # Without padding, every row takes one token; the rest is left for later passes.
             return [1] * len(lengths)
         if self._pads:
             return lengths
-        counts = {group: _best_count(pending) for group, pending in groups.items()}
+        counts = {group: _best_count(few) for group, few in groups.items()}
         return [
             min(length, counts.get(sequence.group, 1))
-            for sequence, length in zip(self._sequences, lengths, strict=True)
+            for sequence, length in zip(self.sequences, lengths, strict=True)
         ]
 
     def _sample(self) -> tuple[dict[SequenceState, SampledToken], list[Step]]:
         """Sample a token for each sequence with logits; return the steps of those that cannot."""
         sampled: dict[SequenceState, SampledToken] = {}
         others = []
-        for sequence in self._sequences:
+        for sequence in self.sequences:
             if sequence.pending or sequence.finished:
                 continue
             try:
@@ -342,19 +306,21 @@ class Batch:
 
         Not for sequences with weights: they may be replaced by others before the pass.
         """
-        sequences = self._sequences
+        sequences = self.sequences
+        if not self._rows.is_one_each:
+            return False
         if any(one.expects_fast_forward or one.weights is not None for one in sequences):
             return False
         if all(one.is_at_limit for one in sequences):
             return False
-        return can_trim(self._cache, 1) or not any(one.may_reject for one in sequences)
+        return can_trim(self._rows.cache, 1) or not any(one.may_reject for one in sequences)
 
     def _read(self, sampled: Mapping[SequenceState, SampledToken]) -> dict[SequenceState, int]:
         """Wait for the sampled tokens."""
         started = time.perf_counter()
         found = {sequence: cast(int, one.token.item()) for sequence, one in sampled.items()}
         ended = time.perf_counter()
-        for sequence in self._sequences:
+        for sequence in self.sequences:
             sequence.timings.add("wait", started, ended)
             if sequence.timings.first_token is None and sequence in sampled:
                 sequence.timings.first_token = ended
@@ -368,22 +334,25 @@ class Batch:
             lengths: Tokens of each row without padding.
         """
         started = time.perf_counter()
-        logits: mx.array = self._model(tokens, cache=self._cache)
+        logits: mx.array = self._model(tokens, cache=self._rows.cache)
         if self._quantize is not None:
-            self._quantize(self._cache)
+            self._quantize(self._rows.cache)
         if min(lengths) == tokens.shape[1]:
             last = logits[:, -1, :]
         else:
             last = logits[mx.arange(len(lengths)), mx.array([length - 1 for length in lengths])]
+        of_rows = [last] if len(lengths) == 1 else [last[row : row + 1] for row in range(len(last))]
         weights: list[mx.array] = []
-        for row, sequence in enumerate(self._sequences):
+        known: list[KnownWeights] = [{} for _ in lengths]
+        for sequence in self.sequences:
+            row = self._rows.row(sequence)
+            sequence.logits = of_rows[row]
             if sequence.weights is not None and not sequence.weights.is_complete:
-                sequence.weigh_forced(logits[row, : lengths[row]])
+                sequence.weigh_forced(logits[row, : lengths[row]], known[row])
                 weights += sequence.weights.unread
         mx.async_eval(last, *weights)
         ended = time.perf_counter()
-        for row, sequence in enumerate(self._sequences):
-            sequence.logits = last if len(self._sequences) == 1 else last[row : row + 1]
+        for sequence in self.sequences:
             sequence.timings.add("dispatch", started, ended)
             sequence.timings.step += 1
         self._steps += 1

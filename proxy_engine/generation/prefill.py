@@ -78,7 +78,7 @@ class Prefill:
             sequence.logits = logits[:, -1, :]
             sequence.pending.clear()
             if sequence.weights is not None:
-                sequence.weigh_forced(logits[0])
+                sequence.weigh_forced(logits[0], {})
             mx.async_eval(sequence.logits)
         else:
             mx.eval([layer.state for layer in self.cache])

@@ -28,7 +28,7 @@ from .fast_forward import FastForward
 from .open_choices import DrawnOption, OpenChoice
 from .sampler_schedule import Deadline, SamplerSchedule, end_boost
 from .timings import Timings
-from .token_weights import TokenWeights
+from .token_weights import KnownWeights, TokenWeights
 from .tokens import SampledToken, Token
 
 MASK_STEPS = 5_000
@@ -239,7 +239,7 @@ class SequenceState:
         appended = self.advance_forced()
         if self.weights is not None and self.logits is not None:
             self.weights.add(mx.array(-drawn.log_proposal))
-            self.weights.weigh(self.logits, start - 1, self.tokens, self.prompt_tokens)
+            self.weights.weigh(self.logits, start - 1, self.tokens, self.prompt_tokens, {})
         return appended
 
     def sample(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
@@ -354,16 +354,17 @@ class SequenceState:
             appended.append(self._append_forced(self._options.end_token_ids[0]))
         return appended
 
-    def weigh_forced(self, logits: mx.array) -> None:
+    def weigh_forced(self, logits: mx.array, known: KnownWeights) -> None:
         """Weigh the forced tokens that follow the tokens of a forward pass.
 
         Args:
             logits: The pass's logits, shape (tokens, vocabulary). Its tokens are the last ones that
                 were processed.
+            known: The weights that are known by these logits, which is extended.
         """
         if self.weights is not None:
             start = self.processed - logits.shape[0]
-            self.weights.weigh(logits, start, self.tokens, self.prompt_tokens)
+            self.weights.weigh(logits, start, self.tokens, self.prompt_tokens, known)
 
     def fork(self, stream: int) -> SequenceState:
         """Return a copy that is continued independently.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import mlx.core as mx
 
-from samplers import Sampler
+from samplers import Sampler, SamplingParameters
+
+KnownWeights: TypeAlias = dict[tuple[int, tuple[int, ...], SamplingParameters], mx.array]
+"""Log-weights of forced tokens by position, ids and sampling parameters."""
 
 
 class _ForcedToken(NamedTuple):
@@ -61,7 +64,12 @@ class TokenWeights:
         self._forced.append(_ForcedToken(position, tuple(ids), sampler))
 
     def weigh(
-        self, logits: mx.array, start: int, tokens: Sequence[int], prompt_tokens: int
+        self,
+        logits: mx.array,
+        start: int,
+        tokens: Sequence[int],
+        prompt_tokens: int,
+        known: KnownWeights,
     ) -> None:
         """Weigh the forced tokens that follow tokens of a forward pass.
 
@@ -70,17 +78,19 @@ class TokenWeights:
             start: Index of the pass's first token in ``tokens``.
             tokens: All tokens of the sequence.
             prompt_tokens: Length of the prompt.
+            known: The weights of sequences with the same tokens and logits, which is extended.
         """
         while self._forced and self._forced[0].position <= start + logits.shape[0]:
             position, ids, sampler = self._forced.popleft()
-            self._unread.append(
-                sampler.log_probability(
+            key = position, ids, sampler.parameters
+            if key not in known:
+                known[key] = sampler.log_probability(
                     logits[position - 1 - start],
                     mx.array(ids),
                     tokens[:position],
                     prompt_tokens=prompt_tokens,
                 )
-            )
+            self._unread.append(known[key])
 
     def read(self) -> float:
         """Read the log-weights that are known by now, and return the sum of all. May wait."""

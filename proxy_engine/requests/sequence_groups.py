@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..generation import Batch, SequenceState, Step, Token, merge
+from ..generation import Batch, SequenceState, Step, Token
 from ..generation.particles import ParticleSystem
 from ..prompt_cache.layers import copy_cache
 from .running import Job
@@ -165,7 +165,7 @@ class SequenceGroups:
             self._end(group)
         elif self._batch.can_fork(cache):
             samples = group.samples
-            self._batch.add_all([one.sequence for one in samples], merge([cache] * len(samples)))
+            self._batch.add_forks([one.sequence for one in samples], cache)
             self._members |= {one.sequence: (group, one) for one in samples}
         else:
             group.is_batched = False
