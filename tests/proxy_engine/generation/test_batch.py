@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 import numpy as np
@@ -272,3 +273,46 @@ def test_token_is_ready_before_the_next_pass(monkeypatch: pytest.MonkeyPatch) ->
     assert evaluated.count({(1,)}) == 2
     assert evaluated.count({(1, VOCABULARY)}) == 2
     assert len(evaluated) == 4
+
+
+@pytest.mark.parametrize("pads", [False, True], ids=["", "padded"])
+@pytest.mark.parametrize("kind", TOGETHER)
+def test_copies_of_a_sequence_continue_as_the_sequence_would(kind: str, pads: bool) -> None:
+    """Copies share the row until their tokens differ, also after they replaced other sequences."""
+    model = model_of(kind)
+    draw = random.Random(kind)
+    batch = Batch(model, pads=pads)
+    other, first = (sequence_of(draw, rejects=False) for _ in range(2))
+    for sequence in (other, first):
+        sequence._stretches = [[draw.randrange(VOCABULARY)] for _ in range(30)]
+    joined(batch, other, model)
+    prefill = Prefill(cast(Any, first), model, make_prompt_cache(model), 7)
+    while not prefill.next_pass():
+        pass
+    family = [first, *(_copied(first, draw) for _ in range(2))]
+    batch.add_forks(cast(Any, family), prefill.cache)
+    for step in range(8):
+        batch.generate_step()
+        if step in (2, 5):
+            source = family[step % 3]
+            copies = [_copied(source, draw, keeps=step == 2) for _ in range(2)]
+            batch.replace(cast(Any, family), cast(Any, dict.fromkeys([source, *copies], source)))
+            family = [source, *copies]
+        batch.feed()
+        for one in (other, *family):
+            assert is_close(logits_of(one), cold(model, one.tokens[: one.processed]))
+    assert len({tuple(one.tokens) for one in family}) > 1
+
+
+def _copied(
+    sequence: ScriptedSequence, draw: random.Random, *, keeps: bool = False
+) -> ScriptedSequence:
+    """Return a copy of a sequence, with other tokens later; ``keeps``: after two more tokens."""
+    twin = copy.copy(sequence)
+    twin.tokens, twin.pending = list(sequence.tokens), list(sequence.pending)
+    stretches = [list(stretch) for stretch in sequence._stretches]
+    changed = 2 if keeps else 0
+    twin._stretches = stretches[:changed] + [
+        [draw.randrange(VOCABULARY)] for _ in stretches[changed:]
+    ]
+    return twin
