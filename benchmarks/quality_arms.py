@@ -29,10 +29,11 @@ class Arm:
     Attributes:
         about: What distinguishes the arm, for the table.
         method: How the answer is obtained.
-        prompt: What the prompt says about the form of the answer.
+        prompt: How the prompt describes the form of the answer.
         machine: Keyword arguments of ``JsonSchemaStateMachine`` that replace the engine's. Without
             any, the response format is the schema itself.
-        options: Options of the request. The temperature is 0 unless they set it.
+        options: Options of the request. They override those of the benchmark: temperature 0, a
+            seed, ``max_tokens``, and ``schema_in_prompt`` as ``prompt`` says.
         has_tools: Whether functions are given as ``tools`` in place of a response format. Such an
             arm runs the task *calls* only.
     """
@@ -53,14 +54,16 @@ ARMS: Mapping[str, Arm] = {
     "repair": Arm("free text, json-repair", method="repair"),
     "retry": Arm("free text, up to 3 tries", method="retry"),
     "llguidance": Arm("mlx-lm, masks of llguidance", method="llguidance"),
-    "ours": Arm("defaults"),
-    # What the prompt says.
+    "ours": Arm("JSON Schema in the prompt, otherwise defaults"),
+    # How the prompt describes the answer.
     "ours-task": Arm("the question alone", prompt="task"),
-    "ours-fields": Arm("fields in the prompt", prompt="fields"),
-    "ours-example": Arm("example in the prompt", prompt="example"),
+    "ours-outline": Arm("outline of the schema", prompt="outline"),
+    "ours-example": Arm("example", prompt="example"),
     "repair-task": Arm("free text, json-repair, the question alone", "repair", "task"),
-    "repair-fields": Arm("free text, json-repair, fields", "repair", "fields"),
+    "repair-outline": Arm("free text, json-repair, outline", "repair", "outline"),
     "repair-example": Arm("free text, json-repair, example", "repair", "example"),
+    "llguidance-task": Arm("masks of llguidance, the question alone", "llguidance", "task"),
+    "llguidance-example": Arm("masks of llguidance, example", "llguidance", "example"),
     # How the JSON is written.
     "ours-json": Arm("optional spaces", machine={"whitespace": "json"}),
     "ours-compact": Arm("no white space", machine={"whitespace": "compact"}),

@@ -1,64 +1,44 @@
-"""Prompts: what a request says about the form of the answer, besides the question."""
+"""Prompts: how a request describes the form of the answer, besides the question.
+
+The description precedes the question. It is the text that the engine writes for its option
+``schema_in_prompt``, so that all arms read the same tokens.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from quality_tasks import Record
 
-__all__ = ["PROMPT_VARIANTS", "PromptVariant", "prompt_of"]
+from proxy_engine.conversation.schema_text import SchemaInPrompt, schema_text
 
-PromptVariant: TypeAlias = Literal["task", "fields", "schema", "example"]
-"""``"task"``: the question alone; or followed by the fields with their types, by the JSON Schema,
-or by an answer of the same form with other values."""
+__all__ = ["ENGINE_FORMS", "PROMPT_VARIANTS", "PromptVariant", "prompt_of", "question_of"]
+
+PromptVariant: TypeAlias = Literal["task", "outline", "schema", "example"]
+"""``"task"``: the question alone. Otherwise an outline of the schema, the JSON Schema, or an answer
+of the same form with other values precedes it."""
 
 PROMPT_VARIANTS: tuple[PromptVariant, ...] = get_args(PromptVariant)
 
+ENGINE_FORMS: dict[PromptVariant, SchemaInPrompt] = {
+    "task": "off",
+    "outline": "outline",
+    "schema": "json_schema",
+    "example": "off",
+}
+"""The value of ``schema_in_prompt`` with which the engine writes the description itself."""
+
 
 def prompt_of(record: Record, variant: PromptVariant) -> str:
-    """Return the user's message. The question comes first, so that variants share a prefix."""
-    match variant:
-        case "task":
-            return record.question
-        case "fields":
-            form = f"Answer with {_described(record.schema)}"
-        case "schema":
-            form = f"Answer with JSON that matches this JSON Schema:\n{json.dumps(record.schema)}"
-        case "example":
-            form = f"Answer with JSON of this form:\n{json.dumps(record.example)}"
-    return f"{record.question}\n\n{form}"
+    """Return the user's message with the description of the form."""
+    if variant == "example":
+        form = f"Answer with JSON in the form of this example:\n{json.dumps(record.example)}"
+    else:
+        form = schema_text([("answer", record.schema)], ENGINE_FORMS[variant])
+    return f"{form}\n\n{record.question}" if form else record.question
 
 
-def _described(schema: Mapping[str, Any]) -> str:
-    if schema.get("type") == "array":
-        return "a JSON array with these items:\n" + "\n".join(
-            f"- {_inline(item)}" for item in schema["items"]["anyOf"]
-        )
-    return "a JSON object with these fields:\n" + "\n".join(
-        f"- {name}: {_inline(member)}" for name, member in schema["properties"].items()
-    )
-
-
-def _inline(schema: Mapping[str, Any]) -> str:
-    if "const" in schema:
-        return json.dumps(schema["const"])
-    if "enum" in schema:
-        return " or ".join(map(json.dumps, schema["enum"]))
-    if "properties" in schema:
-        members = (f'"{name}": {_inline(s)}' for name, s in schema["properties"].items())
-        return f"{{{', '.join(members)}}}"
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    return " or ".join(kinds) + "".join(_details(schema))
-
-
-def _details(schema: Mapping[str, Any]) -> Iterator[str]:
-    if "minimum" in schema:
-        yield f" from {schema['minimum']} to {schema['maximum']}"
-    if schema.get("format") == "date":
-        yield " (YYYY-MM-DD)"
-    if "pattern" in schema:
-        yield " (HH:MM)"
-    if "items" in schema:
-        yield f" of {_inline(schema['items'])}"
+def question_of(record: Record, variant: PromptVariant) -> str:
+    """Return the user's message without what the engine itself adds to it."""
+    return prompt_of(record, variant) if ENGINE_FORMS[variant] == "off" else record.question

@@ -12,7 +12,7 @@ from typing import Any
 from quality_arms import Arm
 from quality_llguidance import BatchedLLGuidance
 from quality_parsing import coerced, is_valid, parsed_strictly, repaired
-from quality_prompts import prompt_of
+from quality_prompts import ENGINE_FORMS, prompt_of, question_of
 from quality_tasks import Json, Record
 from stacks import RefusedRequestError, Setting
 
@@ -108,13 +108,13 @@ class ArmRunner:
 
     def request(self, arm: Arm, record: Record) -> BatchRequest:
         """Return the constrained request of an arm."""
-        options = self._options(arm, record)
+        options = self._options(arm, record, schema_in_prompt=ENGINE_FORMS[arm.prompt])
         if arm.has_tools:
             return BatchRequest(record.request, tools=record.tools, options=options)
         machine: Any = record.schema
         if arm.machine:
             machine = JsonSchemaStateMachine(record.schema, **arm.machine)
-        return BatchRequest(prompt_of(record, arm.prompt), machine, options=options)
+        return BatchRequest(question_of(record, arm.prompt), machine, options=options)
 
     def _options(self, arm: Arm, record: Record, *, seed_step: int = 0, **changes: Any) -> Any:
         base = {
@@ -122,7 +122,7 @@ class ArmRunner:
             "seed": self._seed + record.number + seed_step,
             "max_tokens": record.max_tokens,
         }
-        return {**base, **arm.options, **changes}
+        return {**base, **changes, **arm.options}
 
     def _constrained(self, arm: Arm, records: Sequence[Record]) -> list[Answer]:
         requests = [self.request(arm, record) for record in records]

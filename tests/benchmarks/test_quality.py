@@ -28,6 +28,7 @@ from proxy_engine import Particle
 from state_machines import JsonSchemaStateMachine
 
 COUNT = 48
+needs_llguidance = pytest.mark.skipif(not find_spec("llguidance"), reason="needs llguidance")
 needs_repair = pytest.mark.skipif(not find_spec("json_repair"), reason="needs json-repair")
 
 
@@ -158,10 +159,10 @@ def test_arguments_of_another_function_are_wrong() -> None:
     assert not any(compare_calls([CALL_A], [call])[name] for name in ("0.name", "0.x"))
 
 
-def test_prompt_variants_begin_with_the_question(records: list[Record]) -> None:
+def test_prompt_variants_end_with_the_question(records: list[Record]) -> None:
     for record in records[:8]:
         prompts = {variant: prompt_of(record, variant) for variant in PROMPT_VARIANTS}
-        assert all(prompt.startswith(record.question) for prompt in prompts.values())
+        assert all(prompt.endswith(record.question) for prompt in prompts.values())
         assert len(set(prompts.values())) == len(prompts)
         assert json.dumps(record.schema) in prompts["schema"]
         assert json.dumps(record.example) in prompts["example"]
@@ -392,6 +393,27 @@ def test_response_formats_of_all_arms_compile(records: list[Record]) -> None:
 
 def test_main_arms_have_the_same_prompt() -> None:
     assert len({ARMS[name].prompt for name in MAIN_ARMS}) == 1
+
+
+@pytest.mark.model
+@needs_repair
+@needs_llguidance
+def test_arms_run_on_the_embedded_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    options = ["--records", "1", "--tasks", "classification,quotes", "--out", str(file)]
+    assert main(options) == 0
+    outcomes = read_outcomes(file)
+    assert {outcome.arm for outcome in outcomes.values()} == set(MAIN_ARMS)
+    # All arms read the same prompt, whether the engine or the benchmark wrote the schema.
+    for task in ("classification", "quotes"):
+        same = {each.prompt_tokens for each in outcomes.values() if each.task == task}
+        assert len(same) == 1
+    valid = {each.arm for each in outcomes.values() if each.is_valid and each.task == "quotes"}
+    assert {"llguidance", "ours"} <= valid
+    written = file.read_text()
+    assert main(options) == 0
+    assert file.read_text() == written
+    assert "`retry`" in capsys.readouterr().out
 
 
 def test_unknown_arms_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
