@@ -8,7 +8,8 @@ methods answer the same questions:
 * ``exact``: ``exact_choices``; the confidence is ``result.confidence(pointer)``. Temperature 0.
 * ``particles``: 8 particles; the same. Temperature 1.
 
-Writes the figures and all values to a file, ``docs/plots/calibration.json`` for ``plots.py``.
+Writes the figures and all values to a file, ``docs/plots/calibration.json`` for ``plots.py``. The
+methods that the file has already, with the same settings, are kept.
 """
 
 from __future__ import annotations
@@ -104,12 +105,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if measured(bounded := with_small_integers(record))
     ]
     loaded = load_model(options.model)
-    report: dict[str, Any] = {
+    settings = {
         "model": loaded.name,
-        "environment": environment(),
         "seed": options.seed,
-        "methods": {},
+        "tasks": options.tasks,
+        "records_per_task": options.records,
     }
+    report: dict[str, Any] = {**settings, "environment": environment(), "methods": {}}
+    if options.out.exists():
+        before = json.loads(options.out.read_text(encoding="utf-8"))
+        if all(before.get(name) == value for name, value in settings.items()):
+            report["methods"] = before["methods"]
     with InferenceEngine(loaded.model, loaded.tokenizer) as engine:
         for method in options.methods:
             found = judged_values(engine, method, records, options.seed)
@@ -118,8 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "kinds": {kind: figures(part) for kind, part in by_kind(found).items()},
                 "judged": [asdict(each) for each in found],
             }
+            options.out.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
             print(_line(method, report["methods"][method]), flush=True)
-    options.out.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
     return 0
 
 
