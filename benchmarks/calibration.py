@@ -171,8 +171,7 @@ def judged_values(
 ) -> list[Judged]:
     """Return the values of a method's answers, each with its confidence and whether it is right.
 
-    Raises:
-        ValueError: A value has no confidence.
+    Values without a confidence are left out: their choice could not be scored.
     """
     options, confidence = METHODS[method]
     found = []
@@ -189,10 +188,9 @@ def judged_values(
         for record, result in zip(part, engine.generate_batch(requests), strict=True):
             for name, kind in measured(record).items():
                 stated = confidence(engine, result, f"/{name}")
-                if stated is None:
-                    raise ValueError(f"{method}: no confidence of {name!r} in {result.text!r}")
-                is_right = is_equal(record.gold[name], result.parsed[name])
-                found.append(Judged(record.task, record.number, name, kind, stated, is_right))
+                if stated is not None:
+                    is_right = is_equal(record.gold[name], result.parsed[name])
+                    found.append(Judged(record.task, record.number, name, kind, stated, is_right))
     return found
 
 

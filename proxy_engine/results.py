@@ -188,11 +188,14 @@ class ScoredChoice:
             ``result.parts``.
         options: The options, in descending order of probability.
         chosen: The chosen option.
+        forced_bytes: Number of bytes directly before ``offset`` that the grammar forced, such as
+            the common beginning of all strings of an enumeration.
     """
 
     offset: int
     options: tuple[ScoredOption, ...]
     chosen: ScoredOption
+    forced_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

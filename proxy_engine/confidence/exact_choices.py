@@ -45,6 +45,10 @@ class Choice(Protocol):
     def chosen(self) -> Option:
         """The chosen option."""
 
+    @property
+    def forced_bytes(self) -> int:
+        """The number of bytes before the option that the grammar forced."""
+
 
 Entries: TypeAlias = frozenset[tuple[str, Hashable]]
 """What an option writes: the keys of leaves and of incomplete values by pointer."""
@@ -72,9 +76,10 @@ def exact_confidences(values: AnswerValues, choices: Iterable[Choice]) -> dict[s
         span = (choice.offset, choice.offset + len(text))
         for pointer, probability in _shares(values, choice, span).items():
             product[pointer] *= probability
-        if written and written[-1][1] >= span[0]:
-            span = (written.pop()[0], span[1])
-        written.append(span)
+        start = choice.offset - choice.forced_bytes
+        if written and written[-1][1] >= start:
+            start = written.pop()[0]
+        written.append((start, span[1]))
     unknown = {
         outer
         for pointer in values.leaves

@@ -61,7 +61,9 @@ class ExactChoices:
             scores = self._scores(choice, sequence, cache, row or 0)
             if scores is None:
                 break
-            drawn = draw_option(choice, scores.log_scores, sequence.written_bytes)
+            drawn = draw_option(
+                choice, scores.log_scores, sequence.written_bytes, sequence.forced_text
+            )
             appended = sequence.take_option(drawn)
             if not appended:
                 # The first token depends on what follows the option: it is sampled.

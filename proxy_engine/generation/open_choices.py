@@ -92,7 +92,7 @@ class DrawnOption:
 
 
 def draw_option(
-    choice: OpenChoice, log_scores: npt.NDArray[np.float64], offset: int
+    choice: OpenChoice, log_scores: npt.NDArray[np.float64], offset: int, forced: bytes = b""
 ) -> DrawnOption:
     """Draw an option, or take the best one if the request is greedy.
 
@@ -100,6 +100,7 @@ def draw_option(
         choice: The choice.
         log_scores: The scores of its options, shape (options,); at least one is finite.
         offset: Length of the output before the choice, in bytes.
+        forced: The forced text at the end of the output before the choice.
     """
     logprobs = log_scores - np.logaddexp.reduce(log_scores)
     sampler = choice.sampler
@@ -112,7 +113,7 @@ def draw_option(
         option,
         choice.candidates[number].tokens,
         0.0 if is_greedy else cast(float, filtered[number].item()),
-        _record(choice.options, np.exp(logprobs).tolist(), option, offset),
+        _record(choice.options, np.exp(logprobs).tolist(), option, offset, forced),
     )
 
 
@@ -121,21 +122,34 @@ def _record(
     probabilities: Sequence[float],
     chosen: ChoiceOption,
     offset: int,
+    forced: bytes,
 ) -> ScoredChoice:
     """Return the record of a choice; options that differ in whitespace before them are one."""
     by_label: dict[str, float] = {}
     for option, probability in zip(options, probabilities, strict=True):
-        label = _shown(option.label)
+        label = _label(option, forced)[1]
         by_label[label] = by_label.get(label, 0.0) + probability
     ordered = sorted(by_label.items(), key=lambda item: -item[1])
     scored = tuple(ScoredOption(text, min(1.0, probability)) for text, probability in ordered)
-    label = _shown(chosen.label)
-    before = chosen.text[: chosen.start].replace(Vocabulary.SPECIAL_MARK, b"")
+    before, label = _label(chosen, forced)
     return ScoredChoice(
-        offset + len(before), scored, next(one for one in scored if one.text == label)
+        offset - len(forced) + before,
+        scored,
+        next(one for one in scored if one.text == label),
+        # What precedes the label in the option's own text belongs to the choice.
+        forced_bytes=before,
     )
 
 
-def _shown(label: bytes) -> str:
+def _label(option: ChoiceOption, forced: bytes) -> tuple[int, str]:
+    """Return the length of the text before an option's label, ``forced`` included, and the label.
+
+    The opening quote of a string belongs to the label, even if it was forced before.
+    """
+    before = forced + option.text[: option.start].replace(Vocabulary.SPECIAL_MARK, b"")
+    label = option.label.replace(Vocabulary.SPECIAL_MARK, b"")
+    is_rest = label.endswith(b'"') and (label == b'"' or not label.startswith(b'"'))
+    if is_rest and before.endswith(b'"'):
+        before, label = before[:-1], b'"' + label
     # A state can begin within a character.
-    return label.replace(Vocabulary.SPECIAL_MARK, b"").decode("utf-8", "replace")
+    return len(before), label.decode("utf-8", "replace")

@@ -124,6 +124,7 @@ class SequenceState:
         group: Identifies the sequences that were forked from the same one.
         masks: Masks on the device.
         scored_choices: The finite choices that were drawn so far.
+        forced_text: The text at the end of the output whose tokens had no alternative.
     """
 
     def __init__(
@@ -154,6 +155,8 @@ class SequenceState:
         self._matcher = matcher
         self.masks = masks
         self.scored_choices: list[ScoredChoice] = []
+        self.forced_text = b""
+        self._has_one_option = False
         self._schedule = schedule
         self._fast_forward = None if options.samples_all else fast_forward
         self._choices = choices
@@ -197,9 +200,13 @@ class SequenceState:
         """Length of the output so far, in bytes; special tokens by their names."""
         if self._matcher is None:
             return 0
-        forms = self._matcher.vocabulary.token_bytes
-        written = (forms[token_id] or b"" for token_id in self.tokens[self.prompt_tokens :])
-        return sum(len(form.removeprefix(Vocabulary.SPECIAL_MARK)) for form in written)
+        return sum(map(len, map(self._written, self.tokens[self.prompt_tokens :])))
+
+    def _written(self, token_id: int) -> bytes:
+        if self._matcher is None:
+            return b""
+        form = self._matcher.vocabulary.token_bytes[token_id] or b""
+        return form.removeprefix(Vocabulary.SPECIAL_MARK)
 
     def open_choice(self) -> OpenChoice | None:
         """Return the finite choice that comes next, if it is to be drawn exactly.
@@ -261,6 +268,7 @@ class SequenceState:
         with self.timings.during("sample"):
             boosted = logits if boost is None else apply_token_boost(logits, *boost)
             mask = None if allowed is None else self.masks.on_device(allowed)
+            self._has_one_option = mask is not None and mask.count == 1
             sampled = (
                 self._sample(sampler, boosted, mask)
                 if self.weights is None
@@ -334,6 +342,8 @@ class SequenceState:
         if self.weights is not None and sampled.log_weight is not None:
             self.weights.add(sampled.log_weight)
             self.weights.read()
+        written = self._written(token_id)
+        self.forced_text = self.forced_text + written if self._has_one_option else b""
         with step_budget(ADVANCE_STEPS):
             return self._append(token_id, is_forced=False, sampled=sampled)
 
@@ -394,6 +404,7 @@ class SequenceState:
             ids = ends if token_id in ends else (token_id,)
             sampler = _own_schedule(self._schedule).current_sampler()
             self.weights.expect(len(self.tokens), ids, sampler)
+        self.forced_text += self._written(token_id)
         return self._append(token_id, is_forced=True)
 
     def _append(

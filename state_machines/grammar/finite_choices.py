@@ -111,7 +111,8 @@ def _options(state: Node) -> tuple[ChoiceOption, ...] | None:
             len(text) - common[1],
             concatenation(literal(text), rests[text]),
         )
-        for text, (leaf, _) in by_text.items()
+        # Members of unions have no order of their own, and draws should be reproducible.
+        for text, (leaf, _) in sorted(by_text.items())
     )
 
 

@@ -107,6 +107,13 @@ def test_value_that_was_partly_sampled_freely_has_no_confidence() -> None:
     assert result.confidence("/year") is None
 
 
+def test_value_whose_beginning_was_forced_has_the_probability_of_its_options() -> None:
+    text = '{"year": 1984}'
+    scored = choice(text, "19", {"84": 0.9, "85": 0.1}, "84")
+    forced = dataclasses.replace(scored, forced_bytes=len('{"year": 19'))
+    assert json_answer(text, forced).confidences() == {"": 0.9, "/year": 0.9}
+
+
 def test_value_that_two_choices_write_has_their_product() -> None:
     text = '{"code": "ab-cd"}'
     first = choice(text, ": ", {'"ab-': 0.5, '"xy-': 0.5}, '"ab-')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -63,6 +64,80 @@ def test_confidences_of_tool_calls_are_shares_of_the_particles(
     same = [one for one in same_name if one.tool_calls[0].arguments == call.arguments]
     assert found["/tool_calls/0/name"] == pytest.approx(sum(one.probability for one in same_name))
     assert found[""] == pytest.approx(sum(one.probability for one in same))
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+FINITE = closed(
+    colour={"enum": ["red", "green", "blue"]},
+    pet={"enum": ["animal-cat", "animal-dog"]},
+    on={"type": ["boolean", "null"]},
+    level={"type": "integer", "minimum": 0, "maximum": 12},
+)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"fast_forward": False}, {"logprobs": 0}],
+    ids=lambda more: next(iter(more), "plain"),
+)
+def test_finite_values_have_the_probabilities_of_their_options(
+    roomy_engine: InferenceEngine, more: dict[str, Any]
+) -> None:
+    result = roomy_engine.generate(
+        "Lamp?",
+        response_format=FINITE,
+        exact_choices=True,
+        temperature=1.0,
+        seed=5,
+        max_tokens=120,
+        **more,
+    )
+    output = "".join(part.text for part in result.parts).encode()
+    for choice in result.scored_choices:
+        assert output[choice.offset :].startswith(choice.chosen.text.encode())
+        assert sum(option.probability for option in choice.options) == pytest.approx(1)
+    found = result.confidences()
+    shares = [choice.chosen.probability for choice in result.scored_choices]
+    assert list(found) == ["", "/colour", "/pet", "/on", "/level"]
+    assert list(found.values())[1:] == pytest.approx(shares)
+    assert found[""] == pytest.approx(math.prod(shares))
+
+
+def test_value_whose_beginning_was_sampled_has_no_confidence(roomy_engine: InferenceEngine) -> None:
+    """After the first digits, what is left of the value is a finite choice."""
+    schema = closed(code={"type": "string", "pattern": "^[0-9]{3}(cat|dog)$"})
+    result = roomy_engine.generate(
+        "Lamp?", response_format=schema, exact_choices=True, max_tokens=120
+    )
+    assert result.scored_choices
+    assert result.confidences() == {}
+
+
+def test_exactly_scored_tools_have_confidences(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate(
+        "Lamp?",
+        tools=TOOLS,
+        tool_choice="required",
+        parallel_tool_calls=False,
+        exact_choices=True,
+        max_tokens=120,
+    )
+    shares = {choice.chosen.text: choice.chosen.probability for choice in result.scored_choices}
+    (call,) = result.tool_calls
+    found = result.confidences()
+    assert found["/tool_calls/0/name"] == pytest.approx(shares[call.name])
+    assert found["/tool_calls/0/arguments/on"] == pytest.approx(
+        shares[json.dumps(call.arguments["on"])]
+    )
+    assert found[""] == pytest.approx(math.prod(shares.values()))
 
 
 def test_answer_without_alternatives_has_no_confidence(roomy_engine: InferenceEngine) -> None:
