@@ -69,7 +69,7 @@ def _extension(name: str) -> str:
 
 _EXTENSIONS = {
     name: {"description": _extension(name)}
-    for name in (*SamplingParameters.model_fields, "particles")
+    for name in (*SamplingParameters.model_fields, "particles", "exact_choices")
     # The last two are fields of the class itself.
     if name not in (*_OPENAI_OPTIONS, "seed", "top_k")
 }

@@ -354,6 +354,17 @@ def test_include_tokens_adds_every_token_and_timings(client: openai.OpenAI) -> N
     assert whole.model_extra["proxy_engine"]["timings"]["completion_tokens"] > 0
 
 
+@pytest.mark.parametrize("asked", [{"exact_choices": True}, {"particles": 3}])
+def test_confidence_of_the_content_is_in_the_last_chunk(
+    client: openai.OpenAI, asked: dict[str, Any]
+) -> None:
+    more = {**asked, "include_confidence": True, "choice": ["yes sir", "no sir"]}
+    *_, last = chat(client, extra_body=more, max_tokens=40, stream=True)
+    (found,) = last.choices[0].proxy_engine["confidence"].items()
+    assert found[0] == ""
+    assert 0 < found[1] <= 1
+
+
 @pytest.mark.parametrize(
     "more",
     [
