@@ -259,6 +259,7 @@ class Batch:
             return lengths
         rows.merge()
         groups: dict[object, list[int]] = {}
+        unfinished = {one.group for one in self.sequences if not one.finished}
         for sequence, length in pending.values():
             if sequence.weights is not None:
                 groups.setdefault(sequence.group, []).append(length)
@@ -268,7 +269,11 @@ class Batch:
             return [1] * len(lengths)
         if self._pads:
             return lengths
-        counts = {group: _best_count(few) for group, few in groups.items()}
+        # A later pass would have nothing else to do for a finished group.
+        counts = {
+            group: _best_count(few) if group in unfinished else max(few)
+            for group, few in groups.items()
+        }
         return [
             min(length, counts.get(sequence.group, 1))
             for sequence, length in zip(self.sequences, lengths, strict=True)

@@ -96,7 +96,7 @@ class BatchRows:
         return cache
 
     def arrange(self, tokens: Mapping[SequenceState, Sequence[int]]) -> list[Sequence[int]]:
-        """Give each sequence a row for its next tokens, and drop the rows that nobody has.
+        """Give each sequence a row for its next tokens, and drop unused rows.
 
         Args:
             tokens: The tokens that each sequence takes in the next pass.

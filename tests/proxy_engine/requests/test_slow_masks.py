@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy_engine import InferenceEngine
+from proxy_engine import BatchRequest, InferenceEngine
 from proxy_engine.generation import sequence_state
 from state_machines import GrammarBudgetError
 from state_machines.matcher import Matcher
@@ -130,6 +130,50 @@ def test_error_of_a_slow_mask_fails_its_request_only(
     held = Held(monkeypatch)
     held.error = LookupError("broken")
     slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
+    held.began.wait(10)
+    held.release.set()
+    with pytest.raises(LookupError):
+        slow.future.result(10)
+    assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
+
+
+def test_slow_masks_do_not_change_particles(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def particles() -> list[Any]:
+        requests: list[Any] = [
+            BatchRequest(f"prompt {number}", schema, options={"particles": 3 - number})
+            for number, schema in enumerate(SCHEMAS[:2])
+        ]
+        results = engine.generate_batch(requests, temperature=1.0, seed=1, max_tokens=60)
+        return [[one.text for one in result.particles] for result in results]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sequence_state, "MASK_STEPS", 0)
+        patched.setattr(sequence_state, "SLOW_MASK_STEPS", 0)
+        slow = particles()
+    assert slow == particles()
+    assert engine.running_requests == engine.queued_requests == 0
+
+
+def test_particles_with_slow_masks_can_be_cancelled(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    slow = engine._begin("x", SCHEMAS[0], {"temperature": 1.0, "particles": 3})
+    held.began.wait(10)
+    slow.cancelled.set()
+    assert slow.future.result(10).finish_reason == "cancelled"
+    held.release.set()
+    assert len(engine.generate("x", particles=3, temperature=1.0, max_tokens=4).particles) == 3
+
+
+def test_error_of_slow_masks_fails_particles_only_if_all_have_failed(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    held.error = LookupError("broken")
+    slow = engine._begin("x", SCHEMAS[0], {"temperature": 1.0, "particles": 3})
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
