@@ -9,6 +9,7 @@ that write the value is the probability of these choices, given the other text.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Protocol, TypeAlias
@@ -54,6 +55,7 @@ Entries: TypeAlias = frozenset[tuple[str, Hashable]]
 """What an option writes: the keys of leaves and of incomplete values by pointer."""
 
 _Read: TypeAlias = Callable[[bytes], Entries]
+_Cursors: TypeAlias = dict[int, JsonCursor]
 
 
 def exact_confidences(values: AnswerValues, choices: Iterable[Choice]) -> dict[str, float]:
@@ -68,13 +70,14 @@ def exact_confidences(values: AnswerValues, choices: Iterable[Choice]) -> dict[s
     """
     product: dict[str, float] = defaultdict(lambda: 1.0)
     written: list[tuple[int, int]] = []
+    cursors: _Cursors = {}
     for choice in choices:
         text = choice.chosen.text.encode()
         if not text or not values.output.startswith(text, choice.offset):
             # Cut off.
             continue
         span = (choice.offset, choice.offset + len(text))
-        for pointer, probability in _shares(values, choice, span).items():
+        for pointer, probability in _shares(values, choice, span, cursors).items():
             product[pointer] *= probability
         start = choice.offset - choice.forced_bytes
         if written and written[-1][1] >= start:
@@ -91,13 +94,25 @@ def exact_confidences(values: AnswerValues, choices: Iterable[Choice]) -> dict[s
     }
 
 
-def _is_within(span: tuple[int, int] | None, written: Iterable[tuple[int, int]]) -> bool:
-    return span is not None and any(start <= span[0] and span[1] <= end for start, end in written)
+def _is_within(span: tuple[int, int] | None, written: Sequence[tuple[int, int]]) -> bool:
+    """Whether one of the ``written`` spans, which are in order, contains a span."""
+    if span is None:
+        return False
+    number = bisect_right(written, span[0], key=lambda each: each[0])
+    return number > 0 and span[1] <= written[number - 1][1]
 
 
-def _shares(values: AnswerValues, choice: Choice, span: tuple[int, int]) -> dict[str, float]:
+def _shares(
+    values: AnswerValues, choice: Choice, span: tuple[int, int], cursors: _Cursors
+) -> dict[str, float]:
     """Return the total probability of the options that leave a value as it is, by pointer."""
-    readers = [_reader(values, region, choice) for region in values.regions if _meet(span, region)]
+    readers = [
+        _json_reader(values, region, choice.offset, cursors)
+        if region.kind == "json"
+        else _text_reader(values, region, choice)
+        for region in values.regions
+        if _meet(span, region)
+    ]
     chosen = _read(readers, choice.chosen)
     changed = [
         (option.probability, {*_pointers(chosen ^ _read(readers, option))})
@@ -128,17 +143,14 @@ def _touch(span: tuple[int, int], other: tuple[int, int] | None) -> bool:
     return other is not None and span[0] < other[1] and other[0] < span[1]
 
 
-def _reader(values: AnswerValues, region: Region, choice: Choice) -> _Read:
-    """Return a function from an option's text to what it writes in a region."""
-    if region.kind == "json":
-        return _json_reader(values, region, choice.offset)
-    return _text_reader(values, region, choice)
+def _json_reader(values: AnswerValues, region: Region, offset: int, cursors: _Cursors) -> _Read:
+    """Return a function from an option's text to what it writes in a region of JSON.
 
-
-def _json_reader(values: AnswerValues, region: Region, offset: int) -> _Read:
+    The cursor of the region is moved to ``offset``.
+    """
     gap = values.output[offset : region.start]
-    start = JsonCursor(region.start)
-    start.feed(values.output[region.start : max(offset, region.start)])
+    start = cursors.setdefault(region.start, JsonCursor(region.start))
+    start.feed(values.output[start.offset : offset])
 
     def read(text: bytes) -> Entries:
         if not text.startswith(gap):
@@ -156,6 +168,7 @@ def _json_reader(values: AnswerValues, region: Region, offset: int) -> _Read:
 
 
 def _text_reader(values: AnswerValues, region: Region, choice: Choice) -> _Read:
+    """Return a function from an option's text to whether it writes a region as it is."""
     chosen = choice.chosen.text.encode()
     # A text ends where the next byte is not its own: "cat" does not begin "catfish". The
     # beginning of a call is that of one tool only.

@@ -57,6 +57,7 @@ class JsonCursor:
         offset: The offset of the text's first byte.
 
     Attributes:
+        offset: The offset after the text so far.
         leaves: The complete leaves, in order.
         spans: The start and the end of each value by its pointer, in order of their starts. The end
             is ``None`` while the value is incomplete.
@@ -65,16 +66,16 @@ class JsonCursor:
     """
 
     def __init__(self, offset: int = 0) -> None:
+        self.offset = offset
         self.leaves: list[Leaf] = []
         self.spans: dict[str, tuple[int, int | None]] = {}
         self.is_complete = False
-        self._offset = offset
         self._token = b""
         self._containers: list[_Container] = []
 
     def copy(self) -> JsonCursor:
         """Return a cursor at the same position that has not recorded anything."""
-        other = JsonCursor(self._offset)
+        other = JsonCursor(self.offset)
         other.is_complete = self.is_complete
         other._token = self._token
         other._containers = self._containers.copy()
@@ -86,8 +87,8 @@ class JsonCursor:
         Raises:
             ValueError: A closing bracket has no opening one.
         """
-        start = self._offset - len(self._token)
-        self._offset += len(text)
+        start = self.offset - len(self._token)
+        self.offset += len(text)
         text, self._token = self._token + text, b""
         position = 0
         while position < len(text) and not self.is_complete:
@@ -116,9 +117,9 @@ class JsonCursor:
         token = self._token
         if not token or self._awaits_name:
             return None
-        start = self._offset - len(token)
+        start = self.offset - len(token)
         key = Unfinished(token) if token.startswith(b'"') else _key(token)
-        return Leaf(self._pointer, start, self._offset, key)
+        return Leaf(self._pointer, start, self.offset, key)
 
     @property
     def open_containers(self) -> Iterator[tuple[str, Hashable]]:
