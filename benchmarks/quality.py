@@ -57,10 +57,12 @@ def _measure(options: argparse.Namespace, model: str) -> None:
     left = jobs(options.tasks, options.arms, numbers, done, batch=options.batch)
     started = perf_counter()
     results = run_jobs(left, model=options.model, seed=options.seed, processes=options.processes)
+    total = sum(len(job.numbers) for job in left)
     for number, outcomes in enumerate(results, start=1):
         append_outcomes(out, outcomes)
         print(
-            f"{number} of {len(left)} jobs, {perf_counter() - started:.0f} s: {outcomes[0].task}",
+            f"{number} of {total}, {perf_counter() - started:.0f} s: "
+            f"{outcomes[0].task}, {outcomes[0].arm}",
             file=sys.stderr,
             flush=True,
         )

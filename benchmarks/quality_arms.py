@@ -74,7 +74,12 @@ ARMS: Mapping[str, Arm] = {
     "ours-sampled": Arm("forced text is sampled", options={"fast_forward": False}),
     "ours-tools": Arm("functions as tools", prompt="task", has_tools=True),
     # How tokens are chosen.
+    "ours-exact-choices": Arm("finite choices are drawn exactly", options={"exact_choices": True}),
     "ours-t1": Arm("temperature 1", options={"temperature": 1.0}),
+    "ours-t1-exact-choices": Arm(
+        "temperature 1, finite choices are drawn exactly",
+        options={"temperature": 1.0, "exact_choices": True},
+    ),
     "ours-particles-8": Arm(
         "temperature 1, 8 particles", options={"temperature": 1.0, "particles": 8}
     ),

@@ -57,11 +57,12 @@ def jobs(
 def run_jobs(
     given: Sequence[Job], *, model: str | None, seed: int, processes: int
 ) -> Iterator[list[Outcome]]:
-    """Yield the outcomes of each job as it ends."""
+    """Yield the outcomes of each arm of each job: at once, or with several processes per job."""
     if processes == 1:
         worker = _Worker(model, seed)
         try:
-            yield from map(worker.run, given)
+            for job in given:
+                yield from worker.run(job)
         finally:
             worker.close()
         return
@@ -70,7 +71,7 @@ def run_jobs(
         pending = [pool.submit(_run, job) for job in given]
         try:
             for future in as_completed(pending):
-                yield future.result()
+                yield from future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -80,15 +81,13 @@ class _Worker:
         self._runner = ArmRunner(model, seed)
         self._seed = seed
 
-    def run(self, job: Job) -> list[Outcome]:
-        outcomes = []
+    def run(self, job: Job) -> Iterator[list[Outcome]]:
         for arm, numbers in job.numbers.items():
             records = [TASKS[job.task](self._seed, number) for number in numbers]
-            outcomes += [
+            yield [
                 outcome_of(answer, model=self._runner.model_name, seed=self._seed, arm=arm)
                 for answer in self._runner.answers(ARMS[arm], records)
             ]
-        return outcomes
 
     def close(self) -> None:
         self._runner.close()
@@ -102,5 +101,5 @@ def _begin(model: str | None, seed: int) -> None:
     _WORKERS.append(_Worker(model, seed))
 
 
-def _run(job: Job) -> list[Outcome]:
-    return _WORKERS[0].run(job)
+def _run(job: Job) -> list[list[Outcome]]:
+    return list(_WORKERS[0].run(job))
