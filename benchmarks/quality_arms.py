@@ -64,14 +64,16 @@ ARMS: Mapping[str, Arm] = {
     "repair-example": Arm("free text, json-repair, example", "repair", "example"),
     "llguidance-task": Arm("masks of llguidance, the question alone", "llguidance", "task"),
     "llguidance-example": Arm("masks of llguidance, example", "llguidance", "example"),
-    # How the JSON is written.
-    "ours-json": Arm("optional spaces", machine={"whitespace": "json"}),
-    "ours-compact": Arm("no white space", machine={"whitespace": "compact"}),
-    "ours-indented": Arm("indented", machine={"whitespace": "indented"}),
+    # How the JSON is written, with the engine's default prompt: to be compared with `ours-task`.
+    "ours-json": Arm("optional spaces", prompt="task", machine={"whitespace": "json"}),
+    "ours-compact": Arm("no white space", prompt="task", machine={"whitespace": "compact"}),
+    "ours-indented": Arm("indented", prompt="task", machine={"whitespace": "indented"}),
     "ours-any-order": Arm(
-        "properties in any order", machine={"whitespace": "spaced", "property_order": "any"}
+        "properties in any order",
+        prompt="task",
+        machine={"whitespace": "spaced", "property_order": "any"},
     ),
-    "ours-sampled": Arm("forced text is sampled", options={"fast_forward": False}),
+    "ours-sampled": Arm("forced text is sampled", prompt="task", options={"fast_forward": False}),
     "ours-tools": Arm("functions as tools", prompt="task", has_tools=True),
     # How tokens are chosen.
     "ours-exact-choices": Arm("finite choices are drawn exactly", options={"exact_choices": True}),
