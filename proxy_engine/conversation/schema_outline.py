@@ -10,7 +10,8 @@ An outline has the form of the value::
     }
 
 It shows names, types, alternatives, simple bounds and descriptions. Other keywords are left out;
-the grammar enforces them. An outline has about a third of the tokens of its schema.
+the grammar enforces them. Outlines have some 60% of the tokens of a short schema, and fewer where
+schemas have titles and definitions.
 """
 
 from __future__ import annotations
@@ -147,6 +148,8 @@ class _Writer:
         for name, member in members.items():
             if self.is_cut:
                 break
+            if member is False:
+                continue
             mark = "" if name in required else "?"
             begin = self._spent(f"{indent}{json.dumps(name, ensure_ascii=False)}{mark}: ")
             lines.append((begin + self._value(member, depth + 1), self._comment(member)))

@@ -41,6 +41,7 @@ KEYWORDS = (
         ({"type": "object"}, "{...}"),
         ({"type": "object", "additionalProperties": False}, "{}"),
         ({"additionalProperties": {"type": "null"}}, "{\n  <name>: null\n}"),
+        ({"properties": {"a": False, "b": True}}, '{\n  "b"?: any value\n}'),
         ({"required": ["a"]}, '{\n  "a": any value\n}'),
         ({"anyOf": [{"type": "null"}, {"const": 1}, {"const": 1}]}, "null | 1"),
         ({"allOf": [{"type": "integer"}]}, "integer"),
