@@ -203,6 +203,11 @@ class Sampler:
         adjusted = self._adjusted(logits, tokens, prompt_tokens, self._bias)
         return apply_temperature(adjusted, self.parameters.temperature or 1.0)
 
+    @property
+    def has_filters(self) -> bool:
+        """Whether tokens are dropped by their probability."""
+        return self.parameters.has_filters and self.parameters.temperature != 0
+
     def filtered_options(self, logprobs: mx.array) -> mx.array:
         """Apply the filters to a distribution of whole options, and normalise it.
 
@@ -218,19 +223,22 @@ class Sampler:
         logprobs = apply_top_k(logprobs, parameters.top_k)
         return logprobs - mx.logsumexp(logprobs)
 
-    def choose_option(self, logprobs: mx.array) -> mx.array:
-        """Select an option: draw one with the next random key; the most likely one if greedy.
+    def option_noise(self, count: int) -> mx.array:
+        """Return noise by which options are drawn, made with the next random key.
+
+        The option with the largest sum of log-probability and noise is a draw from the distribution
+        (Gumbel-max trick). The noise of a greedy sampler is 0.
 
         Args:
-            logprobs: Log-probabilities, float32, shape (options,).
+            count: Number of options.
 
         Returns:
-            The index, uint32, shape (), not evaluated.
+            float32, shape (count,), not evaluated.
         """
         if self.parameters.temperature == 0:
-            return mx.argmax(logprobs)
+            return mx.zeros((count,))
         self._key, key = mx.random.split(self._key)
-        return mx.random.categorical(logprobs, key=key)
+        return mx.random.gumbel((count,), key=key)
 
     def _check_candidates(self, logits: mx.array, among: mx.array) -> None:
         if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):

@@ -10,8 +10,11 @@ common beginning share the pass over it: the keys and values of that beginning a
 second pass.
 
 The probability of a row's first token is known before the pass, and bounds the scores of the row's
-options. Rows are processed in descending order of the bound, until the remaining bounds add up to
-less than :data:`NEGLIGIBLE` of the mass that was found.
+options. An option is drawn by the largest sum of its log-score and Gumbel noise, which is a draw
+from the distribution of the scores. Rows are processed in descending order of bound and noise, so
+the draw is certain, and exact, as soon as no bound exceeds the best sum (Maddison et al., "A*
+sampling", NeurIPS 2014). Where all scores are needed, rows are processed until the remaining bounds
+add up to less than :data:`NEGLIGIBLE` of the mass that was found.
 """
 
 from __future__ import annotations
@@ -41,6 +44,16 @@ _MAX_ROWS = 32
 _MAX_TOKENS_ON_CPU = 96
 _MAX_TOKENS_ON_GPU = 512
 """Tokens of one pass, with padding; a single row may have more."""
+
+_FEW_TOKENS_ON_CPU = 64
+"""The same on a CPU if not all scores are needed. A token takes a tenth of the time of a pass."""
+
+_TOLERANCE = 0.01
+"""Fraction of the options' mass that may be estimated once the draw is certain."""
+
+_MAX_SCORED_TOKENS_ON_CPU = 64
+_MAX_SCORED_TOKENS_ON_GPU = 2048
+"""Tokens, with padding, from which on a larger fraction is estimated."""
 
 _MAX_PREFIX_BYTES = 1 << 28
 """Bytes of one layer's keys, repeated for each row."""
@@ -156,13 +169,14 @@ class ChoiceScores:
 
     Attributes:
         log_scores: Natural logarithms of the scores, float64, shape (options,); ``-inf`` for
-            options that were not scored because they are negligible.
-        ends: For options that were scored: keys and values of their tokens, and the logits behind
-            them.
+            options that were not scored, because they are negligible or cannot be drawn.
+        log_estimates: The same, with estimates for options that were not scored: their bounds,
+            multiplied by the ratio of scores to bounds of the others.
     """
 
     log_scores: npt.NDArray[np.float64]
-    _ends: dict[int, Callable[[], tuple[Layers, mx.array]]] = field(default_factory=dict)
+    log_estimates: npt.NDArray[np.float64]
+    ends: dict[int, Callable[[], tuple[Layers, mx.array]]] = field(default_factory=dict)
 
     def end(self, option: int) -> tuple[Layers, mx.array] | None:
         """Return the keys and values that an option's tokens add to each layer, and the logits.
@@ -170,7 +184,7 @@ class ChoiceScores:
         The keys and values have shape (1, heads, tokens, width), the logits (1, vocabulary).
         ``None`` if the option has no tokens of its own.
         """
-        end = self._ends.get(option)
+        end = self.ends.get(option)
         return None if end is None else end()
 
 
@@ -196,61 +210,51 @@ class ChoiceScorer:
     depends_on_tokens: bool = False
 
     def scores(
-        self, candidates: Sequence[Candidate], layers: Layers, logits: mx.array
+        self,
+        candidates: Sequence[Candidate],
+        layers: Layers,
+        logits: mx.array,
+        noise: npt.NDArray[np.float64] | None = None,
     ) -> ChoiceScores:
-        """Score all options that are not negligible. Waits for the device.
+        """Score the options. Waits for the device.
 
         Args:
             candidates: The options.
             layers: Keys and values of the tokens before the choice.
             logits: The model's logits of the next token, shape (1, vocabulary).
+            noise: Numbers that are added to the log-scores, shape (options,). Only options that may
+                have the largest sum need to be scored. ``None``: all options are scored that are
+                not negligible.
         """
-        found = ChoiceScores(np.full(len(candidates), -np.inf))
-        start = layers[0][0].shape[2]
-        tempered = self.temper(logits.reshape(-1), ())
-        total = cast(float, mx.logsumexp(tempered).item())
-        root = _Prefix(layers, (), 0.0, tempered, total)
-        open_rows: list[tuple[float, int, _Row]] = []
-        self._open(root, list(range(len(candidates))), candidates, found, open_rows)
-        while open_rows:
-            bounds = [-bound for bound, _, _ in open_rows]
-            if _log_sum(bounds) < _log_sum(found.log_scores) + math.log(NEGLIGIBLE):
-                break
-            self._pass(_next_rows(open_rows), start, candidates, found, open_rows)
+        found = ChoiceScores(np.full(len(candidates), -np.inf), np.full(len(candidates), -np.inf))
+        scaled = self.temper(logits.reshape(-1), ())
+        total = cast(float, mx.logsumexp(scaled).item())
+        search = _Search(candidates, found, noise, layers[0][0].shape[2])
+        self._open(_Prefix(layers, (), 0.0, scaled, total), range(len(candidates)), search)
+        while not search.is_decided:
+            self._pass(search.next_rows(), search)
+        search.estimate()
         return found
 
-    def _open(
-        self,
-        prefix: _Prefix,
-        options: Sequence[int],
-        candidates: Sequence[Candidate],
-        found: ChoiceScores,
-        open_rows: list[tuple[float, int, _Row]],
-    ) -> None:
+    def _open(self, prefix: _Prefix, options: Sequence[int], search: _Search) -> None:
         """Score the options that end at a prefix, and queue the rows of the others."""
+        candidates = search.candidates
         ended = [one for one in options if candidates[one].tokens == prefix.tokens]
         if ended:
             masses = self._masses(prefix.logits[None], [candidates[one].allowed for one in ended])
             for one, mass in zip(ended, masses, strict=True):
-                found.log_scores[one] = prefix.logprob + mass - prefix.total
+                search.found.log_scores[one] = prefix.logprob + mass - prefix.total
         rows = _rows(prefix, [one for one in options if one not in ended], candidates)
         if not rows:
             return
         firsts = mx.take(prefix.logits, mx.array([row.tokens[0] for row in rows])) - prefix.total
         for row, logprob in zip(rows, cast("list[float]", firsts.tolist()), strict=True):
             row.bound = prefix.logprob + logprob
-            heapq.heappush(open_rows, (-row.bound, row.options[0], row))
+            search.add(row)
 
-    def _pass(
-        self,
-        rows: Sequence[_Row],
-        start: int,
-        candidates: Sequence[Candidate],
-        found: ChoiceScores,
-        open_rows: list[tuple[float, int, _Row]],
-    ) -> None:
+    def _pass(self, rows: Sequence[_Row], search: _Search) -> None:
         """Process rows with one prefix; score their options, or queue the rows behind them."""
-        prefix = rows[0].prefix
+        prefix, found, candidates = rows[0].prefix, search.found, search.candidates
         caches = [PrefixCache(*layer) for layer in prefix.layers]
         longest = max(len(row.tokens) for row in rows)
         tokens = mx.array([[*row.tokens, *[0] * (longest - len(row.tokens))] for row in rows])
@@ -276,13 +280,13 @@ class ChoiceScorer:
             if number in mass_of:
                 (option,) = row.options
                 found.log_scores[option] = logprob + mass_of[number] - total
-                found._ends[option] = partial(_end, row, number, caches, logits, start)
+                found.ends[option] = partial(_end, row, number, caches, logits, search.start)
                 continue
             layers = _joined(
                 prefix.layers, [cache.row(number, len(row.tokens)) for cache in caches]
             )
             inner = _Prefix(layers, prefix.tokens + row.tokens, logprob, ends[number], total)
-            self._open(inner, row.options, candidates, found, open_rows)
+            self._open(inner, row.options, search)
 
     def _tempered(self, logits: mx.array, rows: Sequence[_Row]) -> mx.array:
         if not self.depends_on_tokens:
@@ -346,25 +350,92 @@ def _common_length(texts: Sequence[tuple[int, ...]]) -> int:
     return next((at for at in range(shortest) if first[at] != last[at]), shortest)
 
 
-def _next_rows(open_rows: list[tuple[float, int, _Row]]) -> list[_Row]:
-    """Take the rows of the next pass: those with the highest bounds, with one prefix."""
-    first = heapq.heappop(open_rows)[2]
-    rows, others, longest = [first], [], len(first.tokens)
-    is_on_gpu = mx.default_device().type == mx.DeviceType.gpu
-    max_tokens = _MAX_TOKENS_ON_GPU if is_on_gpu else _MAX_TOKENS_ON_CPU
-    keys = first.prefix.layers[0][0]
-    max_rows = min(_MAX_ROWS, max(1, _MAX_PREFIX_BYTES // max(1, keys.nbytes)))
-    while open_rows and len(rows) < max_rows:
-        entry = heapq.heappop(open_rows)
-        row = entry[2]
-        longest = max(longest, len(row.tokens))
-        if row.prefix is not first.prefix or longest * (len(rows) + 1) > max_tokens:
-            others.append(entry)
-            break
-        rows.append(row)
-    for entry in others:
-        heapq.heappush(open_rows, entry)
-    return rows
+class _Search:
+    """The rows that wait to be processed, in the order of what they can contribute.
+
+    Args:
+        candidates: The options.
+        found: The scores found so far.
+        noise: As in :meth:`ChoiceScorer.scores`.
+        start: Tokens before the choice.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        found: ChoiceScores,
+        noise: npt.NDArray[np.float64] | None,
+        start: int,
+    ) -> None:
+        self.candidates = candidates
+        self.found = found
+        self.start = start
+        self._noise = noise
+        self._open: list[tuple[float, int, _Row]] = []
+        self._log_bounds: list[float] = []
+        self._tokens = 0
+
+    def add(self, row: _Row) -> None:
+        """Queue a row."""
+        key = row.bound
+        if self._noise is not None:
+            key += float(self._noise[row.options].max())
+        heapq.heappush(self._open, (-key, row.options[0], row))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether no row that waits can change the draw, or the scores by more than allowed."""
+        if not self._open:
+            return True
+        scores = self.found.log_scores
+        found = _log_sum(scores)
+        waiting = _log_sum([row.bound for _, _, row in self._open])
+        if self._noise is None or -self._open[0][0] > (scores + self._noise).max():
+            return waiting < found + math.log(NEGLIGIBLE)
+        limit = _MAX_SCORED_TOKENS_ON_GPU if _is_on_gpu() else _MAX_SCORED_TOKENS_ON_CPU
+        return self._tokens >= limit or waiting < found + math.log(_TOLERANCE)
+
+    def next_rows(self) -> list[_Row]:
+        """Take the rows of the next pass: the first ones that have the prefix of the first one."""
+        first = self._open[0][2]
+        max_tokens = _MAX_TOKENS_ON_GPU
+        if not _is_on_gpu():
+            max_tokens = _MAX_TOKENS_ON_CPU if self._noise is None else _FEW_TOKENS_ON_CPU
+        keys = first.prefix.layers[0][0]
+        max_rows = min(_MAX_ROWS, max(1, _MAX_PREFIX_BYTES // max(1, keys.nbytes)))
+        rows: list[_Row] = []
+        others = []
+        longest = 0
+        while self._open and len(rows) < max_rows:
+            entry = heapq.heappop(self._open)
+            row = entry[2]
+            if row.prefix is not first.prefix:
+                others.append(entry)
+                continue
+            longest = max(longest, len(row.tokens))
+            if rows and longest * (len(rows) + 1) > max_tokens:
+                others.append(entry)
+                break
+            rows.append(row)
+        for entry in others:
+            heapq.heappush(self._open, entry)
+        self._log_bounds += [row.bound for row in rows if len(row.options) == 1]
+        self._tokens += longest * len(rows)
+        return rows
+
+    def estimate(self) -> None:
+        """Estimate the scores of the options whose rows still wait."""
+        found = self.found
+        found.log_estimates[:] = found.log_scores
+        scored = [one for one in found.ends if np.isfinite(found.log_scores[one])]
+        ratio = min(0.0, _log_sum(found.log_scores[scored]) - _log_sum(self._log_bounds))
+        for _, _, row in self._open:
+            estimate = row.bound - math.log(len(row.options)) + (ratio if scored else 0.0)
+            found.log_estimates[row.options] = estimate
+
+
+def _is_on_gpu() -> bool:
+    return mx.default_device().type == mx.DeviceType.gpu
 
 
 def _joined(prefix: Layers, added: Layers) -> Layers:

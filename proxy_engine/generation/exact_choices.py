@@ -15,6 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
 from .choice_scores import ChoiceScorer, ChoiceScores, can_share_prefix, prefix_layers
@@ -58,12 +59,11 @@ class ExactChoices:
             choice = sequence.open_choice()
             if choice is None:
                 break
-            scores = self._scores(choice, sequence, cache, row or 0)
+            noise = np.array(choice.sampler.option_noise(len(choice.options)), np.float64)
+            scores = self._scores(choice, sequence, cache, row or 0, noise)
             if scores is None:
                 break
-            drawn = draw_option(
-                choice, scores.log_scores, sequence.written_bytes, sequence.forced_text
-            )
+            drawn = draw_option(choice, scores, noise, sequence.written_bytes, sequence.forced_text)
             appended = sequence.take_option(drawn)
             if not appended:
                 # The first token depends on what follows the option: it is sampled.
@@ -79,10 +79,16 @@ class ExactChoices:
         return tokens
 
     def _scores(
-        self, choice: OpenChoice, sequence: SequenceState, cache: Sequence[Any], row: int
+        self,
+        choice: OpenChoice,
+        sequence: SequenceState,
+        cache: Sequence[Any],
+        row: int,
+        noise: npt.NDArray[np.float64],
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
-            return ChoiceScores(np.zeros(1))
+            return ChoiceScores(np.zeros(1), np.zeros(1))
+        needs_all = choice.sampler.has_filters or sequence.weights is not None
         sampler = choice.sampler
         has_penalties = sampler.has_penalties
 
@@ -96,7 +102,9 @@ class ExactChoices:
             raise AssertionError("the sequence has logits")
         try:
             with sequence.timings.during("dispatch"):
-                scores = scorer.scores(choice.candidates, layers, sequence.logits)
+                scores = scorer.scores(
+                    choice.candidates, layers, sequence.logits, None if needs_all else noise
+                )
         except Exception as error:
             # Some of mlx-lm's models take no batch.
             _log.warning("finite choices are sampled token by token: %s", error)

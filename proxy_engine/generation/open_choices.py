@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import mlx.core as mx
 import numpy as np
@@ -17,7 +16,7 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import ChoiceOption
 
 from ..results import ScoredChoice, ScoredOption
-from .choice_scores import Candidate
+from .choice_scores import Candidate, ChoiceScores
 from .fast_forward import FastForward
 
 _MASK_STEPS = 5_000
@@ -92,28 +91,36 @@ class DrawnOption:
 
 
 def draw_option(
-    choice: OpenChoice, log_scores: npt.NDArray[np.float64], offset: int, forced: bytes = b""
+    choice: OpenChoice,
+    scores: ChoiceScores,
+    noise: npt.NDArray[np.float64],
+    offset: int,
+    forced: bytes = b"",
 ) -> DrawnOption:
     """Draw an option, or take the best one if the request is greedy.
 
     Args:
         choice: The choice.
-        log_scores: The scores of its options, shape (options,); at least one is finite.
+        scores: The scores of its options; at least one is finite.
+        noise: The sampler's noise, shape (options,).
         offset: Length of the output before the choice, in bytes.
         forced: The forced text at the end of the output before the choice.
     """
-    logprobs = log_scores - np.logaddexp.reduce(log_scores)
     sampler = choice.sampler
-    filtered = sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
-    number = cast(int, sampler.choose_option(filtered).item())
+    logprobs = scores.log_scores - np.logaddexp.reduce(scores.log_estimates)
+    if sampler.has_filters:
+        filtered = sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
+        logprobs = np.array(filtered, np.float64)
+    number = int(np.argmax(logprobs + noise))
     is_greedy = sampler.parameters.temperature == 0
     option = choice.options[number]
+    shown = np.exp(scores.log_estimates - np.logaddexp.reduce(scores.log_estimates))
     return DrawnOption(
         number,
         option,
         choice.candidates[number].tokens,
-        0.0 if is_greedy else cast(float, filtered[number].item()),
-        _record(choice.options, np.exp(logprobs).tolist(), option, offset, forced),
+        0.0 if is_greedy else float(logprobs[number]),
+        _record(choice.options, shown.tolist(), option, offset, forced),
     )
 
 

@@ -156,11 +156,23 @@ def _leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | None:
             text, node = text + step[0], step[1]
         elif len(words) == 1:
             text, node = text + words[0], EPSILON
+        elif _is_fragment(words, stack):
+            return None
         elif _is_layout(words):
             return None if stack is None else _after_layout(words, stack, text)
         else:
             return [_Leaf(text + word, _label_start(text), stack) for word in words]
     return None
+
+
+def _is_fragment(words: Iterable[bytes], stack: Stack) -> bool:
+    """Whether words are the rest of a character of a text: of its UTF-8 form or of its escape."""
+    while stack is not None and isinstance(stack[0], Concatenation):
+        stack = (stack[0].head, (stack[0].tail, stack[1]))
+    is_in_string = (
+        stack is not None and isinstance(stack[0], EncodedText) and stack[0].spelling.escapes
+    )
+    return is_in_string or any(0x80 <= word[0] < 0xC0 for word in words if word)
 
 
 def _is_layout(words: Iterable[bytes]) -> bool:

@@ -143,6 +143,12 @@ def test_optional_members_and_their_names_are_no_choice() -> None:
     ] * 4
 
 
+@pytest.mark.parametrize("written", ['"\xc3', '"a\xe2\x82', '"\\', '"\\u00', '"\\u00e'])
+def test_rest_of_a_character_is_no_choice(written: str) -> None:
+    for value in ({"type": "string"}, {"type": "string", "maxLength": 3}):
+        assert options_of(schema(value), written.encode("latin-1")) is None
+
+
 def test_options_may_have_different_continuations() -> None:
     kinds = [
         {

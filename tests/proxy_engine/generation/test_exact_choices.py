@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -179,3 +180,155 @@ def test_draws_have_the_exact_distribution(
         animal(tiny_engine, temperature=3.0, seed=n, exact_choices=False).text for n in range(300)
     ]
     assert total_variation(frequencies(plain), exact) > 0.2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_options_that_cannot_be_drawn_need_no_score(tiny_model: Module, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    prompt = draw.integers(0, 260, 8).tolist()
+    candidates = some_candidates(draw, 320, 80)
+    cache = make_prompt_cache(tiny_model)
+    logits = tiny_model(mx.array([prompt]), cache=cache)[:, -1]
+    scorer = ChoiceScorer(tiny_model, DeviceMasks(), lambda given, _: given.astype(mx.float32))
+    layers = prefix_layers(cache, 0, len(prompt))
+    noise = draw.gumbel(size=len(candidates))
+    every = scorer.scores(candidates, layers, logits)
+    some = scorer.scores(candidates, layers, logits, noise)
+    best = int(np.argmax(every.log_scores + noise))
+    assert int(np.argmax(some.log_scores + noise)) == best
+    assert some.log_scores[best] == pytest.approx(every.log_scores[best], abs=1e-4)
+    is_scored = np.isfinite(some.log_scores)
+    assert (some.log_estimates[is_scored] == some.log_scores[is_scored]).all()
+    assert is_scored.sum() <= np.isfinite(every.log_scores).sum()
+
+
+def test_greedy_takes_the_best_whole_option(
+    tiny_engine: InferenceEngine, tiny_model: Module
+) -> None:
+    exact = exact_animals(tiny_engine, tiny_model)
+    result = animal(tiny_engine, temperature=0.0)
+    assert result.text == max(exact, key=lambda name: exact[name])
+    assert result.scored_choices[0].chosen.text == result.text
+
+
+def test_filters_apply_to_whole_options(tiny_engine: InferenceEngine) -> None:
+    choice = own_choice(tiny_engine, temperature=2.0)
+    best = {option.text for option in choice.options[:2]}
+    texts = {animal(tiny_engine, temperature=2.0, top_k=2, seed=n).text for n in range(30)}
+    assert texts <= best
+
+
+def test_options_that_do_not_fit_are_left_out(tiny_engine: InferenceEngine) -> None:
+    shown = {option.text for option in own_choice(tiny_engine, max_tokens=2).options}
+    assert shown == {"abc", "abcd"}
+
+
+RECORD: Any = {
+    "type": "object",
+    "properties": {
+        "colour": {"enum": ["red", "green", None, 12]},
+        "seen": {"type": "boolean"},
+        "count": {"type": "integer", "minimum": 1, "maximum": 12},
+        "name": {"type": "string", "maxLength": 3},
+    },
+    "required": ["colour", "seen", "count", "name"],
+    "additionalProperties": False,
+}
+
+
+def a_record(engine: InferenceEngine, prompt: str = "Go", **options: Any) -> GenerationResult[Any]:
+    given = {"temperature": 1.0, "seed": 3, "max_tokens": 80, "exact_choices": True, **options}
+    return engine.generate(prompt, response_format=RECORD, **given)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fast_forward": False},
+        {"logprobs": 2},
+        {"max_tokens": 50},
+        {"presence_penalty": 1.0, "top_p": 0.9},
+        {"particles": 3},
+    ],
+    ids=lambda options: ",".join(options) or "plain",
+)
+def test_recorded_choices_are_those_of_the_output(
+    tiny_engine: InferenceEngine, options: dict[str, Any]
+) -> None:
+    for seed in range(4):
+        result = a_record(tiny_engine, seed=seed, **options)
+        output = "".join(part.text for part in result.parts).encode()
+        choices = [choice.chosen.text.strip('"') for choice in result.scored_choices]
+        found = [json.dumps(value).strip('"') for value in result.parsed.values()]
+        assert choices == found[:3]
+        for choice in result.scored_choices:
+            text = choice.chosen.text.encode()
+            assert output[choice.offset : choice.offset + len(text)] == text
+            assert choice.chosen in choice.options
+            total = sum(option.probability for option in choice.options)
+            assert total == pytest.approx(1.0, abs=1e-6)
+
+
+def test_seed_determines_the_output(tiny_engine: InferenceEngine) -> None:
+    texts = [a_record(tiny_engine, seed=5).text for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+def test_sequences_of_a_batch_draw_as_alone(tiny_engine: InferenceEngine) -> None:
+    prompts = ["Go", "Which one do you like?", "b"]
+    alone = [a_record(tiny_engine, prompt, temperature=0.0) for prompt in prompts]
+    together = tiny_engine.generate_batch(
+        prompts, response_format=RECORD, max_tokens=80, exact_choices=True
+    )
+    for one, other in zip(alone, together, strict=True):
+        assert isinstance(other, GenerationResult)
+        assert one.text == other.text
+        for first, second in zip(one.scored_choices, other.scored_choices, strict=True):
+            assert first.chosen.probability == pytest.approx(second.chosen.probability, abs=1e-3)
+
+
+def test_choices_before_the_minimum_length_are_sampled_by_token(
+    tiny_engine: InferenceEngine,
+) -> None:
+    early = animal(tiny_engine, min_tokens=3).scored_choices
+    assert all(choice.offset >= 3 for choice in early)
+
+
+def test_particles_stay_properly_weighted(tiny_engine: InferenceEngine, tiny_model: Module) -> None:
+    # The weight of every particle is the mass of all options, whichever was drawn.
+    exact = exact_animals(tiny_engine, tiny_model)
+    results = [animal(tiny_engine, particles=4, seed=n) for n in range(60)]
+    weights = [particle.log_weight for result in results for particle in result.particles]
+    assert max(weights) - min(weights) < 1e-3
+    assert chi_square_p_value([result.text for result in results], exact) > 0.01
+    end = np.arange(320) == tiny_engine.tokenizer.eos_token_id
+    prompt = tiny_engine.tokenizer.encode(str(PROMPT.content), add_special_tokens=False)
+    masses = [
+        log_mass(
+            tiny_model, prompt, tiny_engine.tokenizer.encode(name, add_special_tokens=False), end
+        )
+        for name in ANIMALS
+    ]
+    assert results[0].log_evidence == pytest.approx(np.logaddexp.reduce(masses), abs=1e-3)
+
+
+@pytest.mark.model
+def test_example_of_the_documentation(embedded_engine: InferenceEngine) -> None:
+    animals = ["cat", "catfish of the deep", "dog", "dogfish and shark", "horse", "platypus"]
+    result = embedded_engine.generate(
+        RawPrompt("My favourite animal is the"),
+        response_format=ChoiceStateMachine([f" {animal}" for animal in animals]),
+        temperature=1.0,
+        seed=1,
+        exact_choices=True,
+    )
+    found = {one.text: round(one.probability, 2) for one in result.scored_choices[0].options}
+    assert found == {
+        " cat": 0.96,
+        " dog": 0.02,
+        " horse": 0.01,
+        " platypus": 0.01,
+        " catfish of the deep": 0.0,
+        " dogfish and shark": 0.0,
+    }
