@@ -45,13 +45,22 @@ class EnumeratedAnswer:
 
     Attributes:
         token_ids: Its tokens, the end token included.
-        log_base: Log-probability of the tokens under the model: no mask, no filter.
-        log_masked: Log-probability that masking writes them.
+        steps: For each token, its log-probability under the model, without mask and filters, and
+            the log-probability that masking writes it: 0 for a forced token.
     """
 
     token_ids: tuple[int, ...]
-    log_base: float
-    log_masked: float
+    steps: tuple[tuple[float, float], ...]
+
+    @property
+    def log_base(self) -> float:
+        """Log-probability of the tokens under the model: no mask, no filter."""
+        return math.fsum(base for base, _ in self.steps)
+
+    @property
+    def log_masked(self) -> float:
+        """Log-probability that masking writes the tokens."""
+        return math.fsum(masked for _, masked in self.steps)
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,7 @@ class _Prefix:
 
     token_ids: tuple[int, ...]
     guard: Guard
-    log_base: float = 0.0
-    log_masked: float = 0.0
+    steps: tuple[tuple[float, float], ...] = ()
     forced: tuple[int, ...] = ()
 
 
@@ -191,7 +199,7 @@ class Enumeration:
             for start in range(0, len(prefixes), rows):
                 for prefix in self._extended(prefixes[start : start + rows]):
                     if self._is_finished(prefix):
-                        one = EnumeratedAnswer(prefix.token_ids, prefix.log_base, prefix.log_masked)
+                        one = EnumeratedAnswer(prefix.token_ids, prefix.steps)
                         finished.append(one)
                     else:
                         waiting[length + 1].append(prefix)
@@ -216,7 +224,7 @@ class Enumeration:
             if not found:
                 raise ValueError(f"token {length - 1} is not kept")
             prefix = found[0]
-        return EnumeratedAnswer(prefix.token_ids, prefix.log_base, prefix.log_masked)
+        return EnumeratedAnswer(prefix.token_ids, prefix.steps)
 
     def _extended(self, prefixes: Sequence[_Prefix]) -> Iterator[_Prefix]:
         logits = self.logits([[*self.prompt_ids, *one.token_ids] for one in prefixes])
@@ -311,8 +319,7 @@ class Enumeration:
         return _Prefix(
             (*prefix.token_ids, token_id),
             guard,
-            prefix.log_base + log_base,
-            prefix.log_masked + log_masked,
+            (*prefix.steps, (log_base, log_masked)),
             tuple(forced),
         )
 
