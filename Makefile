@@ -23,11 +23,12 @@ MEMORY_ARGS ?=
 GROWTH_ARGS ?=
 E2E_ARGS ?=
 HOSTILE_ARGS ?=
+FAITHFULNESS_ARGS ?=
 QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-hostile bench-quality bench-calibration plots fuzz ledgers soak model clean
+.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -47,6 +48,7 @@ help:
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
+	@echo "make bench-faithfulness distance of answers to the exact distribution, and cost and gain of particles"
 	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
 demo: model
@@ -104,6 +106,9 @@ bench-calibration: $(BENCH_INSTALLED) model
 
 bench-quality: $(BENCH_INSTALLED) model
 	$(FAST) $(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)
+
+bench-faithfulness: $(BENCH_INSTALLED) model
+	$(FAST) PYTHONPATH=tests/support $(BIN)/python benchmarks/faithfulness.py $(FAITHFULNESS_ARGS)
 
 plots: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/plots.py

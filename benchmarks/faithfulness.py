@@ -1,9 +1,10 @@
 """Measure how far answers are from the model's own distribution among the valid answers.
 
 See ``README.md`` beside this file. Code in reading order: ``faithfulness_cases`` (requests whose
-answers can be enumerated), ``faithfulness_distance`` (distances by number of particles),
-``faithfulness_cost`` (times), ``faithfulness_gain`` (quality of answers),
-``faithfulness_tables``. The enumeration is ``exact_conditional`` in ``tests/support``.
+answers can be enumerated), ``faithfulness_simulation`` (particles without a model),
+``faithfulness_distance`` (distances by number of particles), ``faithfulness_cost`` (times),
+``faithfulness_gain`` (quality of answers), ``faithfulness_tables``. The enumeration is
+``exact_conditional`` in ``tests/support``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from arguments import environment, positive
-from faithfulness_cases import CASES, animal_cases
+from faithfulness_cases import CASES, Case, animal_cases
 from faithfulness_cost import SHAPES, measure_cost
 from faithfulness_distance import measure_case
 from faithfulness_gain import GAIN_TASKS, measure_gain
@@ -48,13 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _distance(options: argparse.Namespace) -> list[dict[str, Any]]:
     chosen = [case for case in CASES if not options.cases or case.name in options.cases]
-    return [measure_case(case, options.particles, options.draws, _say) for case in chosen]
+    return [_measured(case, options, options.engine_draws) for case in chosen]
 
 
 def _animals(options: argparse.Namespace) -> list[dict[str, Any]]:
-    counts = [count for count in options.particles if count <= options.animal_particles]
     cases = animal_cases(lambda size: InferenceEngine(batch_size=size, on_progress=None))
-    return [measure_case(case, counts, options.animal_draws, _say) for case in cases]
+    return [_measured(case, options, options.animal_draws) for case in cases]
+
+
+def _measured(case: Case, options: argparse.Namespace, engine_draws: int) -> dict[str, Any]:
+    return measure_case(
+        case,
+        counts=options.particles,
+        draws=options.draws,
+        engine_counts=options.engine_particles if engine_draws else (),
+        engine_draws=engine_draws,
+        on_point=_say,
+    )
 
 
 def _cost(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -98,14 +109,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--particles",
         type=_counts,
-        default=[1, 2, 4, 8, 16, 32, 64],
-        help="numbers of particles, 1 for masking (1,2,4,8,16,32,64)",
+        default=[1, 2, 4, 8, 16, 32, 64, 128],
+        help="numbers of particles in simulations, 1 for masking (powers of 2 up to 128)",
     )
-    parser.add_argument("--draws", type=positive, default=10_000, help="per number (%(default)s)")
     parser.add_argument(
-        "--animal-draws", type=positive, default=400, help="the same, embedded model (%(default)s)"
+        "--draws", type=positive, default=10_000, help="in simulations (%(default)s)"
     )
-    parser.add_argument("--animal-particles", type=positive, default=32, help="(%(default)s)")
+    parser.add_argument(
+        "--engine-particles",
+        type=_counts,
+        default=[1, 4, 16],
+        help="numbers of particles in requests to the engine (1,4,16)",
+    )
+    parser.add_argument(
+        "--engine-draws", type=int, default=500, help="requests per number (%(default)s)"
+    )
+    parser.add_argument(
+        "--animal-draws", type=int, default=50, help="the same, embedded model (%(default)s)"
+    )
     parser.add_argument("--repeats", type=positive, default=10, help="of times (%(default)s)")
     parser.add_argument("--records", type=positive, default=40, help="per task (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of records (%(default)s)")

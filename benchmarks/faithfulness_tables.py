@@ -9,7 +9,7 @@ from faithfulness_gain import COMPARED, GAIN_TASKS, gain_of
 from quality_scores import Interval, interval
 from tables import markdown
 
-__all__ = ["cost_rows", "distance_rows", "gain_rows", "likeliest_rows", "render"]
+__all__ = ["cost_rows", "distance_rows", "evidence_rows", "gain_rows", "likeliest_rows", "render"]
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -17,12 +17,15 @@ def render(report: Mapping[str, Any]) -> str:
     blocks = []
     cases = [*report.get("distance", ()), *report.get("animals", ())]
     if cases:
+        draws = cases[0]["simulated"][0]["draws"]
         blocks.append(
-            "Total variation distance to the exact distribution, by number of particles; in "
-            "parentheses the p-value of the chi-square test of the same draws"
+            f"Total variation distance of {draws:,} draws to the exact distribution, by number of "
+            "particles; bold where the chi-square test does not reject at 1%"
         )
-        blocks.append(markdown(distance_rows(cases), texts=1))
-        blocks.append("Estimated over exact evidence, with standard errors")
+        blocks.append(markdown(distance_rows(cases, "simulated"), texts=1))
+        blocks.append("Requests to the engine, likewise")
+        blocks.append(markdown(distance_rows(cases, "engine"), texts=1))
+        blocks.append("Estimated evidence over the exact one, with its standard error")
         blocks.append(markdown(evidence_rows(cases), texts=1))
     for case in report.get("animals", ()):
         blocks.append(f"{case['case']}: exact probabilities, and those of masking")
@@ -36,43 +39,33 @@ def render(report: Mapping[str, Any]) -> str:
     return "\n\n".join(blocks)
 
 
-def distance_rows(cases: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return a row for each case: masking's exact distance, then one for each number."""
-    counts = sorted({point["particles"] for case in cases for point in case["points"]})
-    head = ["case", "answers", "masking, exact", *(f"{count}" for count in counts), "exact draws"]
-    rows = [head]
+def distance_rows(cases: Sequence[Mapping[str, Any]], kind: str) -> list[list[str]]:
+    """Return a row for each case: distances by number of particles, and of exact draws."""
+    counts = _counts(cases, kind)
+    noise = "noise" if kind == "simulated" else "engine_noise"
+    rows = [["case", "answers", "masking", *map(str, counts), "exact draws"]]
     for case in cases:
-        points = {point["particles"]: point for point in case["points"]}
-        cells = [
-            f"{points[count]['distance']:.3f} ({points[count]['p_value']:.2g})"
-            if count in points
-            else "–"
-            for count in counts
-        ]
-        answers = f"{case['texts']:,}"
-        rows.append(
-            [case["case"], answers, f"{case['masking']:.3f}", *cells, f"{case['noise']:.3f}"]
-        )
+        points = {point["particles"]: point for point in case[kind]}
+        if points:
+            cells = [_distance(points[count]) if count in points else "–" for count in counts]
+            head = [case["case"], f"{case['texts']:,}", f"{case['masking']:.3f}"]
+            rows.append([*head, *cells, f"{case[noise]:.3f}"])
     return rows
 
 
 def evidence_rows(cases: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return a row for each case: the mean ratio for each number of particles."""
-    counts = sorted({p["particles"] for case in cases for p in case["points"] if "evidence" in p})
-    rows = [["case", *(f"{count}" for count in counts)]]
+    """Return a row for each case: the mean ratio by number of particles."""
+    counts = _counts(cases, "simulated")
+    rows = [["case", *map(str, counts)]]
     for case in cases:
-        points = {p["particles"]: p for p in case["points"] if "evidence" in p}
-        rows.append(
-            [
-                case["case"],
-                *(
-                    f"{points[count]['evidence']:.3f} ± {points[count]['evidence_error']:.3f}"
-                    if count in points
-                    else "–"
-                    for count in counts
-                ),
-            ]
-        )
+        points = {point["particles"]: point for point in case["simulated"]}
+        cells = [
+            f"{points[count]['evidence']:.3f} ± {points[count]['evidence_error']:.3f}"
+            if count in points
+            else "–"
+            for count in counts
+        ]
+        rows.append([case["case"], *cells])
     return rows
 
 
@@ -116,11 +109,22 @@ def gain_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return table
 
 
+_LEVEL = 0.01
+
 _ARMS = {
     "plain": "one sample",
     "best": "the likeliest of 8 samples",
     "particles": "8 particles",
 }
+
+
+def _counts(cases: Sequence[Mapping[str, Any]], kind: str) -> list[int]:
+    return sorted({point["particles"] for case in cases for point in case[kind]})
+
+
+def _distance(point: Mapping[str, Any]) -> str:
+    text = f"{point['distance']:.3f}"
+    return f"**{text}**" if point["p_value"] >= _LEVEL else text
 
 
 def _ratio(ratio: Mapping[str, Any]) -> str:

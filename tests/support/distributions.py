@@ -11,9 +11,6 @@ import numpy.typing as npt
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 
-_MIN_EXPECTED = 5.0
-"""Outcomes that are expected less often are pooled."""
-
 
 def frequencies(draws: Iterable[Outcome]) -> dict[Outcome, float]:
     """Return the relative frequency of each outcome."""
@@ -46,8 +43,7 @@ def chi_square_p_value(
 ) -> float:
     """Return the p-value of Pearson's chi-square test of goodness of fit.
 
-    The distribution of the statistic is simulated, so small expected counts do no harm; outcomes
-    that are expected less than five times are pooled all the same, since the test is stronger then.
+    The distribution of the statistic is simulated, so small expected counts do no harm.
 
     Returns:
         At least 1 / (repeats + 1); 0 if an outcome was drawn that has no probability.
@@ -59,10 +55,6 @@ def chi_square_p_value(
     outcomes = list(exact)
     probabilities = _normalized(exact.values())
     observed = np.array([counts[outcome] for outcome in outcomes], np.float64)
-    is_rare = probabilities * total < _MIN_EXPECTED
-    if is_rare.any():
-        probabilities = np.append(probabilities[~is_rare], probabilities[is_rare].sum())
-        observed = np.append(observed[~is_rare], observed[is_rare].sum())
     simulated = np.random.default_rng(seed).multinomial(total, probabilities, size=repeats)
     expected = probabilities * total
     statistic = _statistic(observed, expected)
