@@ -1,8 +1,8 @@
 """Draw the plots of ``docs/performance.md``, and fill in its tables, from the files of figures.
 
-Reads ``maskbench.json``, ``memory.json``, ``growth.json``, ``end_to_end.json``, ``overlap.json``
-and ``calibration.json`` in ``docs/plots``, as far as they are there. The same figures give the
-same files.
+Reads ``maskbench.json``, ``memory.json``, ``growth.json``, ``end_to_end.json``, ``overlap.json``,
+``calibration.json`` and ``faithfulness.json`` in ``docs/plots``, as far as they are there. The same
+figures give the same files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import matplotlib as mpl
 from calibration_plot import draw_calibration
 from documents import STRING
+from faithfulness_plot import draw_faithfulness
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from overlap import CPU_WORK, busiest, flights
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", type=Path, default=_DOCS, help="(%(default)s)")
     docs: Path = parser.parse_args(arguments).docs
     tables = {}
-    for name in (*TABLES, "calibration"):
+    for name in (*TABLES, "calibration", "faithfulness"):
         file = docs / "plots" / f"{name}.json"
         if not file.exists():
             continue
@@ -94,6 +95,8 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"growth.svg": draw_growth(report)}
     if name == "calibration":
         return {"calibration.svg": draw_calibration(report)}
+    if name == "faithfulness":
+        return {"faithfulness.svg": draw_faithfulness(report)} if report.get("distance") else {}
     if name == "overlap":
         return {"overlap.svg": draw_overlap(report)}
     return {"end-to-end.svg": draw_overhead(report)} if report["overhead"] else {}
