@@ -67,64 +67,89 @@ class ParticleSystem(Generic[P]):
     @property
     def log_weights(self) -> Floats:
         """The log-weight of each particle, shape (particles,)."""
-        own = np.array([particle.log_weight for particle in self.particles], np.float64)
-        return own + self._corrections
+        return self._log_weights(_whole)
 
     @property
     def probabilities(self) -> Floats:
         """The normalized weights, shape (particles,); uniform if all weights are 0."""
-        log_weights = self.log_weights
-        largest = log_weights.max()
-        if largest == -math.inf:
-            return np.full(len(log_weights), 1 / len(log_weights))
-        weights = np.exp(log_weights - largest)
-        return np.asarray(weights / weights.sum(), np.float64)
+        return _normalized(self.log_weights)
 
     @property
     def log_evidence(self) -> float:
         """The logarithm of the mean weight."""
-        log_weights = self.log_weights
-        largest = float(log_weights.max())
-        if largest == -math.inf:
-            return largest
-        return largest + math.log(np.exp(log_weights - largest).mean())
+        return _log_mean(self.log_weights)
 
     @property
     def effective_sample_size(self) -> float:
         """(sum of weights)² / sum of squared weights, between 1 and the number of particles."""
-        return float(1 / np.square(self.probabilities).sum())
+        return _effective_size(self.log_weights)
 
-    def resample(self, copy: Callable[[P], P]) -> bool:
+    def resample(
+        self, copy: Callable[[P], P], log_weight: Callable[[P], float] | None = None
+    ) -> bool:
         """Replace particles with small weights if the effective sample size is too small.
 
         Systematic resampling: the expected number of copies is proportional to the weight. All
         particles then have the mean weight, so that the evidence stays the same.
 
         Args:
-            copy: Returns an independent copy of a particle, with the same log-weight. Called for
+            copy: Returns an independent copy of a particle, with the same log-weights. Called for
                 all but the first occurrence of each particle that stays.
+            log_weight: Returns the log-weight to compare a particle by. It may leave out the latest
+                tokens of particles that are ahead of the others; these count later, for each copy.
 
         Returns:
             Whether particles were resampled.
         """
-        log_evidence = self.log_evidence
+        measure = log_weight or _whole
+        log_weights = self._log_weights(measure)
+        log_mean = _log_mean(log_weights)
         count = len(self.particles)
-        if log_evidence == -math.inf or self.effective_sample_size >= MIN_RATIO * count:
+        if log_mean == -math.inf or _effective_size(log_weights) >= MIN_RATIO * count:
             return False
-        ancestors = systematic_ancestors(self.probabilities, float(self._random.random()))
+        ancestors = systematic_ancestors(_normalized(log_weights), float(self._random.random()))
         old = list(self.particles)
         is_used = [False] * count
         for slot, ancestor in enumerate(ancestors):
             self.particles[slot] = copy(old[ancestor]) if is_used[ancestor] else old[ancestor]
             is_used[ancestor] = True
-        own = np.array([particle.log_weight for particle in self.particles], np.float64)
-        self._corrections = log_evidence - own
+        self._corrections = log_mean - _own(self.particles, measure)
         return True
+
+    def _log_weights(self, log_weight: Callable[[P], float]) -> Floats:
+        return _own(self.particles, log_weight) + self._corrections
 
     def draw(self, count: int = 1) -> list[int]:
         """Return the indices of independent draws from the weighted particles."""
         drawn = self._random.choice(len(self.particles), count, p=self.probabilities)
         return [int(index) for index in drawn]
+
+
+def _whole(particle: Weighted) -> float:
+    return particle.log_weight
+
+
+def _own(particles: Sequence[P], log_weight: Callable[[P], float]) -> Floats:
+    return np.array([log_weight(particle) for particle in particles], np.float64)
+
+
+def _log_mean(log_weights: Floats) -> float:
+    largest = float(log_weights.max())
+    if largest == -math.inf:
+        return largest
+    return largest + math.log(np.exp(log_weights - largest).mean())
+
+
+def _normalized(log_weights: Floats) -> Floats:
+    largest = log_weights.max()
+    if largest == -math.inf:
+        return np.full(len(log_weights), 1 / len(log_weights))
+    weights = np.exp(log_weights - largest)
+    return np.asarray(weights / weights.sum(), np.float64)
+
+
+def _effective_size(log_weights: Floats) -> float:
+    return float(1 / np.square(_normalized(log_weights)).sum())
 
 
 def systematic_ancestors(probabilities: Floats, offset: float) -> list[int]:

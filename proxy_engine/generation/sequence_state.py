@@ -245,7 +245,7 @@ class SequenceState:
         start = len(self.tokens)
         appended = self.advance_forced()
         if self.weights is not None and self.logits is not None:
-            self.weights.add(mx.array(-drawn.log_proposal))
+            self.weights.add_factor(-drawn.log_proposal)
             self.weights.weigh(self.logits, start - 1, self.tokens, self.prompt_tokens, {})
         return appended
 

@@ -37,13 +37,23 @@ class TokenWeights:
     which is known once the model has processed the token before it.
 
     Attributes:
-        total: Sum of the log-weights that have been read.
+        sums: Sums of the log-weights that have been read: of the first 0, 1, 2, … tokens.
     """
 
     def __init__(self) -> None:
-        self.total = 0.0
+        self.sums = [0.0]
+        self._factor = 0.0
         self._unread: list[mx.array] = []
         self._forced: deque[_ForcedToken] = deque()
+
+    @property
+    def total(self) -> float:
+        """Sum of all log-weights that have been read."""
+        return self.sums[-1] + self._factor
+
+    def sum_of(self, tokens: int) -> float:
+        """Return the sum of the log-weights of the first tokens, as far as they have been read."""
+        return self.total if tokens >= len(self.sums) else self.sums[tokens]
 
     @property
     def is_complete(self) -> bool:
@@ -58,6 +68,11 @@ class TokenWeights:
     def add(self, log_weight: mx.array) -> None:
         """Add the log-weight of a token, which is not read yet."""
         self._unread.append(log_weight)
+
+    def add_factor(self, log_weight: float) -> None:
+        """Add a log-weight that belongs to the next token besides its own."""
+        self.read()
+        self._factor += log_weight
 
     def expect(self, position: int, ids: Sequence[int], sampler: Sampler) -> None:
         """Record a forced token; see :class:`_ForcedToken`."""
@@ -92,19 +107,20 @@ class TokenWeights:
                 )
             self._unread.append(known[key])
 
-    def read(self) -> float:
-        """Read the log-weights that are known by now, and return the sum of all. May wait."""
+    def read(self) -> None:
+        """Read the log-weights that are known by now. May wait for the device."""
         for one in self._unread:
             value = cast(float, one.item())
             # A model that computes NaN gives no weight.
-            self.total += -math.inf if math.isnan(value) else value
+            self.sums.append(self.total + (-math.inf if math.isnan(value) else value))
+            self._factor = 0.0
         self._unread.clear()
-        return self.total
 
     def copy(self) -> TokenWeights:
         """Return independent weights with the same past."""
         twin = TokenWeights()
-        twin.total = self.total
+        twin.sums = list(self.sums)
+        twin._factor = self._factor
         twin._unread = list(self._unread)
         twin._forced = deque(self._forced)
         return twin

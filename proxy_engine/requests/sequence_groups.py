@@ -45,6 +45,13 @@ class Sample:
         weights = self.sequence.weights
         return 0.0 if weights is None else weights.total
 
+    def log_weight_of(self, tokens: int) -> float:
+        """Return the sum of the log-weights of its first tokens."""
+        weights = self.sequence.weights
+        if self.error is not None or weights is None:
+            return self.log_weight
+        return weights.sum_of(tokens)
+
     @property
     def is_active(self) -> bool:
         """Whether it needs a row of the batch."""
@@ -84,14 +91,16 @@ class SequenceGroup:
         self.system = ParticleSystem([first, *forks], seed=self.job.request.options.seed)
 
     def read_weights(self) -> None:
-        """Read the weights of finished sequences. Those of others are read with their tokens."""
+        """Read the weights of tokens that the model has processed."""
         for sample in self.samples:
-            weights = sample.sequence.weights
-            if weights is not None and not sample.is_active:
-                weights.read()
+            if sample.sequence.weights is not None:
+                sample.sequence.weights.read()
 
     def resample(self) -> dict[SequenceState, SequenceState]:
         """Resample the particles if necessary.
+
+        A particle whose text is forced is ahead of others, by tokens of small weight. Particles are
+        therefore compared by equally many tokens; finished ones may have fewer.
 
         Returns:
             The active sequences, each with the one whose row it continues.
@@ -106,8 +115,14 @@ class SequenceGroup:
             sources[twin.sequence] = sample.sequence
             return twin
 
-        if sources:
-            self.system.resample(copy)
+        counts = [
+            len(one.sequence.weights.sums) - 1
+            for one in self.samples
+            if one.is_active and one.sequence.weights is not None
+        ]
+        if counts:
+            tokens = min(counts)
+            self.system.resample(copy, lambda one: one.log_weight_of(tokens))
         return {one.sequence: sources[one.sequence] for one in self.samples if one.is_active}
 
     def _fork(self, sample: Sample) -> Sample:

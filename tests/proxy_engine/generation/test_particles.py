@@ -122,6 +122,18 @@ def test_later_weights_count_for_copies() -> None:
     assert system.log_evidence == pytest.approx(math.log((1 + 0.5 + 1) / 9))
 
 
+def test_weights_that_are_left_out_of_a_comparison_count_later() -> None:
+    """A particle that is ahead is compared by its first tokens; its later ones stay weighed."""
+    early = {"0": 1.0, "1": 0.1, "2": 0.0}
+    system = with_weights(0.01, 0.1, 0)
+    measure = {name: math.log(one) if one else -math.inf for name, one in early.items()}
+    assert system.resample(replace, lambda particle: measure[particle.text])
+    assert {particle.text for particle in system.particles} <= {"0", "1"}
+    mean = (1.0 + 0.1) / 3
+    expected = [mean * (0.01 if particle.text == "0" else 1) for particle in system.particles]
+    assert np.exp(system.log_weights) == pytest.approx(expected)
+
+
 def test_without_any_weight_the_draw_is_uniform() -> None:
     system = with_weights(0, 0, 0)
     assert system.log_evidence == -math.inf
