@@ -10,6 +10,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from proxy_engine import InferenceEngine
+from state_machines import ChoiceStateMachine, JsonSchemaStateMachine
+from state_machines.root import Marker, Sequence, Structured
 
 TOOLS = [
     {
@@ -64,6 +66,22 @@ def test_confidences_of_tool_calls_are_shares_of_the_particles(
     same = [one for one in same_name if one.tool_calls[0].arguments == call.arguments]
     assert found["/tool_calls/0/name"] == pytest.approx(sum(one.probability for one in same_name))
     assert found[""] == pytest.approx(sum(one.probability for one in same))
+
+
+def test_parts_of_a_composition_are_compared_by_name(roomy_engine: InferenceEngine) -> None:
+    answer = Sequence(
+        Structured("word", grammar=ChoiceStateMachine(["cat", "catfish", "dog"])),
+        Marker("word", ": "),
+        Structured("flag", grammar=JsonSchemaStateMachine({"type": "boolean"}), reader=json.loads),
+    )
+    result = weighted(roomy_engine, response_format=answer)
+    found = result.confidences()
+    for name in ("word", "flag"):
+        same = [one for one in result.particles if one.parsed[name] == result.parsed[name]]
+        assert found[f"/{name}"] == pytest.approx(sum(one.probability for one in same))
+    exact = weighted(roomy_engine, response_format=answer, exact_choices=True)
+    shares = [choice.chosen.probability for choice in exact.scored_choices]
+    assert [exact.confidence(f"/{name}") for name in ("word", "flag")] == pytest.approx(shares)
 
 
 def closed(**properties: Any) -> dict[str, Any]:
