@@ -162,3 +162,16 @@ def test_fast_forward_does_not_change_the_answer(tiny_engine: InferenceEngine) -
         assert one.parsed == other.parsed
     again = tiny_engine.generate("x", response_format=schema)
     assert again.token_ids == one.token_ids
+
+
+def test_tokens_that_merge_with_one_of_few_characters_are_left_open(
+    tiny_tokenizer: TokenizerWrapper,
+) -> None:
+    vocabulary = Vocabulary.from_tokenizer(tiny_tokenizer)
+    forced = FastForward(text_encoder(tiny_tokenizer, threading.Lock()), vocabulary)
+    ids = tiny_tokenizer.encode("x", add_special_tokens=False)
+    # "a" merges with "b", and a space with a quote.
+    for texts, tokens in ((["xab", "xac"], ids), (["xad", "xac"], None), (['x "', "x z"], ids)):
+        matcher = ChoiceStateMachine(texts).matcher(vocabulary)
+        expected = tokens or tiny_tokenizer.encode("xa", add_special_tokens=False)
+        assert list(forced.tokens(matcher, [])) == expected
