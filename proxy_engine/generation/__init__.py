@@ -2,7 +2,8 @@
 
 Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forced text),
 ``sampler_schedule`` (samplers and limits by part), ``token_weights`` (importance weights),
-``sequence_state``, ``particles`` (sequential Monte Carlo), ``cache_layers`` (caches of a batch),
+``sequence_options``, ``sequence_state``, ``particles`` (sequential Monte Carlo),
+``cache_layers`` (caches of a batch),
 ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a model
 computes batches correctly), ``batch_rows`` (rows of the cache), ``batch`` (the loop),
 ``wired_memory``, ``generate_step`` (the loop as a plain generator).
@@ -21,7 +22,8 @@ from .joint_prefill import (
 )
 from .prefill import Prefill, default_prefill_step_size
 from .sampler_schedule import Deadline, SamplerSchedule
-from .sequence_state import SequenceOptions, SequenceState, end_token_ids
+from .sequence_options import SequenceOptions, end_token_ids
+from .sequence_state import SequenceState
 from .timings import Timings
 from .tokens import SampledToken, Token
 from .wired_memory import model_bytes, wired_memory

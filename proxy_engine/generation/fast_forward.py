@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Matcher, Vocabulary
@@ -138,6 +140,34 @@ class FastForward:
         # Some texts spell special tokens.
         is_same = b"".join(forms[i] or b"" for i in tokens) == text
         return tokens if is_same else None
+
+
+def must_end(state: Node) -> bool:
+    """Whether a text is complete and cannot be extended."""
+    return state.nullable and not state.first_bytes
+
+
+def forces_after_any(
+    matcher: Matcher, allowed: npt.NDArray[np.bool_], end_token_ids: Sequence[int]
+) -> bool:
+    """Whether forced text follows one of some tokens.
+
+    Args:
+        matcher: The matcher before the tokens.
+        allowed: The tokens, bool, shape (vocabulary,).
+        end_token_ids: Tokens that end the sequence.
+    """
+    forms = matcher.vocabulary.token_bytes
+    for token_id in np.flatnonzero(allowed).tolist():
+        form = forms[token_id]
+        if form is None or token_id in end_token_ids:
+            continue
+        state = matcher.state.word_derivative(form)
+        first = state.first_bytes
+        # first & (first - 1) == 0: at most one byte can follow.
+        if must_end(state) or (not state.nullable and not first & (first - 1)):
+            return True
+    return False
 
 
 def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:

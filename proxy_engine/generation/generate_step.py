@@ -22,7 +22,8 @@ from .batch import Batch
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .prefill import Prefill, default_prefill_step_size
-from .sequence_state import SequenceOptions, SequenceState, end_token_ids
+from .sequence_options import SequenceOptions, end_token_ids
+from .sequence_state import SequenceState
 
 _LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
 _LogitsProcessor: TypeAlias = Callable[[mx.array, mx.array], mx.array]

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Protocol
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from samplers import Sampler, apply_mask, apply_token_boost
 from state_machines import Matcher, Vocabulary
@@ -19,14 +16,20 @@ from state_machines.budgets import step_budget
 from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import finite_choice
-from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
 from .device_masks import SMALL_MASK_TOKENS, DeviceMask, DeviceMasks
-from .fast_forward import FastForward
+from .fast_forward import FastForward, forces_after_any, must_end
 from .open_choices import DrawnOption, OpenChoice
-from .sampler_schedule import Deadline, SamplerSchedule, end_boost
+from .sampler_schedule import Deadline, end_boost
+from .sequence_options import (
+    Schedule,
+    SequenceOptions,
+    TokenSampler,
+    own_schedule,
+    weighing_sampler,
+)
 from .timings import Timings
 from .token_weights import KnownWeights, TokenWeights
 from .tokens import SampledToken, Token
@@ -41,60 +44,8 @@ ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
 
 
-class TokenSampler(Protocol):
-    """Samples a token; see :class:`samplers.Sampler`."""
-
-    def __call__(
-        self,
-        logits: mx.array,
-        tokens: Sequence[int],
-        among: mx.array | None = None,
-        /,
-        *,
-        prompt_tokens: int = 0,
-    ) -> mx.array:
-        """Return a token id, from ``among`` if given, without waiting for it."""
-
-
-class Schedule(Protocol):
-    """Chooses the sampler of each token; see :class:`SamplerSchedule`."""
-
-    def next_sampler(self, generated: int, /) -> TokenSampler:
-        """Return the sampler of the next token. Called before each mask."""
-
-
 class SlowMaskError(Exception):
     """The next mask is too slow for the model thread; see :meth:`SequenceState.compute_mask`."""
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceOptions:
-    """Options of one sequence.
-
-    Attributes:
-        end_token_ids: Tokens that end the sequence. The first of them is used for a forced end.
-        max_tokens: Maximum number of generated tokens.
-        min_tokens: End tokens are masked before this many tokens, if other tokens are allowed.
-        soft_max_tokens: From here on, tokens that bring the end nearer are boosted.
-        logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
-        usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
-            no tokens. ``None``: all tokens are usable.
-        weighs: Record the importance weights of tokens. The schedule has to be a
-            ``SamplerSchedule``.
-    """
-
-    end_token_ids: Sequence[int]
-    max_tokens: int
-    min_tokens: int = 0
-    soft_max_tokens: int | None = None
-    logprobs: int | None = None
-    usable_tokens: npt.NDArray[np.bool_] | None = None
-    weighs: bool = False
-
-    @property
-    def samples_all(self) -> bool:
-        """Whether forced tokens are sampled, too, since their logits are needed under a mask."""
-        return self.logprobs is not None or (self.weighs and self.soft_max_tokens is not None)
 
 
 class SequenceState:
@@ -296,7 +247,7 @@ class SequenceState:
         is_redrawn: bool,
     ) -> SampledToken:
         among = None if mask is None else mask.ids
-        token, log_weight = _weighing(sampler).sample_weighted(
+        token, log_weight = weighing_sampler(sampler).sample_weighted(
             logits,
             self.tokens,
             mask=None if mask is None or among is not None else mask.mask,
@@ -360,7 +311,7 @@ class SequenceState:
                 appended.append(self._append_forced(token_id))
                 if self.finished:
                     return appended
-        if _must_end(self._matcher.state) and not self._options.samples_all:
+        if must_end(self._matcher.state) and not self._options.samples_all:
             appended.append(self._append_forced(self._options.end_token_ids[0]))
         return appended
 
@@ -394,7 +345,7 @@ class SequenceState:
         elif self._matcher is not None:
             twin._matcher = self._matcher.copy()
         twin.weights = None if self.weights is None else self.weights.copy()
-        twin._schedule = _own_schedule(self._schedule).fork(twin._matcher, twin.guard, stream)
+        twin._schedule = own_schedule(self._schedule).fork(twin._matcher, twin.guard, stream)
         return twin
 
     def _append_forced(self, token_id: int) -> Token:
@@ -402,7 +353,7 @@ class SequenceState:
             ends = self._options.end_token_ids
             # All end tokens write the same text.
             ids = ends if token_id in ends else (token_id,)
-            sampler = _own_schedule(self._schedule).current_sampler()
+            sampler = own_schedule(self._schedule).current_sampler()
             self.weights.expect(len(self.tokens), ids, sampler)
         self.forced_text += self._written(token_id)
         return self._append(token_id, is_forced=True)
@@ -512,45 +463,9 @@ class SequenceState:
             return False
         try:
             with step_budget(MASK_STEPS):
-                return self._forces_after_any(self._matcher, allowed)
+                return forces_after_any(self._matcher, allowed, self._options.end_token_ids)
         except GrammarBudgetError:
             return False
 
     def _is_small(self, allowed: npt.NDArray[np.bool_]) -> bool:
         return self.masks.on_device(allowed).count <= SMALL_MASK_TOKENS
-
-    def _forces_after_any(self, matcher: Matcher, allowed: npt.NDArray[np.bool_]) -> bool:
-        forms = matcher.vocabulary.token_bytes
-        for token_id in np.flatnonzero(allowed).tolist():
-            form = forms[token_id]
-            if form is None or token_id in self._options.end_token_ids:
-                continue
-            state = matcher.state.word_derivative(form)
-            first = state.first_bytes
-            # first & (first - 1) == 0: at most one byte can follow.
-            if _must_end(state) or (not state.nullable and not first & (first - 1)):
-                return True
-        return False
-
-
-def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> list[int]:
-    """Return the end tokens, the tokenizer's own first."""
-    own = tokenizer.eos_token_id
-    return sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))
-
-
-def _must_end(state: Node) -> bool:
-    """Whether a text is complete and cannot be extended."""
-    return state.nullable and not state.first_bytes
-
-
-def _weighing(sampler: TokenSampler) -> Sampler:
-    if not isinstance(sampler, Sampler):
-        raise AssertionError("the sampler of a sequence with weights computes weights")
-    return sampler
-
-
-def _own_schedule(schedule: Schedule) -> SamplerSchedule:
-    if not isinstance(schedule, SamplerSchedule):
-        raise AssertionError("a sequence that is forked or weighed has a SamplerSchedule")
-    return schedule
