@@ -62,10 +62,11 @@ def make_record(seed: int, number: int) -> Record:
 def compare_calls(gold: Json, value: Json) -> dict[str, bool]:
     """Compare two lists of calls, in any order.
 
-    The fields are ``count`` and, for each gold call, its name and its arguments. The calls are
-    assigned to the gold calls so that most fields agree.
+    The fields are ``count`` and, for each gold call, its function and its arguments by name. The
+    calls are assigned to the gold calls so that most fields agree. A list with an item that is no
+    object has no right count.
     """
-    calls = value if isinstance(value, list) else None
+    calls = value if isinstance(value, list) and all(isinstance(c, dict) for c in value) else None
     count = {"count": calls is not None and len(calls) == len(gold)}
     candidates: list[Json] = [*(calls or [])[:MAX_CALLS], *[None] * len(gold)]
     assigned = [_fields(gold, chosen) for chosen in permutations(candidates, len(gold))]
@@ -79,7 +80,7 @@ def _fields(gold: Sequence[Json], calls: Sequence[Json]) -> dict[str, bool]:
         given: Any = call if isinstance(call, dict) else {}
         has_name = given.get("name") == expected["name"]
         arguments = given.get("arguments")
-        fields[f"{index}.name"] = has_name
+        fields[f"{index}.function"] = has_name
         for name, argument in expected["arguments"].items():
             fields[f"{index}.{name}"] = (
                 has_name

@@ -140,23 +140,30 @@ def test_calls_are_compared_in_any_order() -> None:
 def test_missing_and_superfluous_calls_are_wrong() -> None:
     assert compare_calls([CALL_A], [CALL_A, CALL_B]) == {
         "count": False,
-        "0.name": True,
+        "0.function": True,
         "0.x": True,
     }
     assert compare_calls([CALL_A, CALL_B], [CALL_B]) == {
         "count": False,
-        "0.name": False,
+        "0.function": False,
         "0.x": False,
-        "1.name": True,
+        "1.function": True,
         "1.y": True,
     }
     assert compare_calls([], []) == {"count": True}
     assert compare_calls([], None) == {"count": False}
+    assert compare_calls([CALL_A], ["a"]) == {"count": False, "0.function": False, "0.x": False}
+
+
+def test_argument_called_name_is_a_field_of_its_own() -> None:
+    gold = {"name": "call", "arguments": {"name": "Ada"}}
+    value = {"name": "call", "arguments": {"name": "Ben"}}
+    assert compare_calls([gold], [value]) == {"count": True, "0.function": True, "0.name": False}
 
 
 def test_arguments_of_another_function_are_wrong() -> None:
     call = {"name": "b", "arguments": {"x": 1}}
-    assert not any(compare_calls([CALL_A], [call])[name] for name in ("0.name", "0.x"))
+    assert not any(compare_calls([CALL_A], [call])[name] for name in ("0.function", "0.x"))
 
 
 def test_prompt_variants_end_with_the_question(records: list[Record]) -> None:
