@@ -34,8 +34,8 @@ class Arm:
             any, the response format is the schema itself.
         options: Options of the request. They override those of the benchmark: temperature 0, a
             seed, ``max_tokens``, and ``schema_in_prompt`` as ``prompt`` says.
-        has_tools: Whether functions are given as ``tools`` in place of a response format. Such an
-            arm runs the task *calls* only.
+        tool_choice: If not empty, functions are given as ``tools`` with this ``tool_choice``, in
+            place of a response format. Such an arm runs the task *calls* only.
     """
 
     about: str
@@ -43,11 +43,11 @@ class Arm:
     prompt: PromptVariant = "schema"
     machine: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    has_tools: bool = False
+    tool_choice: str = ""
 
     def runs(self, task: str) -> bool:
         """Return whether the arm runs a task."""
-        return task == "calls" or not self.has_tools
+        return task == "calls" or not self.tool_choice
 
 
 ARMS: Mapping[str, Arm] = {
@@ -74,7 +74,10 @@ ARMS: Mapping[str, Arm] = {
         machine={"whitespace": "spaced", "property_order": "any"},
     ),
     "ours-sampled": Arm("forced text is sampled", prompt="task", options={"fast_forward": False}),
-    "ours-tools": Arm("functions as tools", prompt="task", has_tools=True),
+    "ours-tools": Arm("functions as tools", prompt="task", tool_choice="auto"),
+    "ours-tools-required": Arm(
+        "functions as tools, at least one call", prompt="task", tool_choice="required"
+    ),
     # How tokens are chosen.
     "ours-exact-choices": Arm("finite choices are drawn exactly", options={"exact_choices": True}),
     "ours-t1": Arm("temperature 1", options={"temperature": 1.0}),

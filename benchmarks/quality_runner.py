@@ -109,8 +109,10 @@ class ArmRunner:
     def request(self, arm: Arm, record: Record) -> BatchRequest:
         """Return the constrained request of an arm."""
         options = self._options(arm, record, schema_in_prompt=ENGINE_FORMS[arm.prompt])
-        if arm.has_tools:
-            return BatchRequest(record.request, tools=record.tools, options=options)
+        if arm.tool_choice:
+            return BatchRequest(
+                record.request, tools=record.tools, tool_choice=arm.tool_choice, options=options
+            )
         machine: Any = record.schema
         if arm.machine:
             machine = JsonSchemaStateMachine(record.schema, **arm.machine)
