@@ -142,10 +142,10 @@ def test_slow_masks_do_not_change_particles(
 ) -> None:
     def particles() -> list[Any]:
         requests: list[Any] = [
-            BatchRequest(f"prompt {number}", schema, options={"particles": 3 - number})
-            for number, schema in enumerate(SCHEMAS[:2])
+            BatchRequest("x", SCHEMAS[0], options={"particles": 3}),
+            BatchRequest("y", SCHEMAS[0], options={"particles": 2}),
         ]
-        results = engine.generate_batch(requests, temperature=1.0, seed=1, max_tokens=60)
+        results = engine.generate_batch(requests, temperature=1.0, seed=1, max_tokens=40)
         return [[one.text for one in result.particles] for result in results]
 
     with monkeypatch.context() as patched:
