@@ -24,15 +24,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
-from mlx_lm.models.cache import BatchKVCache, KVCache
 
 from .device_masks import DeviceMasks
+from .shared_prefix import Layers, PrefixCache, join_layers
 
 NEGLIGIBLE = 1e-6
 """Fraction of the options' mass that may remain unscored."""
@@ -71,67 +71,6 @@ class Candidate:
 
     tokens: tuple[int, ...]
     allowed: npt.NDArray[np.bool_]
-
-
-class PrefixCache(KVCache):
-    """A layer's cache of a pass whose rows share the keys and values of their prefix.
-
-    The prefix is repeated for the rows while the layer is computed, and not stored repeated.
-
-    Args:
-        keys: Shape (1, heads, tokens, width).
-        values: Shape (1, heads, tokens, width).
-    """
-
-    def __init__(self, keys: mx.array, values: mx.array) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._prefix = keys, values
-        self.added: tuple[mx.array, mx.array] | None = None
-        """Keys and values of the pass, shape (rows, heads, tokens of the pass, width)."""
-        self.offset = keys.shape[2]
-
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Take the keys and values of the pass; return those of the prefix and the pass."""
-        self.added = keys, values
-        self.offset += keys.shape[2]
-        return self.keys_and_values()
-
-    def keys_and_values(self) -> tuple[mx.array, mx.array]:
-        """Return keys and values of all tokens, shape (rows, heads, all tokens, width)."""
-        if self.added is None:
-            return self._prefix
-        joined = [
-            mx.concatenate([mx.broadcast_to(old, (new.shape[0], *old.shape[1:])), new], axis=2)
-            for old, new in zip(self._prefix, self.added, strict=True)
-        ]
-        return joined[0], joined[1]
-
-    def row(self, row: int, length: int) -> tuple[mx.array, mx.array]:
-        """Return the keys and values that the pass added to a row, without padding."""
-        if self.added is None:
-            raise AssertionError("the pass has run")
-        keys, values = self.added
-        return keys[row : row + 1, :, :length], values[row : row + 1, :, :length]
-
-
-Layers = list[tuple[mx.array, mx.array]]
-"""Keys and values of each layer, shape (1, heads, tokens, width)."""
-
-
-def can_share_prefix(cache: Sequence[Any]) -> bool:
-    """Whether the options behind a cache can be scored: all layers are plain KV caches."""
-    return all(type(layer) in (KVCache, BatchKVCache) for layer in cache)
-
-
-def prefix_layers(cache: Sequence[Any], row: int, length: int) -> Layers:
-    """Return the keys and values of one row of a cache, its last ``length`` tokens."""
-    layers = []
-    for layer in cache:
-        columns = slice(layer.size() - length, layer.size())
-        layers.append(
-            (layer.keys[row : row + 1, :, columns], layer.values[row : row + 1, :, columns])
-        )
-    return layers
 
 
 @dataclass(slots=True)
@@ -282,7 +221,7 @@ class ChoiceScorer:
                 found.log_scores[option] = logprob + mass_of[number] - total
                 found.ends[option] = partial(_end, row, number, caches, logits, search.start)
                 continue
-            layers = _joined(
+            layers = join_layers(
                 prefix.layers, [cache.row(number, len(row.tokens)) for cache in caches]
             )
             inner = _Prefix(layers, prefix.tokens + row.tokens, logprob, ends[number], total)
@@ -438,19 +377,12 @@ def _is_on_gpu() -> bool:
     return mx.default_device().type == mx.DeviceType.gpu
 
 
-def _joined(prefix: Layers, added: Layers) -> Layers:
-    return [
-        (mx.concatenate([old[0], new[0]], axis=2), mx.concatenate([old[1], new[1]], axis=2))
-        for old, new in zip(prefix, added, strict=True)
-    ]
-
-
 def _end(
     row: _Row, number: int, caches: Sequence[PrefixCache], logits: mx.array, start: int
 ) -> tuple[Layers, mx.array]:
     """Return what the tokens of an option, from ``start`` on, add to the caches, and the logits."""
     length = len(row.tokens)
-    layers = _joined(row.prefix.layers, [cache.row(number, length) for cache in caches])
+    layers = join_layers(row.prefix.layers, [cache.row(number, length) for cache in caches])
     own = [(keys[:, :, start:], values[:, :, start:]) for keys, values in layers]
     return own, logits[number : number + 1, length - 1]
 

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
-from .choice_scores import ChoiceScorer, ChoiceScores, can_share_prefix, prefix_layers
+from .choice_scores import ChoiceScorer, ChoiceScores
 from .open_choices import OpenChoice, draw_option
 from .sequence_state import SequenceState
+from .shared_prefix import can_share_prefix, prefix_layers
 from .tokens import Token
 
 _log = logging.getLogger(__name__)

@@ -22,9 +22,8 @@ from proxy_engine.generation import DeviceMasks
 from proxy_engine.generation.choice_scores import (
     Candidate,
     ChoiceScorer,
-    can_share_prefix,
-    prefix_layers,
 )
+from proxy_engine.generation.shared_prefix import can_share_prefix, prefix_layers
 from samplers import SamplingParameters, make_sampler
 from state_machines import ChoiceStateMachine
 
