@@ -78,15 +78,20 @@ ARMS: Mapping[str, Arm] = {
     "ours-tools-required": Arm(
         "functions as tools, at least one call", prompt="task", tool_choice="required"
     ),
-    # How tokens are chosen.
-    "ours-exact-choices": Arm("finite choices are drawn exactly", options={"exact_choices": True}),
-    "ours-t1": Arm("temperature 1", options={"temperature": 1.0}),
+    # How tokens are chosen, with the same prompt.
+    "ours-exact-choices": Arm(
+        "finite choices are drawn exactly", prompt="task", options={"exact_choices": True}
+    ),
+    "ours-t1": Arm("temperature 1", prompt="task", options={"temperature": 1.0}),
     "ours-t1-exact-choices": Arm(
         "temperature 1, finite choices are drawn exactly",
+        prompt="task",
         options={"temperature": 1.0, "exact_choices": True},
     ),
     "ours-particles-8": Arm(
-        "temperature 1, 8 particles", options={"temperature": 1.0, "particles": 8}
+        "temperature 1, 8 particles",
+        prompt="task",
+        options={"temperature": 1.0, "particles": 8},
     ),
 }
 """All arms by name."""
