@@ -58,7 +58,12 @@ SHAPES = (
     Shape(
         "array of strings",
         f"{_TEXT}\n\nList the things that the text mentions as a JSON array.",
-        {"type": "array", "items": {"type": "string", "maxLength": 20}, "maxItems": 6},
+        {
+            "type": "array",
+            "items": {"type": "string", "maxLength": 20},
+            "minItems": 5,
+            "maxItems": 5,
+        },
         {"max_tokens": 128},
     ),
     Shape(
@@ -84,7 +89,7 @@ def measure_cost(
 ) -> dict[str, Any]:
     """Return the time of a request with particles over that of one without.
 
-    Every repeat has a seed of its own, and runs both in turn. The prompt is not cached, since the
+    Every repeat has a seed of its own and runs both in turn. The prompt is not cached, since the
     prefill is part of a request.
     """
     kinds = {"one": 1, "particles": particles}
