@@ -111,11 +111,31 @@ class ChoiceScores:
             options that were not scored, because they are negligible or cannot be drawn.
         log_estimates: The same, with estimates for options that were not scored: their bounds,
             multiplied by the ratio of scores to bounds of the others.
+        log_masses: The part of a score that belongs to the token behind the option's own.
+        ends: The caches and logits behind the options, see :meth:`end`.
     """
 
     log_scores: npt.NDArray[np.float64]
     log_estimates: npt.NDArray[np.float64]
+    log_masses: npt.NDArray[np.float64]
     ends: dict[int, Callable[[], tuple[Layers, mx.array]]] = field(default_factory=dict)
+
+    @classmethod
+    def unknown(cls, options: int) -> ChoiceScores:
+        """Return scores that are still to be found."""
+        scores, estimates, masses = np.full((3, options), -np.inf)
+        return cls(scores, estimates, masses)
+
+    def set(self, option: int, logprob: float, log_mass: float) -> None:
+        """Set the score of an option.
+
+        Args:
+            option: The option.
+            logprob: The log-probability of its tokens.
+            log_mass: The logarithm of the mass that the grammar leaves to the token behind them.
+        """
+        self.log_scores[option] = logprob + log_mass
+        self.log_masses[option] = log_mass
 
     def end(self, option: int) -> tuple[Layers, mx.array] | None:
         """Return the keys and values that an option's tokens add to each layer, and the logits.
@@ -165,7 +185,7 @@ class ChoiceScorer:
                 have the largest sum need to be scored. ``None``: all options are scored that are
                 not negligible.
         """
-        found = ChoiceScores(np.full(len(candidates), -np.inf), np.full(len(candidates), -np.inf))
+        found = ChoiceScores.unknown(len(candidates))
         scaled = self.temper(logits.reshape(-1), ())
         total = cast(float, mx.logsumexp(scaled).item())
         search = _Search(candidates, found, noise, layers[0][0].shape[2])
@@ -182,7 +202,7 @@ class ChoiceScorer:
         if ended:
             masses = self._masses(prefix.logits[None], [candidates[one].allowed for one in ended])
             for one, mass in zip(ended, masses, strict=True):
-                search.found.log_scores[one] = prefix.logprob + mass - prefix.total
+                search.found.set(one, prefix.logprob, mass - prefix.total)
         rows = _rows(prefix, [one for one in options if one not in ended], candidates)
         if not rows:
             return
@@ -218,7 +238,7 @@ class ChoiceScorer:
             total = cast(float, end_totals[number].item())
             if number in mass_of:
                 (option,) = row.options
-                found.log_scores[option] = logprob + mass_of[number] - total
+                found.set(option, logprob, mass_of[number] - total)
                 found.ends[option] = partial(_end, row, number, caches, logits, search.start)
                 continue
             layers = join_layers(

@@ -88,7 +88,7 @@ class ExactChoices:
         noise: npt.NDArray[np.float64],
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
-            return ChoiceScores(np.zeros(1), np.zeros(1))
+            return ChoiceScores(*np.zeros((3, 1)))
         needs_all = choice.sampler.has_filters or sequence.weights is not None
         sampler = choice.sampler
         has_penalties = sampler.has_penalties

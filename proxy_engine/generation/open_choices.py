@@ -80,6 +80,8 @@ class DrawnOption:
         tokens: Its tokens, as far as they do not depend on what follows.
         log_proposal: Natural logarithm of the probability that it was drawn with: 0 if the most
             likely option was taken.
+        log_score: Natural logarithm of its score; ``None`` for an only option, which has none.
+        log_mass: The part of the score that belongs to the token behind ``tokens``.
         record: All options, for the result.
     """
 
@@ -87,6 +89,8 @@ class DrawnOption:
     option: ChoiceOption
     tokens: tuple[int, ...]
     log_proposal: float
+    log_score: float | None
+    log_mass: float
     record: ScoredChoice
 
 
@@ -112,14 +116,16 @@ def draw_option(
         filtered = sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
         logprobs = np.array(filtered, np.float64)
     number = int(np.argmax(logprobs + noise))
-    is_greedy = sampler.parameters.temperature == 0
+    log_proposal = 0.0 if sampler.parameters.temperature == 0 else float(logprobs[number])
     option = choice.options[number]
     shown = np.exp(scores.log_estimates - np.logaddexp.reduce(scores.log_estimates))
     return DrawnOption(
         number,
         option,
         choice.candidates[number].tokens,
-        0.0 if is_greedy else float(logprobs[number]),
+        log_proposal,
+        float(scores.log_scores[number]) if len(choice.options) > 1 else None,
+        float(scores.log_masses[number]),
         _record(choice.options, shown.tolist(), option, offset, forced),
     )
 

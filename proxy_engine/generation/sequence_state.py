@@ -196,7 +196,14 @@ class SequenceState:
         start = len(self.tokens)
         appended = self.advance_forced()
         if self.weights is not None and self.logits is not None:
-            self.weights.add_factor(-drawn.log_proposal)
+            own = tuple(token.token_id for token in appended[: len(drawn.tokens)])
+            if drawn.log_score is not None and own == drawn.tokens and not self._scripted:
+                # The whole score is known: with the first token, so that particles are not compared
+                # by the beginnings of their options.
+                self.weights.settle(len(own), drawn.log_score - drawn.log_proposal)
+                self.weights.add_factor(-drawn.log_mass)
+            else:
+                self.weights.add_factor(-drawn.log_proposal)
             self.weights.weigh(self.logits, start - 1, self.tokens, self.prompt_tokens, {})
         return appended
 

@@ -49,7 +49,7 @@ class TokenWeights:
     @property
     def total(self) -> float:
         """Sum of all log-weights that have been read."""
-        return self.sums[-1] + self._factor
+        return self.sums[-1]
 
     def sum_of(self, tokens: int) -> float:
         """Return the sum of the log-weights of the first tokens, as far as they have been read."""
@@ -72,6 +72,15 @@ class TokenWeights:
     def add_factor(self, log_weight: float) -> None:
         """Add a log-weight that belongs to the next token besides its own."""
         self.read()
+        self._factor += log_weight
+
+    def settle(self, tokens: int, log_weight: float) -> None:
+        """Set the log-weights of the next forced tokens: that of the first, 0 for the others."""
+        self.read()
+        for _ in range(tokens):
+            self._forced.popleft()
+            self.sums.append(self.total + log_weight + self._factor)
+            log_weight = self._factor = 0.0
         self._factor += log_weight
 
     def expect(self, position: int, ids: Sequence[int], sampler: Sampler) -> None:
@@ -112,7 +121,9 @@ class TokenWeights:
         for one in self._unread:
             value = cast(float, one.item())
             # A model that computes NaN gives no weight.
-            self.sums.append(self.total + (-math.inf if math.isnan(value) else value))
+            self.sums.append(
+                self.total + self._factor + (-math.inf if math.isnan(value) else value)
+            )
             self._factor = 0.0
         self._unread.clear()
 
