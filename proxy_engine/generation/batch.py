@@ -29,7 +29,8 @@ from .batch_probe import BatchProbe
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_pad, can_trim, drop_padding, right_padded, trim
 from .exact_choices import ExactChoices
-from .sequence_state import SequenceState, SlowMaskError
+from .next_mask import SlowMaskError
+from .sequence_state import SequenceState
 from .token_weights import KnownWeights
 from .tokens import SampledToken, Token
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from copy import copy
 
 import mlx.core as mx
-import numpy as np
-import numpy.typing as npt
 
 from samplers import Sampler, apply_mask, apply_token_boost
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
-from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import finite_choice
 from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
-from .device_masks import SMALL_MASK_TOKENS, DeviceMask, DeviceMasks
-from .fast_forward import FastForward, forces_after_any, must_end
+from .device_masks import DeviceMask, DeviceMasks
+from .fast_forward import FastForward, must_end
+from .next_mask import NextMask
 from .open_choices import DrawnOption, OpenChoice
-from .sampler_schedule import Deadline, end_boost
+from .sampler_schedule import Deadline
 from .sequence_options import (
     Schedule,
     SequenceOptions,
@@ -34,18 +31,8 @@ from .timings import Timings
 from .token_weights import KnownWeights, TokenWeights
 from .tokens import SampledToken, Token
 
-MASK_STEPS = 5_000
-"""Step budget of one mask on the model thread, about 25 ms."""
-
-SLOW_MASK_STEPS = 500
-"""The same after a slow mask, since slow masks tend to follow each other."""
-
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
-
-
-class SlowMaskError(Exception):
-    """The next mask is too slow for the model thread; see :meth:`SequenceState.compute_mask`."""
 
 
 class SequenceState:
@@ -70,7 +57,6 @@ class SequenceState:
         pending: The last of ``tokens``, which the model has not processed yet.
         logits: Lazy logits of the next token, shape (1, vocabulary).
         finished: Whether the last token has been generated.
-        expects_fast_forward: Whether forced text is likely to follow the next token.
         weights: The importance weights of the generated tokens, if they are recorded.
         group: Identifies the sequences that were forked from the same one.
         masks: Masks on the device.
@@ -97,7 +83,6 @@ class SequenceState:
         self.pending: list[int] = []
         self.logits: mx.array | None = None
         self.finished = False
-        self.expects_fast_forward = False
         self.timings = timings or Timings()
         self.guard = guard
         self.weights = TokenWeights() if options.weighs else None
@@ -111,15 +96,18 @@ class SequenceState:
         self._schedule = schedule
         self._fast_forward = None if options.samples_all else fast_forward
         self._choices = choices
-        self._scripted: deque[int] = deque()
         self._deadline = deadline
-        self._mask_steps = MASK_STEPS
-        self._planned: npt.NDArray[np.bool_] | None = None
+        self._mask = NextMask(options, matcher, guard, masks, forces=self._fast_forward is not None)
 
     @property
     def matcher(self) -> Matcher | None:
         """The grammar's matcher; ``None`` for unconstrained text."""
         return self._matcher
+
+    @property
+    def expects_fast_forward(self) -> bool:
+        """Whether forced text is likely to follow the next token."""
+        return self._mask.expects_fast_forward
 
     @property
     def needs_pass(self) -> bool:
@@ -165,7 +153,12 @@ class SequenceState:
         Not while end tokens are masked or boosted: that distribution is defined for tokens only.
         """
         matcher, options = self._matcher, self._options
-        if self._choices is None or matcher is None or self._scripted or matcher.is_finished:
+        if (
+            self._choices is None
+            or matcher is None
+            or self._mask.is_scripted
+            or matcher.is_finished
+        ):
             return None
         soft = options.soft_max_tokens
         if self.generated < options.min_tokens or (soft is not None and self.generated >= soft):
@@ -192,12 +185,12 @@ class SequenceState:
             (self.guard or self._matcher).narrow(drawn.option.state)
         self.scored_choices.append(drawn.record)
         if self._fast_forward is None:
-            self._scripted.extend(drawn.tokens)
+            self._mask.script(drawn.tokens)
         start = len(self.tokens)
         appended = self.advance_forced()
         if self.weights is not None and self.logits is not None:
             own = tuple(token.token_id for token in appended[: len(drawn.tokens)])
-            if drawn.log_score is not None and own == drawn.tokens and not self._scripted:
+            if drawn.log_score is not None and own == drawn.tokens and not self._mask.is_scripted:
                 # The whole score is known: with the first token, so that particles are not compared
                 # by the beginnings of their options.
                 self.weights.settle(len(own), drawn.log_score - drawn.log_proposal)
@@ -219,10 +212,8 @@ class SequenceState:
         """
         with self.timings.during("mask"):
             sampler = self._schedule.next_sampler(self.generated)
-            allowed = self._allowed(logits.shape[-1], exact=exact)
-            if allowed is not None and self._scripted:
-                allowed = self._scripted_mask(allowed, exact=exact)
-            boost = self._end_boost(allowed)
+            allowed = self._mask.allowed(self.generated, logits.shape[-1], exact=exact)
+            boost = self._mask.end_boost(self.generated, allowed)
         with self.timings.during("sample"):
             boosted = logits if boost is None else apply_token_boost(logits, *boost)
             mask = None if allowed is None else self.masks.on_device(allowed)
@@ -269,20 +260,12 @@ class SequenceState:
     def compute_mask(self) -> None:
         """Compute the mask that was too slow for the model thread, so that :meth:`sample` finds it.
 
-        Callable on any thread while the sequence is not used otherwise. If the mask exceeds the
-        step budget of masks, the next token is that of the guard's plan, which is always allowed.
+        Callable on any thread while the sequence is not used otherwise.
 
         Raises:
             GrammarBudgetError: The mask exceeds the step budget, and there is no guard.
         """
-        if self._matcher is None:
-            return
-        try:
-            self._matcher.allowed_tokens()
-        except GrammarBudgetError:
-            if self.guard is None:
-                raise
-            self._planned = self.guard.plan_mask()
+        self._mask.compute_slow()
 
     def accepts(self, token_id: int) -> bool:
         """Whether the text can still be completed in time after a sampled token.
@@ -345,12 +328,12 @@ class SequenceState:
         twin.pending = list(self.pending)
         twin.timings = self.timings.copy()
         twin.scored_choices = list(self.scored_choices)
-        twin._scripted = self._scripted.copy()
         twin.guard = None if self.guard is None else self.guard.copy()
         if twin.guard is not None:
             twin._matcher = twin.guard.matcher
         elif self._matcher is not None:
             twin._matcher = self._matcher.copy()
+        twin._mask = self._mask.fork(twin._matcher, twin.guard)
         twin.weights = None if self.weights is None else self.weights.copy()
         twin._schedule = own_schedule(self._schedule).fork(twin._matcher, twin.guard, stream)
         return twin
@@ -398,81 +381,3 @@ class SequenceState:
 
     def _may_stop(self) -> bool:
         return self._matcher is None or self._matcher.is_accepting
-
-    def _allowed(self, size: int, *, exact: bool) -> npt.NDArray[np.bool_] | None:
-        """Return the mask of the next token; ``None``: every token is allowed."""
-        allowed = self._options.usable_tokens
-        self.expects_fast_forward = False
-        if self._matcher is not None:
-            allowed = self._mask_in_time(self._matcher)
-            self.expects_fast_forward = self._fast_forward is not None and self._may_force(allowed)
-            if self.guard is not None:
-                # A refused token costs a weighted sequence its weight.
-                is_exact = exact or (self.weights is not None and self._is_small(allowed))
-                allowed = self.guard.mask(allowed, exact=is_exact)
-        if self.generated < self._options.min_tokens:
-            allowed = self._without_end_tokens(allowed, size)
-        return allowed
-
-    def _mask_in_time(self, matcher: Matcher) -> npt.NDArray[np.bool_]:
-        planned, self._planned = self._planned, None
-        if planned is not None:
-            return planned
-        try:
-            with step_budget(self._mask_steps):
-                allowed = matcher.allowed_tokens()
-        except GrammarBudgetError:
-            self._mask_steps = SLOW_MASK_STEPS
-            raise SlowMaskError from None
-        self._mask_steps = MASK_STEPS
-        return allowed
-
-    def _scripted_mask(
-        self, allowed: npt.NDArray[np.bool_], *, exact: bool
-    ) -> npt.NDArray[np.bool_]:
-        """Return a mask of the next token of the option that was drawn.
-
-        If the token is not accepted, the rest of the option is sampled.
-        """
-        token_id = self._scripted.popleft()
-        if exact or not allowed[token_id]:
-            self._scripted.clear()
-            return allowed
-        mask = np.zeros_like(allowed)
-        mask[token_id] = True
-        return mask
-
-    def _without_end_tokens(
-        self, allowed: npt.NDArray[np.bool_] | None, size: int
-    ) -> npt.NDArray[np.bool_]:
-        """Mask end tokens, unless nothing else is allowed."""
-        others = np.ones(size, np.bool_) if allowed is None else allowed.copy()
-        others[list(self._options.end_token_ids)] = False
-        return others if allowed is None or others.any() else allowed
-
-    def _end_boost(self, allowed: npt.NDArray[np.bool_] | None) -> tuple[mx.array, float] | None:
-        """Return the tokens that are boosted and the boost; ``None``: no tokens are."""
-        soft = self._options.soft_max_tokens
-        if soft is None or self.generated < max(soft, self._options.min_tokens):
-            return None
-        if self.guard is None or allowed is None:
-            nearer = np.array(sorted(self._options.end_token_ids))
-        else:
-            nearer = self.guard.closer_tokens(allowed)
-        if not len(nearer):
-            return None
-        boost = end_boost(self.generated, soft, self._options.max_tokens)
-        return mx.array(nearer.astype(np.int32)), boost
-
-    def _may_force(self, allowed: npt.NDArray[np.bool_]) -> bool:
-        """Whether forced text follows one of the allowed tokens: a hint for the next pass."""
-        if self._matcher is None or not self._is_small(allowed):
-            return False
-        try:
-            with step_budget(MASK_STEPS):
-                return forces_after_any(self._matcher, allowed, self._options.end_token_ids)
-        except GrammarBudgetError:
-            return False
-
-    def _is_small(self, allowed: npt.NDArray[np.bool_]) -> bool:
-        return self.masks.on_device(allowed).count <= SMALL_MASK_TOKENS

@@ -20,7 +20,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from prefix_model import PrefixModel
 
 from proxy_engine import GenerationResult, InferenceEngine
-from proxy_engine.generation import sequence_state
+from proxy_engine.generation import next_mask
 from state_machines import ChoiceStateMachine, RegexStateMachine
 from state_machines.root import Sequence as Parts
 from state_machines.root import Structured
@@ -159,8 +159,8 @@ def test_particles_with_slow_masks_are_weighted_properly(
     arguments = {"response_format": RegexStateMachine("(ab|b|a){2,4}:(1|2)"), "max_tokens": 20}
     exact = Enumeration.of(engine, "hello", temperature=1.0, **arguments).run()
     usual = run(engine, 4, 25, **arguments)
-    monkeypatch.setattr(sequence_state, "MASK_STEPS", 0)
-    monkeypatch.setattr(sequence_state, "SLOW_MASK_STEPS", 0)
+    monkeypatch.setattr(next_mask, "MASK_STEPS", 0)
+    monkeypatch.setattr(next_mask, "SLOW_MASK_STEPS", 0)
     arguments["response_format"] = RegexStateMachine("(ab|b|a){2,4}:[12]")
     slow = run(engine, 4, 25, **arguments)
     assert [one.log_evidence for one in slow] == [one.log_evidence for one in usual]

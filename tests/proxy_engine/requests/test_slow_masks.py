@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy_engine import BatchRequest, InferenceEngine
-from proxy_engine.generation import sequence_state
+from proxy_engine.generation import next_mask, sequence_state
 from state_machines import GrammarBudgetError
 from state_machines.matcher import Matcher
 
@@ -49,8 +49,8 @@ def test_slow_masks_do_not_change_the_answers(
         compute(sequence)
 
     with monkeypatch.context() as patched:
-        patched.setattr(sequence_state, "MASK_STEPS", 0)
-        patched.setattr(sequence_state, "SLOW_MASK_STEPS", 0)
+        patched.setattr(next_mask, "MASK_STEPS", 0)
+        patched.setattr(next_mask, "SLOW_MASK_STEPS", 0)
         patched.setattr(sequence_state.SequenceState, "compute_mask", counted)
         slow = answers(engine)
     assert len(computed) > 3
@@ -73,13 +73,13 @@ class Held:
             if self.error is not None:
                 raise self.error
 
-        def slow(sequence: sequence_state.SequenceState, matcher: Matcher) -> Any:
+        def slow(mask: next_mask.NextMask, matcher: Matcher) -> Any:
             if self.release.is_set():
                 return matcher.allowed_tokens()
-            raise sequence_state.SlowMaskError
+            raise next_mask.SlowMaskError
 
         monkeypatch.setattr(sequence_state.SequenceState, "compute_mask", compute)
-        monkeypatch.setattr(sequence_state.SequenceState, "_mask_in_time", slow)
+        monkeypatch.setattr(next_mask.NextMask, "_in_time", slow)
 
 
 def test_slow_mask_does_not_delay_other_requests(
@@ -149,8 +149,8 @@ def test_slow_masks_do_not_change_particles(
         return [[one.text for one in result.particles] for result in results]
 
     with monkeypatch.context() as patched:
-        patched.setattr(sequence_state, "MASK_STEPS", 0)
-        patched.setattr(sequence_state, "SLOW_MASK_STEPS", 0)
+        patched.setattr(next_mask, "MASK_STEPS", 0)
+        patched.setattr(next_mask, "SLOW_MASK_STEPS", 0)
         slow = particles()
     assert slow == particles()
     assert engine.running_requests == engine.queued_requests == 0
