@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from state_machines.errors import ProxyError
 
+from ...events import Finished, StreamEvent
 from ..encoders.encoder import Encoder
 from ..errors import INTERNAL_ERROR, ApiError, ErrorResponse, api_error, translated_errors
 from ..model_host import Lease
@@ -95,15 +96,21 @@ async def reply(
             )
         with translated_errors(parsed.names):
             await unless_disconnected(request.receive, _consume(encoder, running, log_fields))
-        return json_reply(encoder.response())
+        return json_reply(await asyncio.to_thread(encoder.response))
 
 
 async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:
     async with aclosing(running.events()) as events:
         async for index, event in events:
-            for _ in encoder.encode(index, event):
-                pass
+            await _encoded(encoder, index, event)
     log_fields.update(running.log_fields)
+
+
+async def _encoded(encoder: Encoder, index: int, event: StreamEvent[Any]) -> list[bytes]:
+    if isinstance(event, Finished):
+        # Confidences of a long answer take seconds, in which other requests must not wait.
+        return await asyncio.to_thread(lambda: list(encoder.encode(index, event)))
+    return list(encoder.encode(index, event))
 
 
 async def _frames(
@@ -118,7 +125,7 @@ async def _frames(
     try:
         async with aclosing(running.events()) as events:
             async for index, event in events:
-                for data in encoder.encode(index, event):
+                for data in await _encoded(encoder, index, event):
                     yield data
     except ApiError as error:
         failure = error
