@@ -52,6 +52,14 @@ def weights_of(result: GenerationResult[Any]) -> list[float]:
     return [particle.log_weight for particle in result.particles]
 
 
+def assert_same_particles(one: GenerationResult[Any], other: GenerationResult[Any]) -> None:
+    """Passes of different shapes are rounded differently, so weights are equal up to that."""
+    assert [each.token_ids for each in one.particles] == [
+        each.token_ids for each in other.particles
+    ]
+    assert weights_of(one) == pytest.approx(weights_of(other), abs=1e-3)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -116,7 +124,7 @@ def test_result_is_one_of_the_particles(engine: InferenceEngine) -> None:
 def test_equal_seeds_give_equal_particles_whatever_else_runs(engine: InferenceEngine) -> None:
     options: Any = {"response_format": TEXT_SCHEMA, "particles": 5, "seed": 7}
     alone = engine.generate("x", **options)
-    assert engine.generate("x", **options).particles == alone.particles
+    assert_same_particles(engine.generate("x", **options), alone)
     requests: list[Any] = [
         BatchRequest("y", options={"seed": 1}),
         BatchRequest("x", options={"particles": 5}),
@@ -124,8 +132,7 @@ def test_equal_seeds_give_equal_particles_whatever_else_runs(engine: InferenceEn
         BatchRequest("x", options={"particles": 2}),
     ]
     together = engine.generate_batch(requests, response_format=TEXT_SCHEMA, seed=7)
-    assert [one.text for one in together[1].particles] == [one.text for one in alone.particles]
-    assert weights_of(together[1]) == pytest.approx(weights_of(alone), abs=1e-3)
+    assert_same_particles(together[1], alone)
     other = engine.generate("x", **{**options, "seed": 8})
     assert other.particles != alone.particles
 
@@ -136,7 +143,7 @@ def test_other_requests_are_not_changed_by_particles(engine: InferenceEngine) ->
     particles = BatchRequest("x", response_format=PERSON, options={"particles": 4, "seed": 2})
     together = engine.generate_batch([particles, single, particles])
     assert together[1].text == alone.text
-    assert together[0].particles == together[2].particles
+    assert_same_particles(together[0], together[2])
 
 
 def test_log_evidence_of_an_answer_without_choice_is_its_probability(
@@ -162,7 +169,7 @@ def test_streams_emit_the_events_of_the_drawn_particle(
     options: Any = {"response_format": schema, "particles": 4, "seed": 5, "stop": stop}
     events = list(engine.stream("x", **options))
     result = events[-1].result
-    assert result.particles == engine.generate("x", **options).particles
+    assert_same_particles(result, engine.generate("x", **options))
     tokens = [event.token_id for event in events if isinstance(event, TokenGenerated)]
     assert tokens == list(result.token_ids)
     assert "".join(event.text for event in events if event.type == "text_delta") == result.text
@@ -229,7 +236,7 @@ def test_several_draws_from_the_particles(engine: InferenceEngine) -> None:
     assert result.choices[0].text == result.text
     texts = {one.text for one in result.particles}
     assert all(choice.text in texts for choice in result.choices)
-    assert result.particles == engine.generate("x", **options).particles
+    assert_same_particles(result, engine.generate("x", **options))
     assert all(choice.choices == choice.particles == () for choice in result.choices)
 
 
@@ -289,7 +296,7 @@ def test_models_that_cannot_be_batched_run_particles_one_after_the_other(
         result = engine.generate("x", **request)
         assert result.usage.particles_per_pass == 1
         assert sum(one.probability for one in result.particles) == pytest.approx(1)
-        assert engine.generate("x", **request).particles == result.particles
+        assert_same_particles(engine.generate("x", **request), result)
         together = engine.generate_batch(
             [
                 BatchRequest("x", response_format=PERSON, options={"particles": 4, "seed": 1}),
@@ -297,7 +304,7 @@ def test_models_that_cannot_be_batched_run_particles_one_after_the_other(
                 BatchRequest("z", response_format=PERSON, options={"particles": 3, "seed": 1}),
             ]
         )
-        assert together[0].particles == result.particles
+        assert_same_particles(together[0], result)
 
 
 def test_cancelled_particles_free_their_rows(engine: InferenceEngine) -> None:
