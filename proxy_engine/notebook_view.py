@@ -50,7 +50,7 @@ class Counts(Protocol):
 
 
 class Shown(Measured, Protocol):
-    """What is shown of a result: :class:`~proxy_engine.results.GenerationResult`."""
+    """The shown fields of a result: :class:`~proxy_engine.results.GenerationResult`."""
 
     @property
     def reasoning(self) -> str:

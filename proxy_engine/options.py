@@ -139,7 +139,7 @@ class GenerationOptions(OptionModel, SamplingParameters):
     schema_in_prompt: Literal["off", "outline", "json_schema"] = "off"
     """How the prompt describes the JSON of the response format: not at all, as an outline with
     names, types, alternatives and descriptions, or as its JSON Schema. The text begins the first
-    message of the user. What is too long for it is left out of it, not out of the constraint."""
+    message of the user. A description that is too long is shortened; the constraint is not."""
     fast_forward: bool = True
     """Whether text that the grammar forces is appended without sampling."""
     exact_choices: bool = False

@@ -220,7 +220,7 @@ class GenerationResult(Generic[T]):
         particles: The weighted answers from which this one was drawn, if requested.
         log_evidence: Natural logarithm of an unbiased estimate of the probability that the model
             itself, without the constraints, writes a valid answer. With particles only.
-        choices: With ``n`` above 1: all answers, of which this is the first. Otherwise empty.
+        choices: All answers if ``n`` is above 1, otherwise empty. The first one is this answer.
         scored_choices: The finite choices that were drawn exactly, in the order of the output.
     """
 

@@ -304,7 +304,7 @@ class Sampler:
 
 
 class _Drawn(NamedTuple):
-    """A drawn token, and a mask of what the filters kept; ``None``: there are no filters."""
+    """A drawn token, and the mask of the tokens that the filters kept; ``None`` without filters."""
 
     token: mx.array
     is_kept: mx.array | None = None

@@ -227,7 +227,7 @@ class Limits:
     """Steps to find the options of one state: 20 ms."""
 
     states_without_choice: int = 1 << 14
-    """States of which it is stored that they begin with no finite choice."""
+    """States that are cached as beginning with no finite choice."""
 
     listed_choices: int = 1 << 13
     """Words of lexemes that are stored, in all."""

@@ -91,7 +91,7 @@ class Matcher:
             self._state = state
 
     def narrow(self, state: Node) -> None:
-        """Restrict what may follow to a part of it.
+        """Restrict the language of the texts that may follow to a subset.
 
         Args:
             state: A state whose language is a subset of that of :attr:`state`, such as that of a

@@ -52,7 +52,7 @@ class Choice(Protocol):
 
 
 Entries: TypeAlias = frozenset[tuple[str, Hashable]]
-"""What an option writes: the keys of leaves and of incomplete values by pointer."""
+"""The content of an option: the keys of leaves and of incomplete values by pointer."""
 
 _Read: TypeAlias = Callable[[bytes], Entries]
 _Cursors: TypeAlias = dict[int, JsonCursor]
@@ -144,7 +144,7 @@ def _touch(span: tuple[int, int], other: tuple[int, int] | None) -> bool:
 
 
 def _json_reader(values: AnswerValues, region: Region, offset: int, cursors: _Cursors) -> _Read:
-    """Return a function from an option's text to what it writes in a region of JSON.
+    """Return a function from an option's text to its entries in a region of JSON.
 
     The cursor of the region is moved to ``offset``.
     """

@@ -1,8 +1,8 @@
 """Score the options of a finite choice: the probability of each option's tokens.
 
-An option is scored with what must follow it: its score is the probability of its tokens times the
-mass that the grammar leaves to the token behind them. So the closing quote, the separator or the
-end counts, and ``cat`` is not preferred because ``catfish`` begins with it.
+The score of an option is the probability of its tokens times the mass that the grammar leaves to
+the token behind them. So the closing quote, the separator or the end counts, and ``cat`` is not
+preferred because ``catfish`` begins with it.
 
 Options are rows of a batch behind one copy of the prompt's keys and values. mlx-lm's models take
 positions from the cache, one for each row, so options cannot share a row. Options with a long
@@ -38,7 +38,7 @@ NEGLIGIBLE = 1e-6
 """Fraction of the options' mass that may remain unscored."""
 
 _MIN_SHARED_TOKENS = 12
-"""Tokens saved from which on a common beginning of several options has a pass of its own."""
+"""Minimum number of saved tokens for a separate pass over the common prefix of several options."""
 
 _MAX_ROWS = 32
 _MAX_TOKENS_ON_CPU = 96
@@ -310,7 +310,7 @@ def _common_length(texts: Sequence[tuple[int, ...]]) -> int:
 
 
 class _Search:
-    """The rows that wait to be processed, in the order of what they can contribute.
+    """The queue of rows, in descending order of their bounds.
 
     Args:
         candidates: The options.
@@ -400,7 +400,7 @@ def _is_on_gpu() -> bool:
 def _end(
     row: _Row, number: int, caches: Sequence[PrefixCache], logits: mx.array, start: int
 ) -> tuple[Layers, mx.array]:
-    """Return what the tokens of an option, from ``start`` on, add to the caches, and the logits."""
+    """Return an option's keys and values from token ``start`` on, and the logits behind them."""
     length = len(row.tokens)
     layers = join_layers(row.prefix.layers, [cache.row(number, length) for cache in caches])
     own = [(keys[:, :, start:], values[:, :, start:]) for keys, values in layers]

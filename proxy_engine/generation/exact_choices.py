@@ -3,8 +3,8 @@
 Token by token, a mask samples the beginning of an option by the probability of this beginning,
 whatever must follow it: an option with a likely beginning and an unlikely rest is chosen too often
 (Park et al., "Grammar-Aligned Decoding", NeurIPS 2024). Here all options are scored before the
-first of their tokens is chosen, one of them is drawn, and the grammar is narrowed to it. What it
-writes is forced text then, and the loop goes on as after any other forced text.
+first of their tokens is chosen, one of them is drawn, and the grammar is narrowed to it. Its
+text is then forced, and the loop continues as after any other forced text.
 """
 
 from __future__ import annotations

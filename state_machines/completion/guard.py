@@ -190,7 +190,7 @@ class Guard:
         self._plan = self._completion.plan(self.matcher.state)
 
     def narrow(self, state: Node) -> None:
-        """Restrict what may follow to a part of it that :meth:`fits`; see :meth:`Matcher.narrow`.
+        """Restrict the language to a subset that :meth:`fits`; see :meth:`Matcher.narrow`.
 
         Raises:
             GrammarBudgetError: No plan was found in time. The guard is unchanged.

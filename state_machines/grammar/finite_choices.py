@@ -47,10 +47,10 @@ class ChoiceOption:
     """An option of a finite choice.
 
     Attributes:
-        text: What is written, from the state of the choice on.
+        text: The bytes of the option from the state of the choice on.
         start: Where the option itself begins in ``text``, after whitespace and forced text.
         stop: Where it ends in ``text``, before text that all options end with.
-        state: The state of the choice, narrowed to this option: ``text`` and what may follow it.
+        state: The state of the choice, narrowed to this option: ``text`` and its continuation.
     """
 
     text: bytes
@@ -111,7 +111,7 @@ def _options(state: Node) -> tuple[ChoiceOption, ...] | None:
             len(text) - common[1],
             concatenation(literal(text), rests[text]),
         )
-        # Members of unions have no order of their own, and draws should be reproducible.
+        # The order of the members of a union varies, and draws should be reproducible.
         for text, (leaf, _) in sorted(by_text.items())
     )
 
@@ -345,7 +345,7 @@ def _spelled_words(node: EncodedText) -> list[bytes] | None:
 
 
 def _is_ambiguous(rests: dict[bytes, Node]) -> bool:
-    """Whether a text may begin with two of the options: one begins the other, and may go on."""
+    """Whether some text begins with two of the options."""
     ordered = sorted(rests)
     for number, text in enumerate(ordered):
         for longer in _beginning_with(text, ordered, number + 1):

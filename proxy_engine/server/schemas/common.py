@@ -99,7 +99,7 @@ class SamplingFields(RequestModel):
     def options(self, choice: int = 0) -> OptionOverrides:
         """Return the request's options for the choice of that number, whose seed is its own."""
         options = given_options(self)
-        # The server runs each of `n` answers as a request of its own.
+        # The server runs each of the `n` answers as a separate request.
         options.pop("n", None)
         # OpenAI's default.
         options.setdefault("temperature", 1.0)
