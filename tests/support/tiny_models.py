@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import mlx.core as mx
-from mlx.utils import tree_flatten
+from cached_models import randomized
 from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -50,11 +49,5 @@ def make_tiny_model(seed: int = 0, context: int = TINY_CONTEXT) -> llama.Model:
     """A llama with random weights; the same ones for the same seed."""
     config = {**TINY_CONFIG, "max_position_embeddings": context}
     model = llama.Model(llama.ModelArgs.from_dict(config))
-    key = mx.random.key(seed)
-    weights = []
-    for name, weight in tree_flatten(model.parameters()):
-        key, own = mx.random.split(key)
-        weights.append((name, mx.random.normal(weight.shape, key=own) * 0.3))
-    model.load_weights(weights)
-    mx.eval(model.parameters())
+    randomized(model, seed)
     return model
