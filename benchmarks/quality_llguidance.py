@@ -9,7 +9,6 @@ from mlx_lm.generate import BatchGenerator
 from quality_prompts import PromptVariant, prompt_of
 from quality_tasks import Record
 from stacks import Request, Setting
-from stacks.peer_llguidance import make_stack
 
 __all__ = ["BatchedLLGuidance"]
 
@@ -22,6 +21,9 @@ class BatchedLLGuidance:
     """
 
     def __init__(self, setting: Setting) -> None:
+        # Needed by these arms only, from the extra "bench".
+        from stacks.peer_llguidance import make_stack  # noqa: PLC0415
+
         self._setting = setting
         self._stack = make_stack(setting)
 
