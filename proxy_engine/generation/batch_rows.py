@@ -39,7 +39,7 @@ class BatchRows:
 
     @property
     def is_one_each(self) -> bool:
-        """Whether each sequence has a row of its own, in their order, and no row is unused."""
+        """Whether rows and sequences correspond one to one, in the same order."""
         return list(self._rows.values()) == list(range(self._count))
 
     def row(self, sequence: SequenceState) -> int:
