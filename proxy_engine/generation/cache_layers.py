@@ -133,3 +133,25 @@ def trim(cache: Sequence[Any], count: int) -> None:
     """Remove the last ``count`` tokens of every row."""
     for layer in cache:
         layer.trim(count)
+
+
+def trim_rows(cache: Sequence[Any], counts: Sequence[int]) -> None:
+    """Remove the last tokens of each row, different numbers of them if the cache can be padded.
+
+    The device is not waited for. The columns of a row that loses more tokens than others move to
+    the right, so that all rows still end at the same column.
+
+    Args:
+        cache: A batch cache of ``BatchKVCache`` layers, or any cache if all counts are equal, such
+            as that of a single sequence.
+        counts: Tokens to remove from each row; no row has fewer.
+    """
+    common = min(counts)
+    if common:
+        trim(cache, common)
+    if max(counts) == common:
+        return
+    for layer in cache:
+        # To mlx-lm, the tokens to remove are right padding.
+        layer.prepare(right_padding=[count - common for count in counts])
+        layer.finalize()
