@@ -138,6 +138,9 @@ from .options import (
 from .options import (
     ReasoningOptions as ReasoningOptions,
 )
+from .options import (
+    SpeculationOptions as SpeculationOptions,
+)
 from .prompt_cache import CacheOptions as CacheOptions
 from .requests.batches import (
     AsyncBatchStream as AsyncBatchStream,

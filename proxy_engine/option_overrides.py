@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from .options import PartOptions, ReasoningOptions
+from .options import PartOptions, ReasoningOptions, SpeculationOptions
 
 
 class OptionOverrides(TypedDict, total=False):
@@ -35,6 +35,7 @@ class OptionOverrides(TypedDict, total=False):
     reasoning: bool | ReasoningOptions | None
     schema_in_prompt: Literal["off", "outline", "json_schema"]
     fast_forward: bool
+    speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
     parallel_tool_calls: bool
     max_tool_calls: int

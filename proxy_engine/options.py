@@ -25,6 +25,9 @@ from .text_checks import has_surrogate, listed, short_repr
 MAX_COUNT = 2**63 - 1
 """The largest count of tokens or characters: the largest signed 64-bit integer."""
 
+MAX_DRAFT_TOKENS = 64
+"""The longest draft, in tokens."""
+
 
 class OptionModel(ParameterModel):
     """Base of option models: their constructors raise ``InvalidOptionError``."""
@@ -74,6 +77,38 @@ class ReasoningOptions(OptionModel):
         if info.field_name == "end" and (marker is None) != (info.data.get("begin") is None):
             raise ValueError("should be given together with begin")
         return marker
+
+
+class SpeculationOptions(OptionModel):
+    """How drafts are made: several tokens that one forward pass verifies.
+
+    Drafts change the speed, not the answer: a token is accepted only where the model samples it, or
+    by the rule of Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
+    Decoding".
+    """
+
+    max_draft_tokens: int = Field(default=16, ge=1, le=MAX_DRAFT_TOKENS)
+    """Maximum number of draft tokens per forward pass, whatever drafts them."""
+    num_draft_tokens: int | None = Field(
+        default=None, ge=1, le=MAX_DRAFT_TOKENS, validate_default=True
+    )
+    """Number of tokens that the draft model drafts per forward pass. Default: that of the engine,
+    which chooses it by the acceptance rate if it has none."""
+    prompt_lookup: bool = True
+    """Whether text of the prompt and the answer is drafted where the answer repeats it."""
+    draft_model: bool = True
+    """Whether the engine's draft model drafts, if it has one."""
+    is_adaptive: bool = True
+    """Whether the length of drafts follows the acceptance rate. Otherwise drafts are as long as the
+    other options allow."""
+
+    @field_validator("num_draft_tokens")
+    @classmethod
+    def _check_num_draft_tokens(cls, number: int | None, info: ValidationInfo) -> int | None:
+        at_most = info.data.get("max_draft_tokens", MAX_DRAFT_TOKENS)
+        if number is not None and number > at_most:
+            raise ValueError(f"should be at most max_draft_tokens, {at_most}")
+        return number
 
 
 class PartOptions(OptionModel, SamplingParameters):
@@ -142,6 +177,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
     message of the user. A description that is too long is shortened; the constraint is not."""
     fast_forward: bool = True
     """Whether text that the grammar forces is appended without sampling."""
+    speculation: Literal["auto", "off"] | SpeculationOptions = "auto"
+    """Whether forward passes verify drafts of several tokens, which saves passes. `auto` drafts
+    where drafts are expected to save time, `off` never."""
     exact_choices: bool = False
     """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
@@ -175,6 +213,17 @@ class GenerationOptions(OptionModel, SamplingParameters):
     def stop_strings(self) -> tuple[str, ...]:
         """``stop`` as a tuple."""
         return _stop_strings(self.stop)
+
+    @property
+    def speculation_options(self) -> SpeculationOptions | None:
+        """``speculation`` as options; ``None`` if it is off."""
+        match self.speculation:
+            case "off":
+                return None
+            case "auto":
+                return SpeculationOptions()
+            case options:
+                return options
 
     def override(self, overrides: Mapping[str, object]) -> GenerationOptions:
         """Return a copy with some options changed.

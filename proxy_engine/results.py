@@ -41,6 +41,9 @@ class Usage:
         particles_per_pass: Particles that shared each forward pass: all of them, or 1 if the
             model's caches cannot be batched, so that the particles ran one after the other without
             resampling. 0 without particles.
+        drafted_tokens: Draft tokens that forward passes verified. Forced tokens are not counted.
+        accepted_tokens: Those of them that became tokens of the output.
+        forward_passes: Forward passes after the prompt in which the request took part.
     """
 
     prompt_tokens: int
@@ -54,6 +57,9 @@ class Usage:
     forward_seconds: float = 0.0
     queue_seconds: float = 0.0
     particles_per_pass: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    forward_passes: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -128,7 +134,8 @@ class Span:
 
     Attributes:
         name: ``"prompt"`` (a forward pass over prompt tokens), ``"mask"`` (computing a mask),
-            ``"sample"`` (building the sampling graph), ``"dispatch"`` (building a forward pass and
+            ``"sample"`` (building the sampling graph), ``"draft"`` (drafting tokens and computing
+            the states behind them), ``"dispatch"`` (building a forward pass and
             submitting it to the device), ``"wait"`` (waiting for the device), ``"advance"``
             (advancing matchers and finding forced text).
         step: Number of forward passes after the prompt.

@@ -28,6 +28,7 @@ from proxy_engine import (
     PartOptions,
     RawPrompt,
     ReasoningOptions,
+    SpeculationOptions,
     Tool,
 )
 from proxy_engine.answers.response_format import ResponseFormatCompiler
@@ -185,6 +186,7 @@ OPTIONS: dict[str, Any] = {
     "parallel_tool_calls": True,
     "max_tool_calls": 2,
     "fast_forward": True,
+    "speculation": {"max_draft_tokens": 4, "num_draft_tokens": 2},
     "soft_max_tokens": 2,
     "max_seconds": 5.0,
     "logprobs": 1,
@@ -235,7 +237,7 @@ def test_invalid_options_raise_proxy_errors(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(SAMPLING)))
     value = data.draw(wrong_values)
     proper(lambda: SamplingParameters(**{name: value}), InvalidSamplingParameterError)
-    for kind in (ReasoningOptions, PartOptions):
+    for kind in (ReasoningOptions, PartOptions, SpeculationOptions):
         field = data.draw(st.sampled_from(sorted(kind.model_fields)))
         proper(lambda kind=kind, field=field: kind(**{field: value}))
 

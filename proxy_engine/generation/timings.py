@@ -10,7 +10,7 @@ from typing import Literal
 
 from ..results import Span
 
-Phase = Literal["prompt", "mask", "sample", "dispatch", "wait", "advance"]
+Phase = Literal["prompt", "mask", "sample", "draft", "dispatch", "wait", "advance"]
 
 
 @dataclass(slots=True)

@@ -15,7 +15,13 @@ import pytest
 from option_overrides_source import option_overrides_source
 
 import proxy_engine.option_overrides
-from proxy_engine import GenerationOptions, InvalidOptionError, PartOptions, ReasoningOptions
+from proxy_engine import (
+    GenerationOptions,
+    InvalidOptionError,
+    PartOptions,
+    ReasoningOptions,
+    SpeculationOptions,
+)
 from proxy_engine.option_fields import (
     OPTION_NAMES,
     add_option_flags,
@@ -42,7 +48,14 @@ def test_keyword_arguments_are_generated_from_the_model() -> None:
 
 
 def test_every_option_has_a_description() -> None:
-    for model in (GenerationOptions, PartOptions, ReasoningOptions, SamplingParameters):
+    models = (
+        GenerationOptions,
+        PartOptions,
+        ReasoningOptions,
+        SpeculationOptions,
+        SamplingParameters,
+    )
+    for model in models:
         assert [n for n, field in model.model_fields.items() if not field.description] == []
 
 
@@ -94,6 +107,11 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
         ({"trace": np.True_}, "/trace", "valid boolean"),
         ({"reasoning": NESTED}, "/reasoning", "valid boolean"),
         ({"reasoning": {"max_chars": -1}}, "/reasoning/max_chars", "reasoning.max_chars should"),
+        ({"speculation": "on"}, "/speculation", "'auto' or 'off', not 'on'"),
+        ({"speculation": True}, "/speculation", "'auto' or 'off'"),
+        ({"speculation": NESTED}, "/speculation", "'auto' or 'off'"),
+        ({"speculation": {"num_draft_tokens": 0}}, "/speculation/num_draft_tokens", "equal to 1"),
+        ({"speculation": {"tokens": 4}}, "/speculation/tokens", "is unknown"),
         ({"parts": {5: PartOptions()}}, "/parts/5", "valid string"),
         ({"parts": {"text": {"top_k": -1}}}, "/parts/text/top_k", "greater than or equal to 0"),
         ({"parts": {"text": {"max_token": 1}}}, "/parts/text/max_token", "is unknown"),
@@ -123,6 +141,39 @@ def test_errors_locate_the_invalid_value(overrides: Any, pointer: str, message: 
 def test_invalid_reasoning_options_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError):
         ReasoningOptions(**given)
+
+
+@pytest.mark.parametrize("name", ["max_draft_tokens", "num_draft_tokens"])
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (0, "greater than or equal to 1"),
+        (-1, "greater than or equal to 1"),
+        (65, "less than or equal to 64"),
+        (10**5000, "less than or equal to 64"),
+        (True, "valid integer, not True"),
+        (2.5, "valid integer"),
+        ("4", "valid integer"),
+        (math.nan, "valid integer"),
+    ],
+)
+def test_invalid_numbers_of_draft_tokens_are_refused(name: str, number: Any, message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message) as caught:
+        SpeculationOptions(**{name: number})
+    assert caught.value.option == name
+
+
+def test_draft_model_drafts_at_most_max_draft_tokens() -> None:
+    assert SpeculationOptions(max_draft_tokens=20, num_draft_tokens=20).num_draft_tokens == 20
+    with pytest.raises(InvalidOptionError, match="at most max_draft_tokens, 16, not 20"):
+        SpeculationOptions(num_draft_tokens=20)
+
+
+def test_speculation_has_options_unless_it_is_off() -> None:
+    given = SpeculationOptions(max_draft_tokens=3)
+    assert GenerationOptions().speculation_options == SpeculationOptions()
+    assert GenerationOptions(speculation="off").speculation_options is None
+    assert GenerationOptions(speculation=given).speculation_options == given
 
 
 def test_numpy_numbers_become_python_numbers() -> None:

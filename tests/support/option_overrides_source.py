@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from .options import PartOptions, ReasoningOptions
+from .options import PartOptions, ReasoningOptions, SpeculationOptions
 
 
 class OptionOverrides(TypedDict, total=False):
