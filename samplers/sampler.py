@@ -183,6 +183,18 @@ class Sampler:
         return self._log_mass(self._adjusted(logits, tokens, prompt_tokens, self._bias), ids)
 
     @property
+    def random_key(self) -> mx.array:
+        """The key of the random numbers that follow. Setting an earlier one repeats them.
+
+        So a call whose token is discarded can give its random key back.
+        """
+        return self._key
+
+    @random_key.setter
+    def random_key(self, key: mx.array) -> None:
+        self._key = key
+
+    @property
     def has_penalties(self) -> bool:
         """Whether the distribution of a token depends on the tokens before it by penalties."""
         return self._has_penalties

@@ -295,3 +295,12 @@ def test_invalid_among_is_refused(among: mx.array) -> None:
 def test_bias_outside_the_vocabulary_is_refused_among_few(among: list[int]) -> None:
     with pytest.raises(InvalidSamplingParameterError, match="logit_bias"):
         make_sampler(SamplingParameters(logit_bias={4: 1.0}))(FOUR, [], mx.array(among))
+
+
+def test_random_key_can_be_given_back() -> None:
+    sampler = make_sampler(SamplingParameters(temperature=1.0, seed=3))
+    logits = mx.zeros((1000,))
+    key = sampler.random_key
+    first = [sampler(logits, ()).item() for _ in range(3)]
+    sampler.random_key = key
+    assert [sampler(logits, ()).item() for _ in range(3)] == first
