@@ -39,6 +39,9 @@ from .errors import (
     CompileLimitError as CompileLimitError,
 )
 from .errors import (
+    DraftModelError as DraftModelError,
+)
+from .errors import (
     EngineClosedError as EngineClosedError,
 )
 from .errors import (

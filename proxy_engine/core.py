@@ -21,6 +21,7 @@ from .answers.turns import Turns
 from .conversation.prompts import Prompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
+from .models.draft_models import load_draft_model
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
 from .option_overrides import OptionOverrides
@@ -41,6 +42,8 @@ _MAX_THREADS = 128
 They are created on demand; one of them works at a time, see ``Turns``.
 """
 
+_MAX_DRAFT_TOKENS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class EngineCore:
@@ -53,6 +56,7 @@ class EngineCore:
     caches: PromptCaches
     worker: Worker
     threads: ThreadPoolExecutor
+    draft_model: LoadedModel | None
 
     @classmethod
     def build(
@@ -68,23 +72,17 @@ class EngineCore:
         cache: CacheOptions | None,
         batch_size: int,
         max_compile_seconds: float | None,
+        draft_model: str | os.PathLike[str] | Module | None,
+        num_draft_tokens: int | None,
     ) -> EngineCore:
         """Load a model and build the components; the arguments are those of ``InferenceEngine``."""
-        given = {"options": (options, GenerationOptions), "cache": (cache, CacheOptions)}
-        for name, (value, kind) in given.items():
-            if value is not None and not isinstance(value, kind):
-                _refuse(name, value, f"should be {kind.__name__}")
-        if on_progress is not None and not callable(on_progress):
-            _refuse("on_progress", on_progress, "should be callable")
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-            _refuse("batch_size", batch_size, "should be an integer of at least 1")
-        is_number = isinstance(max_compile_seconds, int | float)
-        if max_compile_seconds is not None and not (
-            is_number and not isinstance(max_compile_seconds, bool) and max_compile_seconds > 0
-        ):
-            _refuse("max_compile_seconds", max_compile_seconds, "should be a number above 0")
+        _check_arguments(options, cache, on_progress, batch_size, max_compile_seconds)
+        _check_draft_arguments(draft_model, num_draft_tokens)
         loaded = _loaded(worker, model, tokenizer, on_progress)
         vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
+        draft = _loaded_draft(
+            worker, draft_model, loaded, vocabulary, on_progress, cache_vocabulary
+        )
         caches = worker.submit(lambda: PromptCaches(loaded.model, cache)).result()
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
@@ -103,7 +101,7 @@ class EngineCore:
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         scheduler = Scheduler(worker, factory, caches, turns, threads, batch_size=batch_size)
-        return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads)
+        return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft)
 
     def prepare(
         self,
@@ -176,6 +174,72 @@ def _loaded(
     name = type(model).__module__
     evaluate_weights(model, name)
     return worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
+
+
+def _loaded_draft(
+    worker: Worker,
+    draft_model: str | os.PathLike[str] | Module | None,
+    target: LoadedModel,
+    vocabulary: Vocabulary,
+    on_progress: OnProgress | None,
+    cache_vocabulary: bool,
+) -> LoadedModel | None:
+    if draft_model is None:
+        return None
+    if isinstance(draft_model, Module):
+        evaluate_weights(draft_model, type(draft_model).__module__)
+    load = partial(
+        load_draft_model,
+        draft_model,
+        target,
+        vocabulary,
+        on_progress,
+        cache_vocabulary=cache_vocabulary,
+    )
+    return worker.submit(load).result()
+
+
+def _check_arguments(
+    options: object,
+    cache: object,
+    on_progress: object,
+    batch_size: object,
+    max_compile_seconds: Any,
+) -> None:
+    given = {"options": (options, GenerationOptions), "cache": (cache, CacheOptions)}
+    for name, (value, kind) in given.items():
+        if value is not None and not isinstance(value, kind):
+            _refuse(name, value, f"should be {kind.__name__}")
+    if on_progress is not None and not callable(on_progress):
+        _refuse("on_progress", on_progress, "should be callable")
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        _refuse("batch_size", batch_size, "should be an integer of at least 1")
+    is_number = isinstance(max_compile_seconds, int | float)
+    if max_compile_seconds is not None and not (
+        is_number and not isinstance(max_compile_seconds, bool) and max_compile_seconds > 0
+    ):
+        _refuse("max_compile_seconds", max_compile_seconds, "should be a number above 0")
+
+
+def _check_draft_arguments(draft_model: object, num_draft_tokens: object) -> None:
+    if not isinstance(draft_model, str | os.PathLike | Module | None):
+        _refuse("draft_model", draft_model, "should be a path, a repo id or a model in memory")
+    if num_draft_tokens is None:
+        return
+    is_integer = isinstance(num_draft_tokens, int) and not isinstance(num_draft_tokens, bool)
+    if not is_integer or not 1 <= cast(int, num_draft_tokens) <= _MAX_DRAFT_TOKENS:
+        raise InvalidOptionError(
+            f"num_draft_tokens should be an integer from 1 to {_MAX_DRAFT_TOKENS}, not "
+            f"{short_repr(num_draft_tokens)}",
+            option="num_draft_tokens",
+            hint="To disable drafts, leave out draft_model, or use the option speculation='off'.",
+        )
+    if draft_model is None:
+        raise InvalidOptionError(
+            "num_draft_tokens requires draft_model",
+            option="num_draft_tokens",
+            hint="SpeculationOptions(max_draft_tokens=...) bounds the drafts of prompt lookup.",
+        )
 
 
 def _refuse(name: str, value: object, expected: str) -> NoReturn:

@@ -65,10 +65,16 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
         max_compile_seconds: Limit on the processor time of compiling a request's response format
             and tools. Set it where untrusted users choose these. Without it, only limits in steps
             apply, which give the same outcome on every machine.
+        draft_model: A smaller model with the same tokenizer, which drafts tokens for speculative
+            decoding (Leviathan et al. 2023): a directory, a Hugging Face repo id, or a model in
+            memory.
+        num_draft_tokens: Number of tokens that the draft model drafts for each forward pass, from 1
+            to 64. ``None``: chosen by the share of drafted tokens that are accepted.
 
     Raises:
         InvalidOptionError: An argument is invalid.
         ModelError: There is no such model, or it cannot be loaded.
+        DraftModelError: The draft model has another vocabulary. Also a ``ModelError``.
         VocabularyError: The tokenizer cannot be read.
     """
 
@@ -84,6 +90,8 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
         cache: CacheOptions | None = None,
         batch_size: int = 8,
         max_compile_seconds: float | None = None,
+        draft_model: str | os.PathLike[str] | Module | None = None,
+        num_draft_tokens: int | None = None,
     ) -> None:
         worker = Worker()
         # Runs when the engine is collected, or at interpreter exit.
@@ -100,6 +108,8 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
                 cache=cache,
                 batch_size=batch_size,
                 max_compile_seconds=max_compile_seconds,
+                draft_model=draft_model,
+                num_draft_tokens=num_draft_tokens,
             )
         except BaseException:
             self._finalizer()
@@ -114,6 +124,12 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
     def model_type(self) -> str:
         """The model's architecture, from its configuration."""
         return self._core.loaded.model_type
+
+    @property
+    def draft_model_name(self) -> str | None:
+        """The draft model's path, its Hugging Face repo id, or ``None`` without a draft model."""
+        draft_model = self._core.draft_model
+        return None if draft_model is None else draft_model.name
 
     @property
     def tokenizer(self) -> TokenizerWrapper:

@@ -7,6 +7,7 @@
         ├── ModelError                      the model cannot be used
         │   ├── ModelNotFoundError          no such directory, repo id or embedded model
         │   ├── ModelFormatError            the files are no model
+        │   ├── DraftModelError             a draft model has another vocabulary
         │   └── ModelFetchError             the embedded model cannot be downloaded
         ├── PromptError (V)                 the prompt is invalid
         │   └── PromptTooLongError          the context has no room for an answer
@@ -60,6 +61,22 @@ class ModelNotFoundError(ModelError):
 
 class ModelFormatError(ModelError):
     """The files cannot be read as a model."""
+
+
+class DraftModelError(ModelError):
+    """The draft model has another vocabulary than the model that it should draft for.
+
+    Attributes:
+        target: Path or name of that model.
+        token_id: The first token id that differs.
+    """
+
+    def __init__(
+        self, what: str, *, model: str, target: str, token_id: int, hint: str = ""
+    ) -> None:
+        super().__init__(what, model=model, hint=hint)
+        self.target = target
+        self.token_id = token_id
 
 
 class ModelFetchError(ModelError):
