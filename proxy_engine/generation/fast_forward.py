@@ -76,6 +76,28 @@ class FastForward:
             self._known.put(key, tokens)
         return tokens
 
+    def retokenize(
+        self, context: Sequence[int], text: bytes, following: str = ""
+    ) -> Sequence[int] | None:
+        """Return the tokens that the tokenizer gives a text behind other tokens.
+
+        Args:
+            context: The tokens before the text. The last few of them are considered.
+            text: The text, without special tokens.
+            following: Characters that may follow. Final tokens that could merge with one of them
+                are left out.
+
+        Returns:
+            The leading tokens of the text; ``None`` if the text would change the last token of the
+            context, is not UTF-8, or spells a special token.
+        """
+        before = self._context(context)
+        for start in range(max(len(before), 1)):
+            tokens = self._encode_after(before[start:], text)
+            if tokens is not None:
+                return self._without_merges(before[start:], text, tokens, following)
+        return None
+
     def _context(self, generated: Sequence[int]) -> tuple[int, ...]:
         """Return the last tokens, back to the last special one."""
         forms = self._vocabulary.token_bytes
@@ -120,6 +142,12 @@ class FastForward:
                 break
         else:
             return []
+        return self._without_merges(before, text, tokens, following)
+
+    def _without_merges(
+        self, before: tuple[int, ...], text: bytes, tokens: list[int], following: str
+    ) -> list[int]:
+        """Return the leading tokens of a text that do not depend on the character behind it."""
         for character in following:
             longer = self._encode_after(before, text + character.encode())
             tokens = _common_prefix(tokens, longer or [])
