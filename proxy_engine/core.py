@@ -25,7 +25,7 @@ from .models.draft_models import load_draft_model
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
 from .option_overrides import OptionOverrides
-from .options import GenerationOptions
+from .options import MAX_DRAFT_TOKENS, GenerationOptions
 from .progress import OnProgress
 from .prompt_cache import CacheOptions, PromptCaches
 from .request_arguments import RequestArguments
@@ -41,8 +41,6 @@ _MAX_THREADS = 128
 
 They are created on demand; one of them works at a time, see ``Turns``.
 """
-
-_MAX_DRAFT_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +225,9 @@ def _check_draft_arguments(draft_model: object, num_draft_tokens: object) -> Non
     if num_draft_tokens is None:
         return
     is_integer = isinstance(num_draft_tokens, int) and not isinstance(num_draft_tokens, bool)
-    if not is_integer or not 1 <= cast(int, num_draft_tokens) <= _MAX_DRAFT_TOKENS:
+    if not is_integer or not 1 <= cast(int, num_draft_tokens) <= MAX_DRAFT_TOKENS:
         raise InvalidOptionError(
-            f"num_draft_tokens should be an integer from 1 to {_MAX_DRAFT_TOKENS}, not "
+            f"num_draft_tokens should be an integer from 1 to {MAX_DRAFT_TOKENS}, not "
             f"{short_repr(num_draft_tokens)}",
             option="num_draft_tokens",
             hint="To disable drafts, leave out draft_model, or use the option speculation='off'.",

@@ -88,10 +88,9 @@ class SpeculationOptions(OptionModel):
     """
 
     max_draft_tokens: int = Field(default=16, ge=1, le=MAX_DRAFT_TOKENS)
-    """Maximum number of draft tokens per forward pass, whatever drafts them."""
-    num_draft_tokens: int | None = Field(
-        default=None, ge=1, le=MAX_DRAFT_TOKENS, validate_default=True
-    )
+    """Maximum number of draft tokens per forward pass, whatever drafts them; a larger
+    `num_draft_tokens` raises it."""
+    num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
     """Number of tokens that the draft model drafts per forward pass. Default: that of the engine,
     which chooses it by the acceptance rate if it has none."""
     prompt_lookup: bool = True
@@ -102,13 +101,14 @@ class SpeculationOptions(OptionModel):
     """Whether the length of drafts follows the acceptance rate. Otherwise drafts are as long as the
     other options allow."""
 
-    @field_validator("num_draft_tokens")
-    @classmethod
-    def _check_num_draft_tokens(cls, number: int | None, info: ValidationInfo) -> int | None:
-        at_most = info.data.get("max_draft_tokens", MAX_DRAFT_TOKENS)
-        if number is not None and number > at_most:
-            raise ValueError(f"should be at most max_draft_tokens, {at_most}")
-        return number
+    def with_defaults(self, num_draft_tokens: int | None) -> SpeculationOptions:
+        """Return the options with the engine's ``num_draft_tokens`` as the default.
+
+        The result's ``max_draft_tokens`` is at least its ``num_draft_tokens``.
+        """
+        number = self.num_draft_tokens or num_draft_tokens
+        longest = max(self.max_draft_tokens, number or 0)
+        return self.model_copy(update={"num_draft_tokens": number, "max_draft_tokens": longest})
 
 
 class PartOptions(OptionModel, SamplingParameters):

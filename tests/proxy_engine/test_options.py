@@ -163,10 +163,24 @@ def test_invalid_numbers_of_draft_tokens_are_refused(name: str, number: Any, mes
     assert caught.value.option == name
 
 
-def test_draft_model_drafts_at_most_max_draft_tokens() -> None:
-    assert SpeculationOptions(max_draft_tokens=20, num_draft_tokens=20).num_draft_tokens == 20
-    with pytest.raises(InvalidOptionError, match="at most max_draft_tokens, 16, not 20"):
-        SpeculationOptions(num_draft_tokens=20)
+@pytest.mark.parametrize(
+    ("given", "engine", "number", "longest"),
+    [
+        ({}, None, None, 16),
+        ({}, 4, 4, 16),
+        ({}, 20, 20, 20),
+        ({"num_draft_tokens": 2}, 20, 2, 16),
+        ({"num_draft_tokens": 40}, None, 40, 40),
+        ({"max_draft_tokens": 3}, None, None, 3),
+        ({"max_draft_tokens": 3}, 5, 5, 5),
+    ],
+)
+def test_number_of_draft_tokens_of_the_engine_is_the_default(
+    given: dict[str, Any], engine: int | None, number: int | None, longest: int
+) -> None:
+    options = SpeculationOptions(**given, prompt_lookup=False).with_defaults(engine)
+    assert (options.num_draft_tokens, options.max_draft_tokens) == (number, longest)
+    assert not options.prompt_lookup
 
 
 def test_speculation_has_options_unless_it_is_off() -> None:
