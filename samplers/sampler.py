@@ -21,6 +21,7 @@ from samplers.transforms import (
     apply_top_k,
     apply_top_p,
 )
+from samplers.verification import verify_draft
 
 
 class WeightedToken(NamedTuple):
@@ -100,20 +101,87 @@ class Sampler:
         self._check_candidates(logits, among)
         if among.size == 1:
             return among.astype(mx.uint32).reshape(logits.shape[:-1])
-        # Positions among the candidates replace ids; both are in the same order.
-        few = mx.take(logits, among, axis=-1)
-        recent: list[int] = []
-        bias: list[tuple[int, float]] = []
-        if self._bias or self._has_penalties:
-            start = max(0, len(tokens) - self.parameters.penalty_window)
-            recent = list(tokens[start:])
-            prompt_tokens = max(0, prompt_tokens - start)
-            places = _places(among, {*recent, *(token_id for token_id, _ in self._bias)})
-            # Other tokens keep their position in the window, with an id outside the vocabulary.
-            recent = [places.get(token_id, -1) for token_id in recent]
-            bias = [(places[token_id], x) for token_id, x in self._bias if token_id in places]
-        drawn = self._draw(self._adjusted(few, recent, prompt_tokens, bias))
+        drawn = self._draw(self._adjusted_among(logits, tokens, among, prompt_tokens))
         return mx.take(among, drawn.token).astype(mx.uint32)
+
+    def log_distribution(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        among: mx.array | None = None,
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        """Return the distribution that a call with these arguments draws from; uses no random key.
+
+        Args:
+            logits: As in a call.
+            tokens: As in a call.
+            among: As in a call.
+            prompt_tokens: As in a call.
+
+        Returns:
+            Log-probabilities of all tokens, float32, shape (vocabulary,), not evaluated; ``-inf``
+            for tokens that are never selected. At temperature 0, one token has probability 1.
+
+        Raises:
+            InvalidSamplingParameterError: As in a call.
+        """
+        if among is None:
+            return self._log_draw(self._adjusted(logits, tokens, prompt_tokens, self._bias))
+        self._check_candidates(logits, among)
+        few = self._log_draw(self._adjusted_among(logits, tokens, among, prompt_tokens))
+        nowhere = mx.full((logits.shape[-1],), -mx.inf)
+        return mx.put_along_axis(nowhere, among, few, axis=-1)
+
+    def verify(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        drafted: int,
+        log_q: mx.array,
+        among: mx.array | None = None,
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        """Select a token as a call does, and prefer a drafted token (Leviathan et al. 2023).
+
+        The result has the distribution of a call, averaged over drafted tokens that are drawn from
+        ``log_q``. It equals the drafted token as often as possible. At temperature 0 it is the
+        token of a call. Takes one random key, where a call does.
+
+        Args:
+            logits: As in a call.
+            tokens: As in a call.
+            drafted: The drafted token.
+            log_q: The normalised distribution that it was drawn from: log-probabilities, float32,
+                shape (vocabulary,).
+            among: As in a call.
+            prompt_tokens: As in a call.
+
+        Returns:
+            A token id, uint32, shape () or (1,), not evaluated.
+
+        Raises:
+            InvalidSamplingParameterError: As in a call, or ``log_q`` has another shape.
+        """
+        if log_q.shape != logits.shape[-1:]:
+            raise InvalidSamplingParameterError(
+                "log_q", f"of shape {log_q.shape}", f"of shape {logits.shape[-1:]}"
+            )
+        if self.parameters.temperature == 0 or (among is not None and among.size == 1):
+            return self(logits, tokens, among, prompt_tokens=prompt_tokens)
+        ids = mx.arange(logits.shape[-1], dtype=mx.uint32)
+        if among is None:
+            adjusted = self._adjusted(logits, tokens, prompt_tokens, self._bias)
+        else:
+            self._check_candidates(logits, among)
+            adjusted = self._adjusted_among(logits, tokens, among, prompt_tokens)
+            ids = among.astype(mx.uint32)
+            log_q = mx.take(log_q, ids)
+        self._key, key = mx.random.split(self._key)
+        index = verify_draft(self._log_draw(adjusted), log_q, ids == drafted, key)
+        return mx.take(ids, index).reshape(logits.shape[:-1])
 
     def sample_weighted(
         self,
@@ -183,15 +251,12 @@ class Sampler:
         return self._log_mass(self._adjusted(logits, tokens, prompt_tokens, self._bias), ids)
 
     @property
-    def random_key(self) -> mx.array:
-        """The key of the random numbers that follow. Setting an earlier one repeats them.
-
-        So a call whose token is discarded can give its random key back.
-        """
+    def random_state(self) -> mx.array:
+        """The key of the next random numbers. Setting an earlier one repeats them."""
         return self._key
 
-    @random_key.setter
-    def random_key(self, key: mx.array) -> None:
+    @random_state.setter
+    def random_state(self, key: mx.array) -> None:
         self._key = key
 
     @property
@@ -284,18 +349,50 @@ class Sampler:
             window=parameters.penalty_window,
         )
 
+    def _adjusted_among(
+        self, logits: mx.array, tokens: Sequence[int], among: mx.array, prompt_tokens: int
+    ) -> mx.array:
+        """Return logits of the candidates in float32 with biases and penalties."""
+        # Positions among the candidates replace ids; both are in the same order.
+        few = mx.take(logits, among, axis=-1)
+        recent: list[int] = []
+        bias: list[tuple[int, float]] = []
+        if self._bias or self._has_penalties:
+            start = max(0, len(tokens) - self.parameters.penalty_window)
+            recent = list(tokens[start:])
+            prompt_tokens = max(0, prompt_tokens - start)
+            places = _places(among, {*recent, *(token_id for token_id, _ in self._bias)})
+            # Other tokens keep their position in the window, with an id outside the vocabulary.
+            recent = [places.get(token_id, -1) for token_id in recent]
+            bias = [(places[token_id], x) for token_id, x in self._bias if token_id in places]
+        return self._adjusted(few, recent, prompt_tokens, bias)
+
     def _draw(self, logits: mx.array) -> _Drawn:
         parameters = self.parameters
         if parameters.temperature == 0:
             return _Drawn(mx.argmax(logits, axis=-1))
-        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        logprobs = apply_top_p(logprobs, parameters.top_p)
-        logprobs = apply_min_p(logprobs, parameters.min_p, parameters.min_tokens_to_keep)
-        logprobs = apply_top_k(logprobs, parameters.top_k)
+        logprobs = self._filtered(logits)
         is_kept = logprobs > -mx.inf if parameters.has_filters else None
         logprobs = apply_temperature(logprobs, parameters.temperature)
         self._key, key = mx.random.split(self._key)
         return _Drawn(mx.random.categorical(logprobs, axis=-1, key=key), is_kept)
+
+    def _log_draw(self, logits: mx.array) -> mx.array:
+        """Return the distribution that :meth:`_draw` draws from, float32, shape (n,)."""
+        logits = logits.reshape(-1)
+        if self.parameters.temperature == 0:
+            is_best = mx.arange(logits.size) == mx.argmax(logits)
+            return mx.where(is_best, mx.array(0.0), -mx.inf)
+        scaled = apply_temperature(self._filtered(logits), self.parameters.temperature)
+        return scaled - log_sum(scaled)
+
+    def _filtered(self, logits: mx.array) -> mx.array:
+        """Return log-probabilities, with those of the tokens that the filters drop at ``-inf``."""
+        parameters = self.parameters
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        logprobs = apply_top_p(logprobs, parameters.top_p)
+        logprobs = apply_min_p(logprobs, parameters.min_p, parameters.min_tokens_to_keep)
+        return apply_top_k(logprobs, parameters.top_k)
 
     def _log_mass(
         self, adjusted: mx.array, ids: mx.array | None, is_kept: mx.array | None = None

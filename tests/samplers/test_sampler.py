@@ -297,10 +297,10 @@ def test_bias_outside_the_vocabulary_is_refused_among_few(among: list[int]) -> N
         make_sampler(SamplingParameters(logit_bias={4: 1.0}))(FOUR, [], mx.array(among))
 
 
-def test_random_key_can_be_given_back() -> None:
+def test_random_state_can_be_given_back() -> None:
     sampler = make_sampler(SamplingParameters(temperature=1.0, seed=3))
     logits = mx.zeros((1000,))
-    key = sampler.random_key
+    key = sampler.random_state
     first = [sampler(logits, ()).item() for _ in range(3)]
-    sampler.random_key = key
+    sampler.random_state = key
     assert [sampler(logits, ()).item() for _ in range(3)] == first
