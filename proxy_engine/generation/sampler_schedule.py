@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import mlx.core as mx
 
 from samplers import Sampler, SamplingParameters, make_sampler
 from state_machines import Matcher
@@ -22,6 +26,9 @@ _DEADLINE_RESERVE = 1.1
 """Factor by which future tokens may take longer than past ones."""
 
 _NO_OPTIONS = PartOptions()
+
+RandomState: TypeAlias = Mapping[SamplingParameters, mx.array]
+"""The next random keys of a sequence's samplers."""
 
 
 @dataclass(slots=True)
@@ -102,6 +109,8 @@ class SamplerSchedule:
         self._stream = stream
         self._samplers: dict[str, Sampler] = {}
         self._samplers_by_parameters: dict[SamplingParameters, Sampler] = {}
+        self._streams = _streams(options)
+        self._read: int | None = None
         self._part: Part | None = None
         self._part_start = 0
         self._name = ""
@@ -115,7 +124,7 @@ class SamplerSchedule:
         Args:
             generated: Tokens generated so far.
         """
-        in_time = None if self._deadline is None else self._deadline.tokens_left(generated)
+        in_time = self._tokens_in_time(generated)
         if not self._options.parts:
             if self._guard is not None and self._deadline is not None:
                 self._guard.restrict(in_time)
@@ -137,6 +146,19 @@ class SamplerSchedule:
         """Return the sampler of the part that comes next, and change nothing."""
         return self._sampler(_name(self._next_part()) if self._options.parts else "")
 
+    @property
+    def random_state(self) -> RandomState:
+        """The samplers' random keys."""
+        return {
+            parameters: sampler.random_state
+            for parameters, sampler in self._samplers_by_parameters.items()
+        }
+
+    @random_state.setter
+    def random_state(self, state: RandomState) -> None:
+        for parameters, sampler in self._samplers_by_parameters.items():
+            sampler.random_state = state.get(parameters, sampler.first_random_state)
+
     def fork(self, matcher: Matcher | None, guard: Guard | None, stream: int) -> SamplerSchedule:
         """Return a schedule in the same state for a copy of the sequence.
 
@@ -152,6 +174,32 @@ class SamplerSchedule:
         twin._samplers = {}
         twin._samplers_by_parameters = {}
         return twin
+
+    def ahead(
+        self, matcher: Matcher | None, guard: Guard | None, generated: int
+    ) -> SamplerSchedule:
+        """Return a schedule for a copy of the sequence that is ahead of it by a draft.
+
+        It has the same samplers, and so draws the same random numbers.
+
+        Args:
+            matcher: The copy's matcher.
+            guard: The copy's guard.
+            generated: Tokens that this schedule's sequence has generated.
+        """
+        twin = copy(self)
+        twin._matcher = matcher if isinstance(matcher, RootMatcher) else None
+        twin._guard = guard
+        twin._read = generated if self._read is None else self._read
+        return twin
+
+    def _tokens_in_time(self, generated: int) -> int | None:
+        """Return how many more tokens fit before the deadline; ``None``: no limit is known."""
+        if self._deadline is None:
+            return None
+        read = generated if self._read is None else self._read
+        left = self._deadline.tokens_left(read)
+        return None if left is None else max(0, left - (generated - read))
 
     def _next_part(self) -> Part | None:
         if self._matcher is None:
@@ -187,10 +235,16 @@ class SamplerSchedule:
             parameters = self._options.sampling(part)
             sampler = self._samplers_by_parameters.get(parameters)
             # With equal keys, the tokens of one part would depend on those of another.
-            stream = (self._stream, len(self._samplers_by_parameters))
+            stream = (self._stream, self._streams[parameters])
             sampler = sampler or make_sampler(parameters, stream)
             self._samplers[part] = self._samplers_by_parameters[parameters] = sampler
         return sampler
+
+
+def _streams(options: GenerationOptions) -> dict[SamplingParameters, int]:
+    """Number the different sampling parameters, whatever part of the answer comes first."""
+    parameters = dict.fromkeys(map(options.sampling, ("", *options.parts)))
+    return {one: number for number, one in enumerate(parameters)}
 
 
 def _name(part: Part | None) -> str:

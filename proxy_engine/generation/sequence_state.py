@@ -11,15 +11,17 @@ from samplers import Sampler, apply_mask, apply_token_boost
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
+from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.grammar.finite_choices import finite_choice
 from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
 from .device_masks import DeviceMask, DeviceMasks
+from .drafts import Draft, DraftStep
 from .fast_forward import FastForward, must_end
 from .next_mask import NextMask
 from .open_choices import DrawnOption, OpenChoice
-from .sampler_schedule import Deadline
+from .sampler_schedule import Deadline, RandomState
 from .sequence_options import (
     Schedule,
     SequenceOptions,
@@ -48,6 +50,7 @@ class SequenceState:
         fast_forward: Tokenizes forced text; ``None``: every token is sampled.
         choices: Tokenizes the options of finite choices, which are drawn from their exact
             distribution; ``None``: they are sampled token by token.
+        drafting: Makes the sequence's drafts.
         deadline: When to stop.
         timings: Records times.
 
@@ -62,6 +65,9 @@ class SequenceState:
         masks: Masks on the device.
         scored_choices: The finite choices that were drawn so far.
         forced_text: The text at the end of the output whose tokens had no alternative.
+        drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
+        draft: The draft that the model processes; ``None`` between passes.
+        forward_passes: Passes after the prompt in which the sequence took part.
     """
 
     def __init__(
@@ -75,6 +81,7 @@ class SequenceState:
         guard: Guard | None = None,
         fast_forward: FastForward | None = None,
         choices: FastForward | None = None,
+        drafting: Drafting | None = None,
         deadline: Deadline | None = None,
         timings: Timings | None = None,
     ) -> None:
@@ -92,6 +99,9 @@ class SequenceState:
         self.masks = masks
         self.scored_choices: list[ScoredChoice] = []
         self.forced_text = b""
+        self.drafting = drafting
+        self.draft: Draft | None = None
+        self.forward_passes = 0
         self._has_one_option = False
         self._schedule = schedule
         self._fast_forward = None if options.samples_all else fast_forward
@@ -113,6 +123,16 @@ class SequenceState:
     def needs_pass(self) -> bool:
         """Whether the model has to process more tokens: of a finished sequence, to weigh them."""
         return not self.finished or not (self.weights is None or self.weights.is_complete)
+
+    @property
+    def part_name(self) -> str:
+        """The part of a composed answer that comes next."""
+        return str(getattr(self._part(), "name", ""))
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether the next token is determined by a choice that was drawn."""
+        return self._mask.is_scripted
 
     @property
     def generated(self) -> int:
@@ -200,12 +220,28 @@ class SequenceState:
             self.weights.weigh(self.logits, start - 1, self.tokens, self.prompt_tokens, {})
         return appended
 
-    def sample(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
+    @property
+    def random_state(self) -> RandomState:
+        """The random keys of the samplers, which can be set back to an earlier state."""
+        return own_schedule(self._schedule).random_state
+
+    @random_state.setter
+    def random_state(self, state: RandomState) -> None:
+        own_schedule(self._schedule).random_state = state
+
+    def begin_token(self) -> None:
+        """Set the limits of the next token. :meth:`sample` does this as well."""
+        self._schedule.next_sampler(self.generated)
+
+    def sample(
+        self, logits: mx.array, *, exact: bool = False, proposed: DraftStep | None = None
+    ) -> SampledToken:
         """Sample the next token on the device, without waiting for it.
 
         Args:
             logits: Shape (1, vocabulary).
             exact: Allow only tokens that :meth:`accepts` accepts.
+            proposed: A proposed token. The sampled token equals it exactly if it is accepted.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
@@ -323,20 +359,59 @@ class SequenceState:
         Args:
             stream: The copy's random stream, which no other sequence of the group has.
         """
+        twin = self._copy()
+        twin.timings = self.timings.copy()
+        twin.scored_choices = list(self.scored_choices)
+        twin.weights = None if self.weights is None else self.weights.copy()
+        twin._schedule = own_schedule(self._schedule).fork(twin._matcher, twin.guard, stream)
+        return twin
+
+    def after_proposed(self, token_id: int) -> tuple[SequenceState, tuple[int, ...]] | None:
+        """Return a copy behind a proposed token, and the forced tokens that follow it.
+
+        The copy shares the samplers, and so their random keys. It is to be sampled from, and not
+        to be continued.
+
+        Returns:
+            ``None`` if the token ends the sequence or is refused.
+        """
+        if token_id in self._options.end_token_ids or not self._is_usable(token_id):
+            return None
+        twin = self._copy()
+        twin.draft = None
+        schedule = own_schedule(self._schedule)
+        twin._schedule = schedule.ahead(twin._matcher, twin.guard, self.generated)
+        # The limits of a token are set before its mask is computed.
+        twin._schedule.next_sampler(twin.generated)
+        if not twin.accepts(token_id):
+            return None
+        try:
+            with step_budget(ADVANCE_STEPS):
+                twin._append(token_id, is_forced=False)
+            appended = twin.advance_forced()
+        except (GrammarBudgetError, TokenRejectedError):
+            return None
+        ends = self._options.end_token_ids
+        return twin, tuple(one.token_id for one in appended if one.token_id not in ends)
+
+    def _copy(self) -> SequenceState:
+        """Return a copy whose tokens and grammar are independent."""
         twin = copy(self)
         twin.tokens = list(self.tokens)
         twin.pending = list(self.pending)
-        twin.timings = self.timings.copy()
-        twin.scored_choices = list(self.scored_choices)
         twin.guard = None if self.guard is None else self.guard.copy()
         if twin.guard is not None:
             twin._matcher = twin.guard.matcher
         elif self._matcher is not None:
             twin._matcher = self._matcher.copy()
         twin._mask = self._mask.fork(twin._matcher, twin.guard)
-        twin.weights = None if self.weights is None else self.weights.copy()
-        twin._schedule = own_schedule(self._schedule).fork(twin._matcher, twin.guard, stream)
         return twin
+
+    def _is_usable(self, token_id: int) -> bool:
+        """Whether a token is one that unconstrained text may contain; grammars check their own."""
+        usable = self._options.usable_tokens
+        width = 0 if self.logits is None else self.logits.shape[-1]
+        return 0 <= token_id < width and (usable is None or bool(usable[token_id]))
 
     def _append_forced(self, token_id: int) -> Token:
         if self.weights is not None:

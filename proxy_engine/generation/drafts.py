@@ -1,0 +1,110 @@
+"""The draft of one sequence: tokens that it may take next, and the state after each of them.
+
+The next forward pass processes the draft behind the pending tokens and yields logits for all of its
+positions. The states of the draft give the masks and samplers of these positions; they are thrown
+away after verification. The sequence itself advances over accepted tokens only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+
+if TYPE_CHECKING:
+    from .sequence_state import SequenceState
+
+
+@dataclass(frozen=True, slots=True)
+class DraftStep:
+    """A proposed token.
+
+    Attributes:
+        token_id: The token.
+        source: The drafter that proposed it.
+        forced: Forced tokens that follow it.
+        state: The sequence behind these tokens.
+        log_q: The distribution that the token was drawn from, as log-probabilities: float32, shape
+            (vocabulary,). ``None``: the token is a function of the past and the random key.
+    """
+
+    token_id: int
+    source: str
+    forced: tuple[int, ...]
+    state: SequenceState
+    log_q: mx.array | None = None
+
+
+class Draft:
+    """A draft that is extended token by token.
+
+    Args:
+        sequence: The sequence, which is not changed. Its random keys are shared with the states of
+            the draft.
+
+    Attributes:
+        steps: The proposed tokens.
+        tokens: All tokens of the draft: proposed and forced ones.
+        logits: Lazy logits behind each proposed token, shape (1, vocabulary), once the pass over
+            the draft is dispatched.
+    """
+
+    def __init__(self, sequence: SequenceState) -> None:
+        self.steps: list[DraftStep] = []
+        self.tokens: list[int] = []
+        self.logits: list[mx.array] = []
+        self._sequence = sequence
+        self._is_closed = sequence.finished or sequence.open_choice() is not None
+
+    @property
+    def state(self) -> SequenceState:
+        """The sequence behind the draft so far."""
+        return self.steps[-1].state if self.steps else self._sequence
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no token can be appended: the state is final, or a choice is to be scored."""
+        return self._is_closed
+
+    @property
+    def positions(self) -> list[int]:
+        """The index in :attr:`tokens` of the last token before each position but the first."""
+        ends = []
+        end = -1
+        for step in self.steps:
+            end += 1 + len(step.forced)
+            ends.append(end)
+        return ends
+
+    def append(self, token_id: int, source: str, log_q: mx.array | None = None) -> bool:
+        """Append a proposed token and the tokens that it forces.
+
+        Args:
+            token_id: The token.
+            source: The drafter.
+            log_q: See :class:`DraftStep`.
+
+        Returns:
+            Whether the token is appended. End tokens and tokens that the grammar or the guard
+            refuses are not.
+        """
+        if self._is_closed:
+            return False
+        advanced = self.state.after_proposed(token_id)
+        if advanced is None:
+            return False
+        state, forced = advanced
+        self.steps.append(DraftStep(token_id, source, forced, state, log_q))
+        self.tokens += [token_id, *forced]
+        self._is_closed = state.finished or state.open_choice() is not None
+        return True
+
+    def cut(self, tokens: int) -> None:
+        """Keep the steps that fit into a number of tokens."""
+        ends = self.positions
+        while ends and ends[-1] >= tokens:
+            step = self.steps.pop()
+            del self.tokens[len(self.tokens) - 1 - len(step.forced) :]
+            ends.pop()
+            self._is_closed = False

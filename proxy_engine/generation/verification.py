@@ -1,0 +1,168 @@
+"""Sampling and verification: the tokens of one sequence behind one forward pass.
+
+Without a draft, that is one token. With a draft, a token is sampled at every position of it, each
+from the target distribution given the draft so far. A proposed token is accepted if the same token
+is sampled, and the first other token ends the verification. This is the rule of Leviathan et al.
+(2023, "Fast Inference from Transformers via Speculative Decoding") where a proposal is a function
+of the past: q is 1 for the proposed token, so it is accepted with probability p, and the residual
+distribution is p without it. For a proposal that was drawn from a distribution q,
+:meth:`samplers.Sampler.verify` samples a token that equals the proposed one exactly if it is
+accepted. So the tokens have the distribution that they have without drafts, and for a proposal
+without q they are the same tokens.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import cast
+
+import mlx.core as mx
+
+from .drafts import Draft
+from .sequence_state import SequenceState
+from .tokens import SampledToken, Token
+
+
+class Verification:
+    """The sampled tokens of one sequence, one for each position of its draft.
+
+    The first position is that behind the pending tokens. Positions are sampled in order, so random
+    keys are used as without a draft; those of positions that are not reached are given back.
+
+    Args:
+        sequence: A sequence with logits.
+
+    Attributes:
+        sequence: The sequence.
+        draft: Its draft, if it has one.
+        accepted: Number of proposed tokens that are accepted.
+
+    Raises:
+        SlowMaskError: The mask of the first position takes too long.
+    """
+
+    def __init__(self, sequence: SequenceState) -> None:
+        self.sequence = sequence
+        self.draft = draft = sequence.draft
+        self.accepted = 0
+        if sequence.logits is None:
+            raise AssertionError("a sequence without pending tokens has logits")
+        self._logits = [sequence.logits]
+        self._samples: list[SampledToken] = []
+        self._random_states: list[object] = []
+        self._ids: list[int] = []
+        if draft is None:
+            self._samples.append(sequence.sample(sequence.logits))
+            return
+        self._logits += draft.logits
+        states = [sequence, *(step.state for step in draft.steps)]
+        for number, (state, logits) in enumerate(zip(states, self._logits, strict=True)):
+            step = draft.steps[number] if number < len(draft.steps) else None
+            if step is None and draft.is_closed:
+                break
+            self._random_states.append(sequence.random_state)
+            try:
+                self._samples.append(state.sample(logits, proposed=step))
+            except Exception:
+                # A later position is sampled again once the sequence has reached it.
+                if number == 0:
+                    raise
+                break
+        self._random_states.append(sequence.random_state)
+
+    @property
+    def arrays(self) -> list[mx.array]:
+        """Arrays to evaluate."""
+        return [array for sampled in self._samples for array in sampled.arrays]
+
+    @property
+    def first(self) -> SampledToken:
+        """The token of the first position."""
+        return self._samples[0]
+
+    def read(self) -> None:
+        """Wait for the tokens."""
+        self._ids = [cast(int, sampled.token.item()) for sampled in self._samples]
+
+    def check(self) -> bool:
+        """Whether the sequence accepts the token of the first position."""
+        return self.sequence.accepts(self._ids[0])
+
+    def sample_again(self, number: int = 0) -> None:
+        """Sample a position again, from the tokens that the sequence accepts."""
+        if self.draft is not None:
+            self.sequence.random_state = self._random_states[number + 1]
+        sampled = self.sequence.sample(self._logits[number], exact=True)
+        self._samples[number:] = [sampled]
+        self._ids[number:] = [cast(int, sampled.token.item())]
+        if self.draft is not None:
+            self._random_states[number + 1 :] = [self.sequence.random_state]
+
+    def advance(self, *, is_processed: bool) -> list[Token]:
+        """Advance the sequence by the accepted tokens, the one behind them, and forced tokens.
+
+        Args:
+            is_processed: The pass over the first token is dispatched already.
+
+        Raises:
+            GrammarBudgetError: The state after a token exceeds the step budget.
+        """
+        sequence = self.sequence
+        tokens = [sequence.advance(self._samples[0], self._ids[0])]
+        if is_processed:
+            sequence.pending.clear()
+        tokens += sequence.advance_forced()
+        if self.draft is not None:
+            tokens += self._advance_over(self.draft)
+        return tokens
+
+    def _advance_over(self, draft: Draft) -> list[Token]:
+        sequence = self.sequence
+        tokens: list[Token] = []
+        while not sequence.finished and self._is_accepted(draft):
+            self.accepted += 1
+            if self.accepted == len(self._ids):
+                break
+            number = self.accepted
+            sequence.begin_token()
+            if not sequence.accepts(self._ids[number]):
+                # Limits of time may have become tighter since the draft was made.
+                self.sample_again(number)
+            tokens.append(sequence.advance(self._samples[number], self._ids[number]))
+            tokens += sequence.advance_forced()
+        used = min(self.accepted + 1, len(self._random_states) - 1)
+        sequence.random_state = self._random_states[used]
+        return tokens
+
+    def _is_accepted(self, draft: Draft) -> bool:
+        """Whether the token of the current position is the proposed one, and all before it."""
+        number = self.accepted
+        if number == len(draft.steps) or self._ids[number] != draft.steps[number].token_id:
+            return False
+        # The forced tokens behind it have to be those of the draft, too.
+        pending = self.sequence.pending
+        return len(pending) == draft.positions[number] + 1 and pending == draft.tokens[
+            : len(pending)
+        ]
+
+    def settle(self) -> int:
+        """End the draft: keep what the model has processed for the sequence.
+
+        Returns:
+            The number of tokens at the end of the draft that the cache has to drop.
+        """
+        sequence, draft = self.sequence, self.draft
+        if draft is None:
+            return 0
+        sequence.draft = None
+        same = takewhile(
+            lambda pair: pair[0] == pair[1], zip(sequence.pending, draft.tokens, strict=False)
+        )
+        processed = sum(1 for _ in same)
+        del sequence.pending[:processed]
+        if not (sequence.pending or sequence.finished) and self.accepted:
+            # The next token was not sampled, because a choice is to be scored first.
+            sequence.logits = draft.logits[self.accepted - 1]
+        if sequence.drafting is not None:
+            sequence.drafting.record(draft, self.accepted)
+        return len(draft.tokens) - processed
