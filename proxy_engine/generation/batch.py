@@ -27,12 +27,22 @@ from mlx.nn.layers.base import Module
 from ..models.blas import has_fast_blas
 from .batch_probe import BatchProbe
 from .batch_rows import BatchRows
-from .cache_layers import can_merge, can_pad, can_trim, drop_padding, right_padded, trim
+from .cache_layers import (
+    can_merge,
+    can_pad,
+    can_trim,
+    drop_padding,
+    right_padded,
+    trim,
+    trim_rows,
+)
+from .drafts import Draft
 from .exact_choices import ExactChoices
 from .next_mask import SlowMaskError
 from .sequence_state import SequenceState
 from .token_weights import KnownWeights
-from .tokens import SampledToken, Token
+from .tokens import Token
+from .verification import Verification
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
 
@@ -90,6 +100,7 @@ class Batch:
         self._pads = pads
         self._quantize = quantize
         self._rows = BatchRows()
+        self._padding: list[int] = []
         self._steps = 0
         self._choices = ExactChoices(model)
 
@@ -120,14 +131,17 @@ class Batch:
 
     def add(self, sequence: SequenceState, cache: list[Any]) -> None:
         """Add a sequence after its prefill: it has ``logits``. The batch takes over the cache."""
+        self._drop_drafts()
         self._rows.add([sequence], cache)
 
     def add_forks(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
         """Add sequences that were forked after their prefill, with the cache that all continue."""
+        self._drop_drafts()
         self._rows.add(sequences, cache)
 
     def add_all(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
+        self._drop_drafts()
         self._rows.add_all(sequences, cache)
 
     def replace(
@@ -140,6 +154,7 @@ class Batch:
             new: The sequences to add, each with the sequence in the batch that it continues; that
                 may be itself.
         """
+        self._drop_drafts()
         self._rows.replace(old, new)
 
     def remove(self, sequence: SequenceState, *, wants_cache: bool = True) -> list[Any] | None:
@@ -149,6 +164,7 @@ class Batch:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens or one
             more.
         """
+        self._drop_drafts()
         return self._rows.remove(sequence, wants_cache=wants_cache)
 
     def unmerge(self) -> None:
@@ -156,6 +172,7 @@ class Batch:
 
         To be called if no other sequence is about to be added.
         """
+        self._drop_drafts()
         self._rows.unmerge()
 
     def generate_step(self) -> list[Step]:
@@ -168,33 +185,29 @@ class Batch:
         sampled, unsampled = self._sample()
         others += unsampled
         runs_ahead = len(sampled) == len(self._rows) and self._may_run_ahead()
-        arrays = [array for one in sampled.values() for array in one.arrays]
-        logits = {sequence: sequence.logits for sequence in sampled}
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
-        mx.async_eval(*arrays)
+        mx.async_eval(*(array for one in sampled for array in one.arrays))
         if runs_ahead:
-            tokens = mx.concatenate([one.token for one in sampled.values()])
+            tokens = mx.concatenate([one.first.token for one in sampled])
             self._forward(tokens[:, None], [1] * len(sampled))
-        token_ids = self._read(sampled)
-        for sequence in list(token_ids):
+        self._read(sampled)
+        accepted = []
+        for one in sampled:
             try:
-                if sequence.accepts(token_ids[sequence]):
-                    continue
-                # After this token the text could not be completed within the limit: undo the pass.
-                if runs_ahead:
-                    trim(self._rows.cache, 1)
-                    runs_ahead = False
-                sampled[sequence] = sequence.sample(_checked(logits[sequence]), exact=True)
+                if not one.check():
+                    # After this token the text could not be completed within the limit: undo the
+                    # pass.
+                    if runs_ahead:
+                        trim(self._rows.cache, 1)
+                        runs_ahead = False
+                    one.sample_again()
             except Exception as error:
-                others.append(_failed(sequence, error))
-                del token_ids[sequence]
+                others.append(_failed(one.sequence, error))
             else:
-                token_ids |= self._read({sequence: sampled[sequence]})
-        advanced = [
-            self._advance(sequence, sampled[sequence], token_id, is_processed=runs_ahead)
-            for sequence, token_id in token_ids.items()
-        ]
+                accepted.append(one)
+        advanced = [self._advance(one, is_processed=runs_ahead) for one in accepted]
+        self._settle_drafts(sampled)
         return _merged(drawn, others + advanced)
 
     def _draw_choices(self) -> tuple[dict[SequenceState, list[Token]], list[Step]]:
@@ -225,20 +238,74 @@ class Batch:
             return
         counts = self._token_counts()
         given = {one: one.pending[:count] for one, count in zip(sequences, counts, strict=True)}
-        tokens = self._rows.arrange(given)
+        for sequence in sequences:
+            sequence.draft = self._draft(sequence, len(given[sequence]))
+        drafts = {one: one.draft for one in sequences if one.draft is not None}
+        taken = {one: [*own, *drafts[one].tokens] if one in drafts else own for one, own in given.items()}
+        tokens = self._rows.arrange(taken)
         for sequence in sequences:
             del sequence.pending[: len(given[sequence])]
         lengths = [len(own) for own in tokens]
         longest = max(lengths)
         padded = mx.array([[*own, *[0] * (longest - len(own))] for own in tokens])
-        if min(lengths) == longest:
+        if min(lengths) == longest or drafts:
+            # The padding is dropped together with refused tokens.
+            self._padding = [longest - length for length in lengths]
             self._forward(padded, lengths)
         else:
             cache = self._rows.cache
             with right_padded(cache, lengths):
                 self._forward(padded, lengths)
-            mx.async_eval([layer.state for layer in cache])
-            drop_padding(cache, max(one.processed for one in sequences))
+            self._drop_padding()
+
+    def _draft(self, sequence: SequenceState, count: int) -> Draft | None:
+        """Return a draft for the next pass, in which a sequence takes some pending tokens."""
+        rows = self._rows
+        drafting = sequence.drafting
+        if (
+            drafting is None
+            or sequence.weights is not None
+            or count < len(sequence.pending)
+            or rows.is_shared(sequence)
+            or (len(rows) > 1 and not (self._pads and can_pad(rows.cache) and self._probe.can_pad))
+        ):
+            return None
+        with sequence.timings.during("draft"):
+            draft = drafting.draft(sequence)
+        if draft is None or not can_trim(rows.cache, count + len(draft.tokens)):
+            return None
+        return draft
+
+    def _settle_drafts(self, sampled: Collection[Verification]) -> None:
+        """Drop the refused tokens of drafts, and padding, from the cache."""
+        dropped = {one.sequence: one.settle() for one in sampled}
+        counts = self._padding
+        self._padding = []
+        for sequence, count in dropped.items():
+            if count:
+                counts[self._rows.row(sequence)] += count
+        if any(counts):
+            trim_rows(self._rows.cache, counts)
+            self._drop_padding()
+
+    def _drop_drafts(self) -> None:
+        """Withdraw the drafts whose pass has been dispatched, before rows change."""
+        if not self._padding:
+            return
+        counts, self._padding = self._padding, []
+        for sequence in self.sequences:
+            if sequence.draft is not None:
+                counts[self._rows.row(sequence)] += len(sequence.draft.tokens)
+                sequence.draft = None
+        if any(counts):
+            trim_rows(self._rows.cache, counts)
+
+    def _drop_padding(self) -> None:
+        """Drop columns that are padding in every row."""
+        rows = self._rows
+        if rows.is_merged:
+            mx.async_eval([layer.state for layer in rows.cache])
+            drop_padding(rows.cache, max(one.processed for one in self.sequences))
 
     def _token_counts(self) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
@@ -280,30 +347,26 @@ class Batch:
             for sequence, length in zip(self.sequences, lengths, strict=True)
         ]
 
-    def _sample(self) -> tuple[dict[SequenceState, SampledToken], list[Step]]:
-        """Sample a token for each sequence with logits; return the steps of those that cannot."""
-        sampled: dict[SequenceState, SampledToken] = {}
+    def _sample(self) -> tuple[list[Verification], list[Step]]:
+        """Sample tokens for the sequences with logits; return the steps of those that cannot."""
+        sampled: list[Verification] = []
         others = []
         for sequence in self.sequences:
             if sequence.pending or sequence.finished:
                 continue
             try:
-                sampled[sequence] = sequence.sample(_checked(sequence.logits))
+                sampled.append(Verification(sequence))
             except SlowMaskError:
                 others.append(Step(sequence, [], is_slow=True))
             except Exception as error:
                 others.append(_failed(sequence, error))
         return sampled, others
 
-    def _advance(
-        self, sequence: SequenceState, sampled: SampledToken, token_id: int, *, is_processed: bool
-    ) -> Step:
+    def _advance(self, sampled: Verification, *, is_processed: bool) -> Step:
+        sequence = sampled.sequence
         try:
             with sequence.timings.during("advance"):
-                tokens = [sequence.advance(sampled, token_id)]
-                if is_processed:
-                    sequence.pending.clear()
-                return Step(sequence, tokens + sequence.advance_forced())
+                return Step(sequence, sampled.advance(is_processed=is_processed))
         except Exception as error:
             return _failed(sequence, error)
 
@@ -315,22 +378,28 @@ class Batch:
         sequences = self.sequences
         if not self._rows.is_one_each:
             return False
-        if any(one.expects_fast_forward or one.weights is not None for one in sequences):
+        if any(
+            one.expects_fast_forward or one.weights is not None or one.draft is not None
+            for one in sequences
+        ):
             return False
         if all(one.is_at_limit for one in sequences):
             return False
+        if any(one.drafting is not None and one.drafting.expects_draft(one) for one in sequences):
+            return False
         return can_trim(self._rows.cache, 1) or not any(one.may_reject for one in sequences)
 
-    def _read(self, sampled: Mapping[SequenceState, SampledToken]) -> dict[SequenceState, int]:
+    def _read(self, sampled: Sequence[Verification]) -> None:
         """Wait for the sampled tokens."""
         started = time.perf_counter()
-        found = {sequence: cast(int, one.token.item()) for sequence, one in sampled.items()}
+        for one in sampled:
+            one.read()
         ended = time.perf_counter()
         for sequence in self.sequences:
             sequence.timings.add("wait", started, ended)
-            if sequence.timings.first_token is None and sequence in sampled:
-                sequence.timings.first_token = ended
-        return found
+        for one in sampled:
+            if one.sequence.timings.first_token is None:
+                one.sequence.timings.first_token = ended
 
     def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> None:
         """Dispatch a pass and set each sequence's logits after its last token.
@@ -348,19 +417,26 @@ class Batch:
         else:
             last = logits[mx.arange(len(lengths)), mx.array([length - 1 for length in lengths])]
         of_rows = [last] if len(lengths) == 1 else [last[row : row + 1] for row in range(len(last))]
-        weights: list[mx.array] = []
+        others: list[mx.array] = []
         known: list[KnownWeights] = [{} for _ in lengths]
         for sequence in self.sequences:
             row = self._rows.row(sequence)
             sequence.logits = of_rows[row]
+            if sequence.draft is not None:
+                draft = sequence.draft
+                first = lengths[row] - len(draft.tokens)
+                own = [logits[row : row + 1, first + at] for at in (-1, *draft.positions)]
+                sequence.logits, draft.logits = own[0], own[1:]
+                others += own
             if sequence.weights is not None and not sequence.weights.is_complete:
                 sequence.weigh_forced(logits[row, : lengths[row]], known[row])
-                weights += sequence.weights.unread
-        mx.async_eval(last, *weights)
+                others += sequence.weights.unread
+        mx.async_eval(last, *others)
         ended = time.perf_counter()
         for sequence in self.sequences:
             sequence.timings.add("dispatch", started, ended)
             sequence.timings.step += 1
+            sequence.forward_passes += 1
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
             mx.clear_cache()
@@ -392,7 +468,3 @@ def _failed(sequence: SequenceState, error: Exception) -> Step:
     return Step(sequence, [], error)
 
 
-def _checked(logits: mx.array | None) -> mx.array:
-    if logits is None:
-        raise AssertionError("a sequence without pending tokens has logits")
-    return logits

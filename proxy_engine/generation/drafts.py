@@ -8,12 +8,10 @@ away after verification. The sequence itself advances over accepted tokens only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
-if TYPE_CHECKING:
-    from .sequence_state import SequenceState
+from .sequence_state import SequenceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,9 @@ class Draft:
         self.tokens: list[int] = []
         self.logits: list[mx.array] = []
         self._sequence = sequence
-        self._is_closed = sequence.finished or sequence.open_choice() is not None
+        self._is_closed = (
+            sequence.finished or sequence.is_scripted or sequence.open_choice() is not None
+        )
 
     @property
     def state(self) -> SequenceState:

@@ -156,8 +156,15 @@ class SamplerSchedule:
 
     @random_state.setter
     def random_state(self, state: RandomState) -> None:
-        for parameters, sampler in self._samplers_by_parameters.items():
-            sampler.random_state = state.get(parameters, sampler.first_random_state)
+        for parameters in list(self._samplers_by_parameters):
+            if parameters in state:
+                self._samplers_by_parameters[parameters].random_state = state[parameters]
+            else:
+                # It did not exist yet in that state.
+                del self._samplers_by_parameters[parameters]
+        known = list(self._samplers_by_parameters.values())
+        for name in [name for name, sampler in self._samplers.items() if sampler not in known]:
+            del self._samplers[name]
 
     def fork(self, matcher: Matcher | None, guard: Guard | None, stream: int) -> SamplerSchedule:
         """Return a schedule in the same state for a copy of the sequence.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
@@ -17,7 +19,6 @@ from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
 from .device_masks import DeviceMask, DeviceMasks
-from .drafts import Draft, DraftStep
 from .fast_forward import FastForward, must_end
 from .next_mask import NextMask
 from .open_choices import DrawnOption, OpenChoice
@@ -32,6 +33,10 @@ from .sequence_options import (
 from .timings import Timings
 from .token_weights import KnownWeights, TokenWeights
 from .tokens import SampledToken, Token
+
+if TYPE_CHECKING:
+    from .drafting import Drafting
+    from .drafts import Draft, DraftStep
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -102,7 +107,6 @@ class SequenceState:
         self.drafting = drafting
         self.draft: Draft | None = None
         self.forward_passes = 0
-        self._has_one_option = False
         self._schedule = schedule
         self._fast_forward = None if options.samples_all else fast_forward
         self._choices = choices
@@ -253,12 +257,13 @@ class SequenceState:
         with self.timings.during("sample"):
             boosted = logits if boost is None else apply_token_boost(logits, *boost)
             mask = None if allowed is None else self.masks.on_device(allowed)
-            self._has_one_option = mask is not None and mask.count == 1
             sampled = (
                 self._sample(sampler, boosted, mask)
                 if self.weights is None
                 else self._sample_weighted(sampler, boosted, mask, is_redrawn=exact)
             )
+            if mask is not None and mask.count == 1:
+                sampled = replace(sampled, has_alternatives=False)
             if self._options.logprobs is None:
                 return sampled
             masked = logits if mask is None else apply_mask(logits, mask.mask)
@@ -320,7 +325,7 @@ class SequenceState:
             self.weights.add(sampled.log_weight)
             self.weights.read()
         written = self._written(token_id)
-        self.forced_text = self.forced_text + written if self._has_one_option else b""
+        self.forced_text = b"" if sampled.has_alternatives else self.forced_text + written
         with step_budget(ADVANCE_STEPS):
             return self._append(token_id, is_forced=False, sampled=sampled)
 

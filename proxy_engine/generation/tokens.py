@@ -42,10 +42,12 @@ class SampledToken:
     Attributes:
         token: The token id as a lazy array of shape (1,).
         log_weight: Its importance weight, a lazy float32 of shape (), where weights are recorded.
+        has_alternatives: Whether several tokens were allowed.
     """
 
     token: mx.array
     log_weight: mx.array | None = None
+    has_alternatives: bool = True
     _logprobs: _LazyLogprobs | None = None
 
     def with_logprobs(self, unmasked: mx.array, masked: mx.array, top: int) -> SampledToken:
