@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -131,17 +131,17 @@ class Batch:
 
     def add(self, sequence: SequenceState, cache: list[Any]) -> None:
         """Add a sequence after its prefill: it has ``logits``. The batch takes over the cache."""
-        self._drop_drafts()
+        self._end_drafts()
         self._rows.add([sequence], cache)
 
     def add_forks(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
         """Add sequences that were forked after their prefill, with the cache that all continue."""
-        self._drop_drafts()
+        self._end_drafts()
         self._rows.add(sequences, cache)
 
     def add_all(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
-        self._drop_drafts()
+        self._end_drafts()
         self._rows.add_all(sequences, cache)
 
     def replace(
@@ -154,7 +154,7 @@ class Batch:
             new: The sequences to add, each with the sequence in the batch that it continues; that
                 may be itself.
         """
-        self._drop_drafts()
+        self._end_drafts()
         self._rows.replace(old, new)
 
     def remove(self, sequence: SequenceState, *, wants_cache: bool = True) -> list[Any] | None:
@@ -164,7 +164,7 @@ class Batch:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens or one
             more.
         """
-        self._drop_drafts()
+        self._end_drafts()
         return self._rows.remove(sequence, wants_cache=wants_cache)
 
     def unmerge(self) -> None:
@@ -172,8 +172,9 @@ class Batch:
 
         To be called if no other sequence is about to be added.
         """
-        self._drop_drafts()
-        self._rows.unmerge()
+        if self._rows.is_merged and len(self._rows) == 1:
+            self._end_drafts()
+            self._rows.unmerge()
 
     def generate_step(self) -> list[Step]:
         """Sample a token for every sequence that has logits, and append what the token forces.
@@ -207,7 +208,7 @@ class Batch:
             else:
                 accepted.append(one)
         advanced = [self._advance(one, is_processed=runs_ahead) for one in accepted]
-        self._settle_drafts(sampled)
+        self._end_drafts(sampled)
         return _merged(drawn, others + advanced)
 
     def _draw_choices(self) -> tuple[dict[SequenceState, list[Token]], list[Step]]:
@@ -241,7 +242,9 @@ class Batch:
         for sequence in sequences:
             sequence.draft = self._draft(sequence, len(given[sequence]))
         drafts = {one: one.draft for one in sequences if one.draft is not None}
-        taken = {one: [*own, *drafts[one].tokens] if one in drafts else own for one, own in given.items()}
+        taken = {
+            one: [*own, *drafts[one].tokens] if one in drafts else own for one, own in given.items()
+        }
         tokens = self._rows.arrange(taken)
         for sequence in sequences:
             del sequence.pending[: len(given[sequence])]
@@ -276,29 +279,24 @@ class Batch:
             return None
         return draft
 
-    def _settle_drafts(self, sampled: Collection[Verification]) -> None:
-        """Drop the refused tokens of drafts, and padding, from the cache."""
-        dropped = {one.sequence: one.settle() for one in sampled}
-        counts = self._padding
-        self._padding = []
-        for sequence, count in dropped.items():
-            if count:
-                counts[self._rows.row(sequence)] += count
-        if any(counts):
-            trim_rows(self._rows.cache, counts)
-            self._drop_padding()
+    def _end_drafts(self, sampled: Collection[Verification] = ()) -> None:
+        """Drop refused tokens, and the padding of the pass, from the cache.
 
-    def _drop_drafts(self) -> None:
-        """Withdraw the drafts whose pass has been dispatched, before rows change."""
-        if not self._padding:
-            return
+        Args:
+            sampled: Verified sequences. The drafts of others are withdrawn.
+        """
         counts, self._padding = self._padding, []
+        for one in sampled:
+            dropped = one.settle()
+            if dropped:
+                counts[self._rows.row(one.sequence)] += dropped
         for sequence in self.sequences:
             if sequence.draft is not None:
                 counts[self._rows.row(sequence)] += len(sequence.draft.tokens)
                 sequence.draft = None
         if any(counts):
             trim_rows(self._rows.cache, counts)
+            self._drop_padding()
 
     def _drop_padding(self) -> None:
         """Drop columns that are padding in every row."""
@@ -466,5 +464,3 @@ def _merged(drawn: dict[SequenceState, list[Token]], steps: list[Step]) -> list[
 def _failed(sequence: SequenceState, error: Exception) -> Step:
     sequence.finished = True
     return Step(sequence, [], error)
-
-

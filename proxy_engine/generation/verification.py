@@ -19,6 +19,7 @@ from typing import cast
 import mlx.core as mx
 
 from .drafts import Draft
+from .sampler_schedule import RandomState
 from .sequence_state import SequenceState
 from .tokens import SampledToken, Token
 
@@ -49,7 +50,7 @@ class Verification:
             raise AssertionError("a sequence without pending tokens has logits")
         self._logits = [sequence.logits]
         self._samples: list[SampledToken] = []
-        self._random_states: list[object] = []
+        self._random_states: list[RandomState] = []
         self._ids: list[int] = []
         if draft is None:
             self._samples.append(sequence.sample(sequence.logits))
@@ -141,9 +142,9 @@ class Verification:
             return False
         # The forced tokens behind it have to be those of the draft, too.
         pending = self.sequence.pending
-        return len(pending) == draft.positions[number] + 1 and pending == draft.tokens[
-            : len(pending)
-        ]
+        return (
+            len(pending) == draft.positions[number] + 1 and pending == draft.tokens[: len(pending)]
+        )
 
     def settle(self) -> int:
         """End the draft: keep what the model has processed for the sequence.

@@ -42,6 +42,9 @@ class ScriptedSequence:
         self.may_reject = bool(rejected)
         self.weights = None
         self.group = self
+        self.drafting = None
+        self.draft = None
+        self.forward_passes = 0
         self.timings = Timings()
         self.sizes: list[int] = []
         self._stretches = [list(stretch) for stretch in stretches]
