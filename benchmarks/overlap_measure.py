@@ -36,7 +36,7 @@ def trace(subject: Subject, document: Document) -> dict[str, Any]:
     ours = subject.ours
     request, script = subject.about(document)
     settle()
-    subject.model.follow(script, len(request.prompt_ids))
+    subject.model.follow(script, request.prompt_ids)
     try:
         result = ours.generate(request, trace=True)
     finally:
@@ -87,7 +87,7 @@ def _token_seconds(subject: Subject, tokens: int, before: Callable[[], None]) ->
     request = subject.request(subject.prompt("Tell a story."), None, script.tokens + 64)
     machine = _Delayed(JsonSchemaStateMachine({"type": "string"}).start, before)
     settle()
-    subject.model.follow(script, len(request.prompt_ids))
+    subject.model.follow(script, request.prompt_ids)
     try:
         result = subject.ours.engine.generate(
             request.prompt,

@@ -1,36 +1,70 @@
 """A model that runs its normal forward pass and then makes every stack write a given text.
 
-The logit of the next token of the text is raised far above all others, so every stack samples it
-under its own masks and samplers. The tokens that a stack feeds to the model decide the next token:
-a stack with another tokenisation of the text continues from its own tokens.
+The logit of the next token of the text is raised far above all others, at every position of a pass,
+so every stack samples it under its own masks and samplers. The tokens that a stack feeds to the
+model decide the next token: a stack with another tokenisation of the text continues from its own
+tokens.
+
+Progress is kept in one more layer of the prompt cache. It holds, for each token, the bytes of the
+answer that were written up to it, and, where several scripts are followed, a hash of the first
+tokens of the prompt, which selects the script. Operations on the cache, such as trimming, merging,
+padding and copying rows, therefore apply to the progress, too.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 from mlx.nn.layers.base import Module
-from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 __all__ = ["Script", "ScriptedModel", "script_of"]
 
 # Above whatever logits there are, and finite in half precision.
 _BY_FAR = 30_000.0
 
+_HASHED_TOKENS = 8
+"""First tokens of a prompt that identify it; each prompt begins with a number of its own."""
+
 
 class Script:
     """A text as the token to write after each number of its bytes; the last one is an end token.
 
-    ``next_ids`` has shape (bytes + 1).
+    ``next_ids`` and ``boosts`` have shape (bytes + 1). A boost is added to the logit of the token.
     """
 
-    def __init__(self, text: bytes, next_ids: Sequence[int], tokens: int) -> None:
+    def __init__(
+        self,
+        text: bytes,
+        next_ids: Sequence[int],
+        tokens: int,
+        boosts: Sequence[float] | None = None,
+    ) -> None:
         self.text = text
         self.tokens = tokens
         self.next_ids = mx.array(list(next_ids), dtype=mx.int32)
-        mx.eval(self.next_ids)
+        self.boosts = mx.array(boosts or [_BY_FAR] * len(next_ids), dtype=mx.float32)
+        mx.eval(self.next_ids, self.boosts)
+
+    def deviating(self, agreement: float, seed: int) -> Script:
+        """Return a script that writes another token at some positions, as a draft model would.
+
+        The logit of the token is lowered there, so that a sampler takes the best other token that
+        its mask allows, if there is one.
+
+        Args:
+            agreement: The probability that the token of a position is that of this script.
+            seed: Seed of the positions.
+        """
+        draw = random.Random(seed)
+        boosts = [
+            _BY_FAR if draw.random() < agreement else -_BY_FAR for _ in range(self.next_ids.size)
+        ]
+        return Script(self.text, self.next_ids.tolist(), self.tokens, boosts)
 
 
 def script_of(
@@ -67,7 +101,7 @@ def _longest(text: bytes, at: int, by_form: Mapping[bytes, int]) -> int:
 
 
 class ScriptedModel(Module):
-    """``inner``, with a script or without.
+    """``inner``, with scripts or without.
 
     ``token_lengths``: how many bytes each token writes; 0 for tokens that are no text.
     """
@@ -76,17 +110,17 @@ class ScriptedModel(Module):
         super().__init__()
         self.inner = inner
         # Names with an underscore are no parameters of a module.
-        self._lengths = mx.array(list(token_lengths), dtype=mx.int32)
+        self._lengths = mx.array(list(token_lengths), dtype=mx.uint32)
         mx.eval(self._lengths)
-        self._script: Script | None = None
-        self._prompt_tokens = 0
-        self._written: dict[int, mx.array] = {}
+        self._scripts: _Script | _Scripts | None = None
 
-    def follow(self, script: Script | None, prompt_tokens: int = 0) -> None:
-        """Write ``script`` after prompts of ``prompt_tokens`` tokens; ``None`` generates freely."""
-        self._script = script
-        self._prompt_tokens = prompt_tokens
-        self._written = {}
+    def follow(self, script: Script | None, prompt_ids: Sequence[int] = ()) -> None:
+        """Write ``script`` after a prompt; ``None`` generates freely."""
+        self._scripts = None if script is None else _Script(script, len(prompt_ids), self._lengths)
+
+    def follow_all(self, scripts: Sequence[tuple[Sequence[int], Script]]) -> None:
+        """Write a script after each of several prompts, which differ in their first tokens."""
+        self._scripts = _Scripts(scripts, self._lengths)
 
     @property
     def args(self) -> Any:
@@ -99,33 +133,130 @@ class ScriptedModel(Module):
         return self.inner.layers
 
     def make_cache(self) -> list[Any]:
-        """Return the inner model's cache."""
+        """Return the inner model's cache, and a layer for the progress."""
         cache: list[Any] = make_prompt_cache(self.inner)
-        return cache
+        return [*cache, KVCache()]
 
     def __call__(self, inputs: mx.array, cache: Any = None, **keywords: Any) -> mx.array:
         """Return logits, shape (rows, tokens, width)."""
+        if cache is None:
+            free: mx.array = self.inner(inputs, **keywords)
+            return free
+        *inner_cache, layer = cache
+        logits: mx.array = self.inner(inputs, cache=inner_cache, **keywords)
+        if self._scripts is None:
+            _append(layer, mx.zeros((*inputs.shape, 2), mx.uint32))
+            # Evaluates the layer together with the logits, so that its graph does not grow.
+            return mx.depends([logits], [layer.keys])[0]
+        progress, next_ids, boosts = self._scripts.after(inputs, layer)
+        _append(layer, progress)
+        rows = mx.arange(inputs.shape[0])[:, None]
+        columns = mx.arange(inputs.shape[1])[None]
+        return logits.at[rows, columns, next_ids].add(boosts.astype(logits.dtype))
+
+
+class _Script:
+    """One script, for prompts of ``prompt_tokens`` tokens."""
+
+    def __init__(self, script: Script, prompt_tokens: int, token_lengths: mx.array) -> None:
+        self._script = script
+        self._prompt_tokens = prompt_tokens
+        self._token_lengths = token_lengths
+
+    def after(self, inputs: mx.array, layer: Any) -> tuple[mx.array, mx.array, mx.array]:
+        """Return the progress at each token, the next token and its boost."""
         script, prompt_tokens = self._script, self._prompt_tokens
-        if script is None or cache is None or inputs.shape[0] != 1:
-            logits: mx.array = self.inner(inputs, cache=cache, **keywords)
-            return logits
-        begin = cache[0].offset
-        logits = self.inner(inputs, cache=cache, **keywords)
-        end = begin + inputs.shape[1]
-        if end < prompt_tokens:
-            return logits
-        if end == prompt_tokens:
-            # Another request, or the same one again.
-            self._written = {end: mx.array(0)}
+        lengths = self._token_lengths[inputs]
+        if isinstance(layer.offset, int) and layer.offset > prompt_tokens:
+            # Most passes.
+            counts = _last(layer)[..., 1] + _running_sum(lengths)
+            written = mx.minimum(counts, len(script.text))
+            boosts = script.boosts[written]
         else:
-            answer = inputs[0, max(0, prompt_tokens - begin) :]
-            before = self._written.get(max(begin, prompt_tokens), mx.array(0))
-            counts = before + mx.cumsum(self._lengths[answer])
-            # Of every token: a stack may take some of them back.
-            for number in range(answer.size):
-                self._written[end - answer.size + 1 + number] = counts[number]
-        written = mx.minimum(self._written[end], len(script.text))
-        width = logits.shape[-1]
-        raised = mx.where(mx.arange(width) == script.next_ids[written], _BY_FAR, 0)
-        last = logits[:, -1:, :] + raised.astype(logits.dtype)
-        return last if logits.shape[1] == 1 else mx.concatenate([logits[:, :-1, :], last], axis=1)
+            positions = _positions(inputs, layer)
+            # A prompt can share cached tokens with an earlier prompt and its answer.
+            before = mx.where(positions[:, :1] > prompt_tokens, _last(layer)[..., 1], 0)
+            counts = before + _running_sum(mx.where(positions >= prompt_tokens, lengths, 0))
+            written = mx.minimum(counts, len(script.text))
+            # Behind the last token of the prompt, the first token of the answer follows.
+            boosts = mx.where(positions >= prompt_tokens - 1, script.boosts[written], 0)
+        progress = mx.broadcast_to(counts[..., None], (*counts.shape, 2))
+        return progress, script.next_ids[written], boosts
+
+
+class _Scripts:
+    """Scripts by the hash of the first tokens of their prompts."""
+
+    def __init__(
+        self, scripts: Sequence[tuple[Sequence[int], Script]], token_lengths: mx.array
+    ) -> None:
+        size = max(script.next_ids.size for _, script in scripts)
+
+        def padded(array: mx.array) -> mx.array:
+            return mx.pad(array, (0, size - array.size))
+
+        random_codes = np.random.default_rng(0).integers(1 << 32, size=token_lengths.size)
+        self._token_codes = mx.array(random_codes.astype(np.uint32))
+        self._token_lengths = token_lengths
+        self._hashed = min([_HASHED_TOKENS, *(len(prompt) for prompt, _ in scripts)])
+        self._codes = mx.stack([self._code(prompt) for prompt, _ in scripts])
+        self._prompt_tokens = mx.array([len(prompt) for prompt, _ in scripts])
+        self._lengths = mx.array([len(script.text) for _, script in scripts], dtype=mx.uint32)
+        self._next_ids = mx.stack([padded(script.next_ids) for _, script in scripts])
+        self._boosts = mx.stack([padded(script.boosts) for _, script in scripts])
+        mx.eval(self._token_codes, self._codes, self._prompt_tokens, self._lengths)
+        mx.eval(self._next_ids, self._boosts)
+
+    def after(self, inputs: mx.array, layer: Any) -> tuple[mx.array, mx.array, mx.array]:
+        """Return the progress at each token, the next token and its boost."""
+        positions = _positions(inputs, layer)
+        last = _last(layer)
+        code, count = last[..., 0], last[..., 1]
+        is_hashed = (positions >= 0) & (positions < self._hashed)
+        factors = mx.where(is_hashed, 2 * positions + 1, 0).astype(mx.uint32)
+        code = mx.where(positions[:, :1] > 0, code, 0)
+        codes = code + mx.cumsum(self._token_codes[inputs] * factors, axis=1)
+        matches = codes[..., None] == self._codes
+        number = mx.argmax(matches, axis=-1)
+        is_known = mx.any(matches, axis=-1)
+        prompt_tokens = self._prompt_tokens[number]
+        count = mx.where(positions[:, :1] > prompt_tokens[:, :1], count, 0)
+        is_answer = is_known & (positions >= prompt_tokens)
+        counts = count + mx.cumsum(mx.where(is_answer, self._token_lengths[inputs], 0), axis=1)
+        written = mx.minimum(counts, self._lengths[number])
+        has_next = is_known & (positions >= prompt_tokens - 1)
+        boosts = mx.where(has_next, self._boosts[number, written], 0)
+        return mx.stack([codes, counts], axis=-1), self._next_ids[number, written], boosts
+
+    def _code(self, prompt_ids: Sequence[int]) -> mx.array:
+        first = mx.array(list(prompt_ids[: self._hashed]))
+        factors = (2 * mx.arange(self._hashed) + 1).astype(mx.uint32)
+        return (self._token_codes[first] * factors).sum()
+
+
+def _positions(inputs: mx.array, layer: Any) -> mx.array:
+    """Return the positions of tokens, shape (rows or 1, tokens); below 0 in left padding."""
+    return mx.array(layer.offset).reshape(-1, 1) + mx.arange(inputs.shape[1])[None]
+
+
+def _running_sum(values: mx.array) -> mx.array:
+    return values if values.shape[1] == 1 else mx.cumsum(values, axis=1)
+
+
+def _append(layer: Any, progress: mx.array) -> None:
+    """Append the progress at some tokens, shape (rows, tokens, 2), to the cache."""
+    layer.update_and_fetch(progress[:, None], progress[:, None])
+    # One array is read and therefore evaluated; the other would be a growing graph.
+    layer.values = layer.keys
+
+
+def _last(layer: Any) -> mx.array:
+    """Return the progress at the last token, shape (rows, 1, 2).
+
+    The tokens of all rows end in the same column.
+    """
+    column = layer.size() - 1
+    if column < 0:
+        return mx.zeros((1, 1, 2), mx.uint32)
+    last: mx.array = layer.keys[:, 0, column : column + 1]
+    return last

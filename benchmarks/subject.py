@@ -103,7 +103,7 @@ class Subject:
 
     def write(self, stack: str, request: Request, script: Script | None) -> Written:
         """Have a stack write a text. Raises :class:`LeftScriptError` where it wrote another."""
-        self.model.follow(script, len(request.prompt_ids))
+        self.model.follow(script, request.prompt_ids)
         try:
             written = self.stacks[stack].write(request)
         finally:
@@ -114,7 +114,7 @@ class Subject:
 
     def first_token(self, stack: str, request: Request, script: Script) -> float:
         """Seconds until a stack has the first token of a text."""
-        self.model.follow(script, len(request.prompt_ids))
+        self.model.follow(script, request.prompt_ids)
         try:
             return self.stacks[stack].first_token(request)
         finally:

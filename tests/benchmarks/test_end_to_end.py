@@ -29,6 +29,7 @@ from subject import LeftScriptError, Subject, random_subject
 from write_up import spans_of
 
 from proxy_engine import GenerationResult, Usage
+from proxy_engine.generation.cache_layers import extract_row, merge, right_padded
 
 SENTENCE = "the quick brown fox jumps over the lazy dog and goes home"
 STRUCTURE = {"numbers": [[n, n + 1] for n in range(18)], "ok": True}
@@ -118,7 +119,7 @@ def test_scripted_model_writes_its_text_for_any_input_chunks() -> None:
         assert logits.shape == (1, len(tokens), 64)
         return int(mx.argmax(logits[0, -1]).item())
 
-    model.follow(script_of(b"abab", [2, 2], forms, 5), prompt_tokens=3)
+    model.follow(script_of(b"abab", [2, 2], forms, 5), [9, 9, 9])
     cache = model.make_cache()
     model(mx.array([[9, 9]]), cache=cache)
     assert next_id(9) == 2
@@ -133,6 +134,47 @@ def test_scripted_model_writes_its_text_for_any_input_chunks() -> None:
     model.follow(None)
     tokens = mx.array([[1, 2, 3]])
     assert mx.array_equal(model(tokens), free(tokens)).item()
+
+
+def test_scripted_model_raises_the_next_token_at_every_position() -> None:
+    forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
+    model = ScriptedModel(make_random_model(Size(1, 32), 64), [1, 1, 2, 2, 0, 0] + [0] * 58)
+    prompts = [[9, 9, 9], [8, 9]]
+    scripts = [script_of(b"abab", [2, 2], forms, 5), script_of(b"babaa", [3, 3, 0], forms, 5)]
+    model.follow_all(list(zip(prompts, scripts, strict=True)))
+
+    def next_ids(caches: list[Any], tokens: list[list[int]]) -> list[list[int]]:
+        found: list[list[int]] = mx.argmax(model(mx.array(tokens), cache=caches), -1).tolist()
+        return found
+
+    alone = model.make_cache()
+    assert next_ids(alone, [[9, 9, 9, 2, 0, 1]])[0][2:] == [2, 2, 1, 5]
+    # Rows of a batch follow the scripts of their own prompts, whatever their padding.
+    caches = [model.make_cache() for _ in prompts]
+    for cache, prompt in zip(caches, prompts, strict=True):
+        model(mx.array([prompt]), cache=cache)
+    rows = merge(caches)
+    assert next_ids(rows, [[2, 2], [3, 3]]) == [[2, 5], [3, 0]]
+    for layer in rows:
+        layer.trim(1)
+    with right_padded(rows, [1, 2]):
+        first, second = next_ids(rows, [[0, 0], [3, 0]])
+    assert (first[0], second) == (1, [0, 5])
+    assert next_ids(extract_row(rows, 0), [[1]]) == [[5]]
+    # A prompt without a script is continued freely.
+    other = model.make_cache()
+    logits = model(mx.array([[7, 7, 7]]), cache=other)
+    assert mx.max(logits).item() < 1000
+
+
+def test_draft_script_agrees_at_a_share_of_positions() -> None:
+    text = b"ab" * 500
+    script = script_of(text, [2] * 500, [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"], 5)
+    drafts = script.deviating(0.8, seed=1)
+    assert drafts.next_ids.tolist() == script.next_ids.tolist()
+    agreeing = (drafts.boosts > 0).tolist()
+    assert 0.77 < sum(agreeing) / len(agreeing) < 0.83
+    assert (script.deviating(0.8, seed=1).boosts > 0).tolist() == agreeing
 
 
 @pytest.mark.parametrize("stack", STACKS)
