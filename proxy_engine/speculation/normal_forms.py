@@ -9,6 +9,7 @@ _NUMBER = re.compile(
     rb"(?:[$#*(]|\xe2\x82\xac|\xc2\xa3|[A-Z]{2,3}\b)?[ ]?"
     rb"(-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"
 )
+_SEPARATED = re.compile(rb"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?![\d,])")
 _MONTHS = b"jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MONTH = rb"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _DAY = rb"(\d{1,2})(?:st|nd|rd|th)?"
@@ -34,6 +35,12 @@ def number_at(text: bytes, start: int) -> bytes | None:
     digits = number.removeprefix(b"-")
     # JSON has no leading zeros.
     return None if digits.startswith(b"0") and digits[1:2].isdigit() else number
+
+
+def separated_numbers_in(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield where numbers with thousands separators begin, and the numbers without them."""
+    for match in _SEPARATED.finditer(text):
+        yield match.start(), match[0].replace(b",", b"")
 
 
 def dates_in(lower: bytes) -> Iterator[tuple[int, bytes]]:

@@ -61,6 +61,7 @@ class OpenValue:
         start: Where it begins in the answer.
         text: The text so far, without escapes.
         closing: The text that ends it.
+        is_item: Whether it is an item of a list behind the first one.
     """
 
     kind: ValueKind
@@ -68,6 +69,7 @@ class OpenValue:
     start: int
     text: bytes
     closing: bytes
+    is_item: bool = False
 
 
 class ValueReader:
@@ -114,19 +116,18 @@ class ValueReader:
             match = _COMPLETE.search(answer, self.position)
 
 
-def open_value(answer: bytes, first: int, key: bytes, *, is_free: bool) -> OpenValue | None:
+def open_value(answer: bytes, first: int, key: bytes) -> OpenValue | None:
     """Return the value at the end of an answer; ``None`` if there is none.
 
     Args:
         answer: The answer so far.
         first: The set of bytes that may follow.
         key: The last key before it, as :class:`ValueReader` has read it.
-        is_free: Whether the grammar does not restrict the text.
     """
     if first & _BACKSLASH and first & _LETTER and not first & _NEWLINE:
         return _open_string(answer, key)
     if first & _NEWLINE and first & _LETTER:
-        return None if is_free else _open_raw(answer, key)
+        return _open_raw(answer, key)
     number = _NUMBER.search(answer, max(0, len(answer) - 40))
     if number is not None and first & _DIGITS:
         return OpenValue("number", key, number.start(), number[0], b"")
@@ -150,7 +151,9 @@ def _open_string(answer: bytes, key: bytes) -> OpenValue | None:
     text = unescape(answer[quote + 1 :])
     if text is None:
         return None
-    return OpenValue("string", argument[1] if argument else key, quote + 1, text, b'"')
+    is_item = argument is None and answer[max(0, quote - 8) : quote].rstrip().endswith(b",")
+    own_key = argument[1] if argument else key
+    return OpenValue("string", own_key, quote + 1, text, b'"', is_item)
 
 
 def _open_raw(answer: bytes, key: bytes) -> OpenValue | None:
