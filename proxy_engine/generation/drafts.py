@@ -64,7 +64,7 @@ class Draft:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no token can be appended: the state is final, or a choice is to be scored."""
+        """Whether no token can be appended: the end is reached, or a choice is to be scored."""
         return self._is_closed
 
     @property
@@ -86,8 +86,8 @@ class Draft:
             log_q: See :class:`DraftStep`.
 
         Returns:
-            Whether the token is appended. End tokens and tokens that the grammar or the guard
-            refuses are not.
+            Whether the token is appended. Not those that the grammar or the guard refuses, and not
+            the last token of the answer, which the model need not process.
         """
         if self._is_closed:
             return False
@@ -95,9 +95,11 @@ class Draft:
         if advanced is None:
             return False
         state, forced = advanced
+        if state.finished:
+            return False
         self.steps.append(DraftStep(token_id, source, forced, state, log_q))
         self.tokens += [token_id, *forced]
-        self._is_closed = state.finished or state.open_choice() is not None
+        self._is_closed = state.open_choice() is not None
         return True
 
     def cut(self, tokens: int) -> None:
