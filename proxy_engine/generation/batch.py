@@ -25,6 +25,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from ..models.blas import has_fast_blas
+from ..speculation.draft_length import RowOutlook, batch_lengths
 from .batch_probe import BatchProbe
 from .batch_rows import BatchRows
 from .cache_layers import (
@@ -36,9 +37,11 @@ from .cache_layers import (
     trim,
     trim_rows,
 )
+from .drafting import drafting_of
 from .drafts import Draft
 from .exact_choices import ExactChoices
 from .next_mask import SlowMaskError
+from .pass_cost import device_pass_cost
 from .sequence_state import SequenceState
 from .token_weights import KnownWeights
 from .tokens import Token
@@ -100,6 +103,7 @@ class Batch:
         self._pads = pads
         self._quantize = quantize
         self._rows = BatchRows()
+        self._cost = device_pass_cost()
         self._padding: list[int] = []
         self._steps = 0
         self._choices = ExactChoices(model)
@@ -237,15 +241,13 @@ class Batch:
         sequences = self.sequences
         if not sequences or not all(one.pending for one in sequences):
             return
-        counts = self._token_counts()
+        drafts = self._drafts()
+        counts = self._token_counts(drafts)
         given = {one: one.pending[:count] for one, count in zip(sequences, counts, strict=True)}
-        for sequence in sequences:
-            sequence.draft = self._draft(sequence, len(given[sequence]))
-        drafts = {one: one.draft for one in sequences if one.draft is not None}
-        taken = {
-            one: [*own, *drafts[one].tokens] if one in drafts else own for one, own in given.items()
-        }
-        tokens = self._rows.arrange(taken)
+        for sequence, draft in drafts.items():
+            sequence.draft = draft
+            given[sequence] = [*sequence.pending, *draft.tokens]
+        tokens = self._rows.arrange(given)
         for sequence in sequences:
             del sequence.pending[: len(given[sequence])]
         lengths = [len(own) for own in tokens]
@@ -261,23 +263,47 @@ class Batch:
                 self._forward(padded, lengths)
             self._drop_padding()
 
-    def _draft(self, sequence: SequenceState, count: int) -> Draft | None:
-        """Return a draft for the next pass, in which a sequence takes some pending tokens."""
+    def _drafts(self) -> dict[SequenceState, Draft]:
+        """Return drafts for the next pass, as long as pays for all sequences together."""
+        sequences = [one for one in self.sequences if self._may_draft(one)]
+        drafts: dict[SequenceState, Draft] = {}
+        for sequence in sequences:
+            with sequence.timings.during("draft"):
+                draft = drafting_of(sequence).draft(sequence)
+            if draft is not None:
+                drafts[sequence] = draft
+        if not drafts:
+            return {}
+        outlooks = [
+            drafting_of(one).outlook(drafts[one], len(one.pending))
+            if one in drafts
+            else RowOutlook(0, 0, len(one.pending))
+            for one in self.sequences
+        ]
+        if len(outlooks) > 1 and all(drafting_of(one).is_adaptive for one in drafts):
+            lengths = batch_lengths(outlooks, self._cost, pads=self._pads)
+            for sequence, length in zip(self.sequences, lengths, strict=True):
+                if sequence in drafts:
+                    drafts[sequence].cut(length)
+        longest = max(len(one.pending) + len(draft.tokens) for one, draft in drafts.items())
+        if not can_trim(self._rows.cache, longest):
+            return {}
+        return {sequence: draft for sequence, draft in drafts.items() if draft.steps}
+
+    def _may_draft(self, sequence: SequenceState) -> bool:
         rows = self._rows
-        drafting = sequence.drafting
-        if (
-            drafting is None
-            or sequence.weights is not None
-            or count < len(sequence.pending)
-            or rows.is_shared(sequence)
-            or (len(rows) > 1 and not (self._pads and can_pad(rows.cache) and self._probe.can_pad))
-        ):
-            return None
-        with sequence.timings.during("draft"):
-            draft = drafting.draft(sequence)
-        if draft is None or not can_trim(rows.cache, count + len(draft.tokens)):
-            return None
-        return draft
+        if sequence.drafting is None or sequence.finished or rows.is_shared(sequence):
+            return False
+        if len(rows) == 1:
+            return True
+        # How fast the sequences of a group advance does not depend on others.
+        has_groups = any(one.weights is not None for one in self.sequences)
+        return not has_groups and self._can_pad_rows
+
+    @property
+    def _can_pad_rows(self) -> bool:
+        self._rows.merge()
+        return can_pad(self._rows.cache) and self._probe.can_pad
 
     def _end_drafts(self, sampled: Collection[Verification] = ()) -> None:
         """Drop refused tokens, and the padding of the pass, from the cache.
@@ -305,8 +331,10 @@ class Batch:
             mx.async_eval([layer.state for layer in rows.cache])
             drop_padding(rows.cache, max(one.processed for one in self.sequences))
 
-    def _token_counts(self) -> list[int]:
+    def _token_counts(self, drafts: Mapping[SequenceState, Draft]) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
+
+        A sequence with a draft takes all of them.
 
         How fast the sequences of a group advance does not depend on other sequences, so that the
         weights that are compared with each other do not either.
@@ -316,6 +344,9 @@ class Batch:
             len(one.pending) - (one.finished and one.weights is not None) for one in self.sequences
         ]
         rows = self._rows
+        if drafts:
+            width = max(len(one.pending) + len(draft.tokens) for one, draft in drafts.items())
+            return [min(length, width) for length in lengths]
         # By row, since sequences that share one take the same tokens once.
         pending = {
             (rows.row(one), *one.pending[:length]): (one, length)
@@ -383,9 +414,21 @@ class Batch:
             return False
         if all(one.is_at_limit for one in sequences):
             return False
-        if any(one.drafting is not None and one.drafting.expects_draft(one) for one in sequences):
+        if self._expects_drafts():
             return False
         return can_trim(self._rows.cache, 1) or not any(one.may_reject for one in sequences)
+
+    def _expects_drafts(self) -> bool:
+        """Whether the next pass is likely to have drafts."""
+        drafting = {one: drafting_of(one) for one in self.sequences if self._may_draft(one)}
+        outlooks = [
+            (drafting[one].expected_draft(one) if one in drafting else None) or RowOutlook(0, 0)
+            for one in self.sequences
+        ]
+        is_adaptive = all(one.is_adaptive for one in drafting.values())
+        if len(outlooks) == 1 or not is_adaptive:
+            return any(one.at_most for one in outlooks)
+        return any(batch_lengths(outlooks, self._cost, pads=self._pads))
 
     def _read(self, sampled: Sequence[Verification]) -> None:
         """Wait for the sampled tokens."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import groupby
 
+from ..options import SpeculationOptions
 from ..speculation import Drafter
+from ..speculation.acceptance import AcceptanceRates
+from ..speculation.draft_length import PassCost, RowOutlook, draft_length
 from .drafts import Draft
 from .sequence_state import SequenceState
 
@@ -20,45 +24,64 @@ class Drafting:
 
     Args:
         drafters: In the order in which they are asked.
-        max_draft_tokens: Maximum number of proposed tokens of a draft.
+        options: Limits of drafts.
+        cost: The cost of passes, from which the length of drafts follows.
 
     Attributes:
         drafted_tokens: Proposed tokens that the model has verified.
         accepted_tokens: Those of them that were accepted.
     """
 
-    def __init__(self, drafters: Sequence[Drafter], max_draft_tokens: int) -> None:
+    def __init__(
+        self, drafters: Sequence[Drafter], options: SpeculationOptions, cost: PassCost
+    ) -> None:
         self.drafted_tokens = 0
         self.accepted_tokens = 0
         self._drafters = list(drafters)
-        self._max_draft_tokens = max_draft_tokens
+        self._options = options
+        self._cost = cost
+        self._rates = AcceptanceRates()
+        self._counted = 0
 
-    def expects_draft(self, sequence: SequenceState) -> bool:
-        """Whether a draft is likely once the next token is known."""
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the length of drafts follows the acceptance rate."""
+        return self._options.is_adaptive
+
+    def expected_draft(self, sequence: SequenceState) -> RowOutlook | None:
+        """Return the draft that is likely once the next token is known; ``None``: there is none."""
+        self._update(sequence)
+        part = sequence.part_name
         for drafter in list(self._drafters):
+            length = self._length(part, drafter.name, self._options.max_draft_tokens, pending=1)
             try:
-                drafter.update(sequence.tokens)
-                if drafter.expects_draft(sequence.matcher):
-                    return True
+                if length and drafter.expects_draft(sequence.matcher):
+                    return RowOutlook(self._rates.rate(part, drafter.name), length)
             except Exception as error:
                 self._drop(drafter, error)
-        return False
+        return None
 
     def draft(self, sequence: SequenceState) -> Draft | None:
         """Return a draft behind the sequence's pending tokens, if there is one."""
+        self._update(sequence)
         draft = Draft(sequence)
-        limit = _MAX_TOKENS_PER_STEP * self._max_draft_tokens
-        for drafter in list(self._drafters):
-            try:
-                drafter.update(sequence.tokens)
-            except Exception as error:
-                self._drop(drafter, error)
+        limit = _MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
         while not draft.is_closed and len(draft.tokens) < limit:
             # A drafter goes on behind the proposal of another, and behind forced tokens.
             if not any(self._extend(draft, drafter) for drafter in list(self._drafters)):
                 break
         draft.cut(limit)
         return draft if draft.steps else None
+
+    def outlook(self, draft: Draft, pending: int) -> RowOutlook:
+        """Return what the batch has to know of a draft.
+
+        Args:
+            draft: A draft of the sequence.
+            pending: Tokens that the pass processes before it.
+        """
+        first = draft.steps[0]
+        return RowOutlook(self._rates.rate(first.part, first.source), len(draft.tokens), pending)
 
     def record(self, draft: Draft, accepted: int) -> None:
         """Take the result of a verification.
@@ -69,13 +92,36 @@ class Drafting:
         """
         self.drafted_tokens += len(draft.steps)
         self.accepted_tokens += accepted
+        left = accepted
+        for (part, source), steps in groupby(draft.steps, lambda step: (step.part, step.source)):
+            drafted = len(list(steps))
+            self._rates.record(part, source, drafted, min(left, drafted))
+            if left < drafted:
+                break
+            left -= drafted
+
+    def _update(self, sequence: SequenceState) -> None:
+        self._rates.advance(sequence.generated - self._counted)
+        self._counted = sequence.generated
+        for drafter in list(self._drafters):
+            try:
+                drafter.update(sequence.tokens)
+            except Exception as error:
+                self._drop(drafter, error)
+
+    def _length(self, part: str, source: str, at_most: int, *, pending: int) -> int:
+        if not self._options.is_adaptive:
+            return at_most
+        return draft_length(self._rates.rate(part, source), self._cost, at_most, pending=pending)
 
     def _extend(self, draft: Draft, drafter: Drafter) -> bool:
         """Append what a drafter proposes; return whether there is anything."""
-        at_most = self._max_draft_tokens - len(draft.steps)
+        state = draft.state
+        left = self._options.max_draft_tokens - len(draft.steps)
+        pending = max(1, len(state.pending))
+        at_most = self._length(state.part_name, drafter.name, left, pending=pending)
         if at_most <= 0:
             return False
-        state = draft.state
         try:
             proposed = list(drafter.propose(state.tokens, state.matcher, at_most))[:at_most]
         except Exception as error:
@@ -92,3 +138,10 @@ class Drafting:
     def _drop(self, drafter: Drafter, error: Exception) -> None:
         _log.warning("the drafter %s is disabled for a request: %r", drafter.name, error)
         self._drafters.remove(drafter)
+
+
+def drafting_of(sequence: SequenceState) -> Drafting:
+    """Return the drafters of a sequence that drafts."""
+    if sequence.drafting is None:
+        raise AssertionError("a sequence that drafts has drafters")
+    return sequence.drafting

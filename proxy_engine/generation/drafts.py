@@ -21,6 +21,7 @@ class DraftStep:
     Attributes:
         token_id: The token.
         source: The drafter that proposed it.
+        part: The part of the answer that it belongs to.
         forced: Forced tokens that follow it.
         state: The sequence behind these tokens.
         log_q: The distribution that the token was drawn from, as log-probabilities: float32, shape
@@ -29,6 +30,7 @@ class DraftStep:
 
     token_id: int
     source: str
+    part: str
     forced: tuple[int, ...]
     state: SequenceState
     log_q: mx.array | None = None
@@ -91,13 +93,14 @@ class Draft:
         """
         if self._is_closed:
             return False
-        advanced = self.state.after_proposed(token_id)
+        before = self.state
+        advanced = before.after_proposed(token_id)
         if advanced is None:
             return False
         state, forced = advanced
         if state.finished:
             return False
-        self.steps.append(DraftStep(token_id, source, forced, state, log_q))
+        self.steps.append(DraftStep(token_id, source, before.part_name, forced, state, log_q))
         self.tokens += [token_id, *forced]
         self._is_closed = state.open_choice() is not None
         return True

@@ -365,6 +365,8 @@ class SequenceState:
             stream: The copy's random stream, which no other sequence of the group has.
         """
         twin = self._copy()
+        # Drafters belong to one sequence.
+        twin.drafting = twin.draft = None
         twin.timings = self.timings.copy()
         twin.scored_choices = list(self.scored_choices)
         twin.weights = None if self.weights is None else self.weights.copy()

@@ -99,9 +99,20 @@ class SequenceFactory:
             guard=guard,
             fast_forward=self.fast_forward if options.fast_forward else None,
             choices=self.fast_forward if options.exact_choices else None,
+            drafting=self._drafting(request),
             deadline=deadline,
             timings=Timings(is_traced=options.trace),
         )
+
+    def _drafting(self, request: Request) -> Drafting | None:
+        """Return the drafters of a request; ``None`` if it takes one token per pass."""
+        options = request.options.speculation_options
+        if options is None or request.sequences > 1:
+            return None
+        drafters: list[Drafter] = []
+        if options.prompt_lookup:
+            drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
+        return Drafting(drafters, options, device_pass_cost())
 
 
 class RunningRequest:
@@ -203,7 +214,7 @@ class RunningRequest:
         elif not self._is_in_text and self._matcher is not None:
             self._check_complete()
         tool_calls = tuple(_checked_calls(reader, request.tools))
-        timings = self.sequence.timings
+        timings, drafting = self.sequence.timings, self.sequence.drafting
         return GenerationResult(
             text=reader.text,
             parsed=None if is_cancelled else _parsed(reader, request.answer),
@@ -219,6 +230,9 @@ class RunningRequest:
                 sample_seconds=timings.of("sample"),
                 forward_seconds=timings.of("dispatch", "wait"),
                 queue_seconds=timings.started - request.created,
+                drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
+                accepted_tokens=0 if drafting is None else drafting.accepted_tokens,
+                forward_passes=self.sequence.forward_passes,
             ),
             token_ids=tuple(self._token_ids),
             model=self._model,
