@@ -5,7 +5,8 @@ Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forc
 ``sequence_options``, ``sequence_state``, ``particles`` (sequential Monte Carlo),
 ``cache_layers`` (caches of a batch),
 ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a model
-computes batches correctly), ``batch_rows`` (rows of the cache), ``batch`` (the loop),
+computes batches correctly), ``batch_rows`` (rows of the cache), ``drafts``, ``drafting`` (the
+drafters of a sequence), ``verification``, ``batch`` (the loop),
 ``wired_memory``, ``generate_step`` (the loop as a plain generator).
 """
 
@@ -13,6 +14,7 @@ from .batch import Batch, Step
 from .batch_probe import BatchProbe
 from .cache_layers import extract_kv_row
 from .device_masks import DeviceMasks, text_token_mask
+from .drafting import Drafting
 from .fast_forward import FastForward, text_encoder
 from .joint_prefill import (
     can_join_prefill,
@@ -20,6 +22,7 @@ from .joint_prefill import (
     joint_prefill_tokens,
     prefill_together,
 )
+from .pass_cost import device_pass_cost
 from .prefill import Prefill, default_prefill_step_size
 from .sampler_schedule import Deadline, SamplerSchedule
 from .sequence_options import SequenceOptions, end_token_ids
@@ -33,6 +36,7 @@ __all__ = [
     "BatchProbe",
     "Deadline",
     "DeviceMasks",
+    "Drafting",
     "FastForward",
     "Prefill",
     "SampledToken",
@@ -44,6 +48,7 @@ __all__ = [
     "Token",
     "can_join_prefill",
     "default_prefill_step_size",
+    "device_pass_cost",
     "end_token_ids",
     "extract_kv_row",
     "is_joint_prefill_worthwhile",

@@ -25,18 +25,21 @@ from ..events import Event, PromptProgress, TokenGenerated
 from ..generation import (
     Deadline,
     DeviceMasks,
+    Drafting,
     FastForward,
     SamplerSchedule,
     SequenceOptions,
     SequenceState,
     Timings,
     Token,
+    device_pass_cost,
     end_token_ids,
     text_encoder,
     text_token_mask,
 )
 from ..models.loading import LoadedModel
 from ..results import FinishReason, GenerationResult, TokenLogprobs, Usage
+from ..speculation import Drafter, lookups
 from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
