@@ -88,8 +88,8 @@ class SpeculationOptions(OptionModel):
     """
 
     max_draft_tokens: int = Field(default=16, ge=1, le=MAX_DRAFT_TOKENS)
-    """Maximum number of draft tokens per forward pass, whatever drafts them; a larger
-    `num_draft_tokens` raises it."""
+    """Maximum number of draft tokens per forward pass, whatever drafts them. A larger
+    `num_draft_tokens` raises the default."""
     num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
     """Number of tokens that the draft model drafts per forward pass. Default: that of the engine,
     which chooses it by the acceptance rate if it has none."""
@@ -104,10 +104,13 @@ class SpeculationOptions(OptionModel):
     def with_defaults(self, num_draft_tokens: int | None) -> SpeculationOptions:
         """Return the options with the engine's ``num_draft_tokens`` as the default.
 
-        The result's ``max_draft_tokens`` is at least its ``num_draft_tokens``.
+        The result's ``num_draft_tokens`` is at most its ``max_draft_tokens``.
         """
-        number = self.num_draft_tokens or num_draft_tokens
-        longest = max(self.max_draft_tokens, number or 0)
+        number, longest = self.num_draft_tokens or num_draft_tokens, self.max_draft_tokens
+        if number is not None:
+            if "max_draft_tokens" not in self.model_fields_set:
+                longest = max(longest, number)
+            number = min(longest, number)
         return self.model_copy(update={"num_draft_tokens": number, "max_draft_tokens": longest})
 
 

@@ -172,7 +172,9 @@ def test_invalid_numbers_of_draft_tokens_are_refused(name: str, number: Any, mes
         ({"num_draft_tokens": 2}, 20, 2, 16),
         ({"num_draft_tokens": 40}, None, 40, 40),
         ({"max_draft_tokens": 3}, None, None, 3),
-        ({"max_draft_tokens": 3}, 5, 5, 5),
+        ({"max_draft_tokens": 3}, 5, 3, 3),
+        ({"max_draft_tokens": 16}, 20, 16, 16),
+        ({"max_draft_tokens": 3, "num_draft_tokens": 4}, 5, 3, 3),
     ],
 )
 def test_number_of_draft_tokens_of_the_engine_is_the_default(
