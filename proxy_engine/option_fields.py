@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import pydantic
 from pydantic.fields import FieldInfo
@@ -65,17 +65,22 @@ def given_options(model: pydantic.BaseModel) -> OptionOverrides:
 
 
 def add_option_flags(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add a flag for each of some options that are numbers, such as ``--max-tokens N``."""
+    """Add a flag for each of some options, such as ``--max-tokens N``.
+
+    The options are numbers, or texts of which some are named. For others there is no flag.
+    """
     for name in names:
         field = GenerationOptions.model_fields[name]
-        is_integer = int in (field.annotation, *get_args(field.annotation))
+        kinds = (field.annotation, *get_args(field.annotation))
+        texts = [text for kind in kinds if get_origin(kind) is Literal for text in get_args(kind)]
+        shape: dict[str, Any] = {"choices": texts}
+        if not texts:
+            is_integer = int in kinds
+            shape = {"type": int if is_integer else float, "metavar": "N" if is_integer else "X"}
         # `argparse` formats help texts with `%`.
         about = (field.description or "").replace("`", "").replace("%", "%%")
         parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=int if is_integer else float,
-            metavar="N" if is_integer else "X",
-            help=f"{about} (default: {field.default})",
+            f"--{name.replace('_', '-')}", help=f"{about} (default: {field.default})", **shape
         )
 
 

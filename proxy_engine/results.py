@@ -34,6 +34,8 @@ class Usage:
         sampled.
         mask_seconds: Part of ``completion_seconds`` for masks and matchers, while the device
         works.
+        draft_seconds: Part of ``completion_seconds`` for drafts: proposing tokens, and the states
+            behind them.
         sample_seconds: Part of ``completion_seconds`` for building the sampling graph.
         forward_seconds: Part of ``completion_seconds`` for building forward passes and waiting for
             the device. Requests of a batch share it.
@@ -53,6 +55,7 @@ class Usage:
     cached_tokens: int = 0
     fast_forwarded_tokens: int = 0
     mask_seconds: float = 0.0
+    draft_seconds: float = 0.0
     sample_seconds: float = 0.0
     forward_seconds: float = 0.0
     queue_seconds: float = 0.0

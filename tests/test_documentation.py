@@ -49,7 +49,8 @@ def test_documented_examples_run(
 ) -> None:
     # The form of an answer is guaranteed whatever the model; only its sense takes the real one.
     loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
-    monkeypatch.setattr("proxy_engine.core.load_model", lambda *_: loaded)
+    for module in ("core", "models.draft_models"):
+        monkeypatch.setattr(f"proxy_engine.{module}.load_model", lambda *_: loaded)
     monkeypatch.setattr("mlx_lm.load", lambda _: (roomy_model, tiny_tokenizer))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.ExitStack() as stack:

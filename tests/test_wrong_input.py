@@ -517,6 +517,7 @@ BODIES: list[tuple[str, Any]] = [
             "logit_bias": {"5": 1},
             "stream_options": {"include_usage": True},
             "metadata": {"a": "b"},
+            "num_draft_tokens": 2,
         },
     )
     for messages in CONVERSATIONS[:2]
@@ -527,8 +528,9 @@ BODIES += [
         {"response_format": FORMATS[0]},
         {"regex": PATTERNS[0]},
         {"grammar": GRAMMARS[0]},
-        {"choice": ["a", "b"]},
+        {"choice": ["a", "b"], "draft_model": "default_model"},
         {"structured_outputs": {"json": SCHEMAS[1]}},
+        {"regex": PATTERNS[0], "speculation": {"max_draft_tokens": 2, "prompt_lookup": True}},
         {"guided_json": SCHEMAS[2], "chat_template_kwargs": {"enable_thinking": False}},
     )
 ]

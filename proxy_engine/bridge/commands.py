@@ -56,6 +56,11 @@ class LoadCommand(_Command):
     """The tool format. Default: detected from the tokenizer."""
     batch_size: int | None = None
     """Maximum number of generations in a batch."""
+    draft_model: str | None = None
+    """A directory or a Hugging Face repo id. Default: no draft model."""
+    num_draft_tokens: int | None = None
+    """Number of tokens that the draft model drafts per forward pass. Default: chosen by the
+    acceptance rate."""
 
 
 @with_options()

@@ -33,6 +33,8 @@ _POLL_SECONDS = 1.0
 # Lines that were read and not yet executed; each may be as long as a line may be.
 _MAX_PENDING_LINES = 8
 
+_ENGINE_ARGUMENTS = {"tool_format", "batch_size", "draft_model", "num_draft_tokens"}
+
 
 def serve(source: int, target: int, *, max_line_bytes: int) -> NoReturn:
     """Execute commands until the client quits, the pipes close, or a signal; then exit the process.
@@ -115,7 +117,7 @@ async def _reader_closed(target: int) -> None:
 
 
 def _load(command: LoadCommand) -> InferenceEngine:
-    options = command.model_dump(include={"tool_format", "batch_size"}, exclude_none=True)
+    options = command.model_dump(include=_ENGINE_ARGUMENTS, exclude_none=True)
     # The attribute imports MLX, on this thread, while commands are read.
     engine = proxy_engine.InferenceEngine(command.path, **options)
     own_process.freeze()

@@ -65,6 +65,8 @@ class ModelFacts(_Message):
     """The size of the vocabulary; token ids are smaller."""
     context_length: int | None
     """The maximum number of tokens of prompt and answer; `null` if the model sets no limit."""
+    draft_model: str | None
+    """The draft model's path or Hugging Face repo id; `null` without one."""
 
 
 class LoadedReply(ModelFacts, _OkReply):

@@ -319,4 +319,5 @@ def _facts(engine: InferenceEngine) -> ModelFacts:
         model_type=engine.model_type,
         vocab_size=engine.vocabulary.size,
         context_length=engine.context_length,
+        draft_model=engine.draft_model_name,
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..engine import InferenceEngine
     from ..option_overrides import OptionOverrides
 
-_OPTIONS = ("max_tokens", "temperature", "seed")
+_OPTIONS = ("max_tokens", "temperature", "seed", "speculation")
 _DESCRIPTION = """\
 Reads a text and writes JSON that matches the schema to standard output; progress is written to
 standard error. With --jsonl, every line of the input is a JSON string or an object with a "text",
@@ -52,6 +52,17 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--model",
         metavar="M",
         help="a directory or a Hugging Face repo id (default: the embedded model)",
+    )
+    parser.add_argument(
+        "--draft-model",
+        metavar="M",
+        help="a smaller model with the same tokenizer, which drafts tokens for --model",
+    )
+    parser.add_argument(
+        "--num-draft-tokens",
+        type=int,
+        metavar="N",
+        help="tokens that the draft model drafts per forward pass (default: by acceptance rate)",
     )
     parser.add_argument(
         "--instruction",
@@ -159,6 +170,12 @@ def _check_combination(options: argparse.Namespace) -> None:
     """Raise ``CommandLineError`` for options that have no effect together."""
     needs = [
         ("--batch-size", options.batch_size is not None, "--jsonl", options.jsonl),
+        (
+            "--num-draft-tokens",
+            options.num_draft_tokens is not None,
+            "--draft-model",
+            options.draft_model is not None,
+        ),
         ("--resume", options.resume, "--jsonl", options.jsonl),
         ("--resume", options.resume, "--output", options.output is not None),
         ("--overwrite", options.overwrite, "--output", options.output is not None),
@@ -175,8 +192,11 @@ def _check_combination(options: argparse.Namespace) -> None:
 def _overrides(options: argparse.Namespace) -> OptionOverrides:
     # Deferred, as above.
     from ..option_fields import given_flags  # noqa: PLC0415
+    from ..options import SpeculationOptions  # noqa: PLC0415
 
     try:
+        # The engine, which loads the model first, checks it again.
+        SpeculationOptions(num_draft_tokens=options.num_draft_tokens)
         return given_flags(options, *_OPTIONS)
     except InvalidOptionError as error:
         raise CommandLineError(str(error)) from error
@@ -188,12 +208,9 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
 
     on_progress = None if options.quiet else to_stderr
     own_process.take_over()
-    if options.batch_size is None:
-        engine = InferenceEngine(options.model, on_progress=on_progress)
-    else:
-        engine = InferenceEngine(
-            options.model, on_progress=on_progress, batch_size=options.batch_size
-        )
+    names = ("batch_size", "draft_model", "num_draft_tokens")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    engine = InferenceEngine(options.model, on_progress=on_progress, **given)
     own_process.freeze()
     return engine
 

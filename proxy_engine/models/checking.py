@@ -15,6 +15,7 @@ import mlx_lm
 import mlx_lm.utils
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
 from ..errors import ModelFormatError
@@ -43,11 +44,14 @@ def file_problem(directory: Path) -> str | None:
         return f"{error.filename or directory} cannot be read: {error.strerror}"
 
 
-def check_loadable(directory: Path, name: str) -> None:
+def check_loadable(directory: Path, name: str) -> tuple[TokenizerWrapper, int]:
     """Check that a model can be loaded, in about a second and with little memory.
 
     Loads the tokenizer and the model with lazy weights, and builds the graph of a forward pass. No
     weights are read.
+
+    Returns:
+        Its tokenizer, and the size of the last axis of its logits.
 
     Raises:
         ModelFormatError: The model cannot be loaded.
@@ -56,8 +60,10 @@ def check_loadable(directory: Path, name: str) -> None:
     if problem is not None:
         raise ModelFormatError(f"{name!r} cannot be loaded: {problem}", model=name)
     try:
-        model = cast(Module, mlx_lm.load(os.fspath(directory), lazy=True)[0])
-        model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
+        loaded = mlx_lm.load(os.fspath(directory), lazy=True)
+        model, tokenizer = cast("tuple[Module, TokenizerWrapper]", loaded[:2])
+        logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
+        return tokenizer, int(logits.shape[-1])
     except (Exception, SystemExit) as error:
         # Modules of mlx-lm that lack a dependency raise SystemExit.
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from itertools import zip_longest
+from pathlib import Path
 
 from mlx.nn.layers.base import Module
 
 from state_machines import Vocabulary
+from state_machines.errors import VocabularyError
 
-from ..errors import DraftModelError
+from ..errors import DraftModelError, ModelFormatError
 from ..progress import OnProgress
+from .checking import check_loadable
 from .loading import LoadedModel, load_model
-from .vocabularies import vocabulary_of
+from .vocabularies import read_vocabulary, vocabulary_of
 
 
 def load_draft_model(
@@ -50,6 +53,34 @@ def load_draft_model(
         own, vocabulary.token_bytes, draft_model=loaded.name, target_model=target.name
     )
     return loaded
+
+
+def check_draft_loadable(
+    draft_directory: Path, draft_model: str, directory: Path, target_model: str
+) -> None:
+    """Check that a model and its draft model can be loaded, as ``check_loadable`` does.
+
+    Args:
+        draft_directory: The draft model's files.
+        draft_model: Its name.
+        directory: The files of the model that it drafts for.
+        target_model: Name of that model.
+
+    Raises:
+        DraftModelError: The draft model has another vocabulary.
+        ModelFormatError: One of the models cannot be loaded.
+    """
+    target = _loadable_tokens(directory, target_model)
+    draft = _loadable_tokens(draft_directory, draft_model)
+    check_same_tokens(draft, target, draft_model=draft_model, target_model=target_model)
+
+
+def _loadable_tokens(directory: Path, name: str) -> Sequence[bytes | None]:
+    tokenizer, size = check_loadable(directory, name)
+    try:
+        return read_vocabulary(tokenizer, size, directory).token_bytes
+    except VocabularyError as error:
+        raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
 
 
 def check_same_tokens(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
 from state_machines import Vocabulary, VocabularyCache
 
 from .cache_directory import cache_directory
@@ -24,15 +26,31 @@ def vocabulary_of(loaded: LoadedModel, *, cached: bool = True) -> Vocabulary:
     Raises:
         VocabularyError: The tokenizer is not supported.
     """
-    tokenizer, size = loaded.tokenizer, loaded.logits_width
+    return read_vocabulary(loaded.tokenizer, loaded.logits_width, loaded.directory, cached=cached)
+
+
+def read_vocabulary(
+    tokenizer: TokenizerWrapper, size: int, directory: Path | None, *, cached: bool = True
+) -> Vocabulary:
+    """Return the vocabulary of a tokenizer.
+
+    Args:
+        tokenizer: The tokenizer.
+        size: The size of the last axis of the model's logits.
+        directory: The directory of the tokenizer's files, if known.
+        cached: As in :func:`vocabulary_of`.
+
+    Raises:
+        VocabularyError: The tokenizer is not supported.
+    """
     try:
-        directory = cache_directory() / "vocabularies" if cached else None
+        caches = cache_directory() / "vocabularies" if cached else None
     except RuntimeError:  # The user has no home directory.
-        directory = None
-    if directory is None:
+        caches = None
+    if caches is None:
         return Vocabulary.from_tokenizer(tokenizer, size=size)
-    files = () if loaded.directory is None else tokenizer_files(loaded.directory)
-    return VocabularyCache(directory).from_tokenizer(tokenizer, files=files, size=size)
+    files = () if directory is None else tokenizer_files(directory)
+    return VocabularyCache(caches).from_tokenizer(tokenizer, files=files, size=size)
 
 
 def tokenizer_files(directory: str | os.PathLike[str]) -> list[Path]:

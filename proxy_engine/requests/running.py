@@ -230,6 +230,7 @@ class RunningRequest:
                 prompt_seconds=timings.prompt,
                 completion_seconds=time.perf_counter() - timings.started - timings.prompt,
                 mask_seconds=timings.of("mask", "advance"),
+                draft_seconds=timings.of("draft"),
                 sample_seconds=timings.of("sample"),
                 forward_seconds=timings.of("dispatch", "wait"),
                 queue_seconds=timings.started - request.created,

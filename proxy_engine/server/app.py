@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
+from ..options import GenerationOptions
 from .endpoints import chat, completions, models, operations, responses
 from .errors import ApiError, api_error, error_reply, invalid_body
 from .memory import used_bytes
@@ -33,17 +34,20 @@ _CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "bod
 
 
 def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
-    """Load a model and compile its kernels.
+    """Load a model and its draft model, and compile the model's kernels.
 
     Raises:
-        ModelError: The model cannot be loaded.
+        ModelError: One of them cannot be loaded.
         VocabularyError: Its tokenizer cannot be read.
     """
     engine = InferenceEngine(
         model.source,
+        options=GenerationOptions(speculation=settings.speculation),
         on_progress=_logger.info,
         batch_size=settings.max_running,
         max_compile_seconds=settings.max_compile_seconds,
+        draft_model=model.draft_source,
+        num_draft_tokens=None if model.draft is None else settings.num_draft_tokens,
     )
     engine.warm_up()
     return engine
@@ -103,9 +107,19 @@ def create_app(
     return app
 
 
+def registry_of(settings: ServerSettings) -> ModelRegistry:
+    """Return the models that the settings name."""
+    return ModelRegistry(
+        settings.model,
+        settings.model_directories,
+        settings.aliases,
+        draft=settings.draft_model,
+    )
+
+
 def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Load) -> Services:
     metrics = Metrics()
-    registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
+    registry = registry_of(settings)
     current = None
     if engine is not None:
         current = Lease(registry.default(), engine)

@@ -21,6 +21,7 @@ from state_machines.errors import (
 
 from ..errors import (
     CompileLimitError,
+    DraftModelError,
     EngineClosedError,
     InvalidOptionError,
     InvalidResponseFormatError,
@@ -167,10 +168,14 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
             return refused("context_length_exceeded", "prompt")
         case PromptError():
             return refused("invalid_prompt", "prompt")
+        case DraftModelError():
+            return refused("draft_model_mismatch", "draft_model", token_id=error.token_id)
         case ModelNotFoundError():
-            return ApiError(404, str(error), code="model_not_found", param="model")
+            param = known.get("model", "model")
+            return ApiError(404, str(error), code="model_not_found", param=param)
         case ModelError():
-            return ApiError(503, str(error), code="model_unavailable", param="model")
+            param = known.get("model", "model")
+            return ApiError(503, str(error), code="model_unavailable", param=param)
         case EngineClosedError():
             return shutting_down()
         case OutputValidationError():

@@ -21,8 +21,10 @@ _TOKENS = {
     "cached": "cached_tokens",
     "completion": "completion_tokens",
     "fast_forwarded": "fast_forwarded_tokens",
+    "drafted": "drafted_tokens",
+    "accepted": "accepted_tokens",
 }
-_PHASES = ("queue", "prompt", "completion", "mask", "sample", "forward")
+_PHASES = ("queue", "prompt", "completion", "mask", "draft", "sample", "forward")
 
 
 class Metrics:
@@ -40,13 +42,17 @@ class Metrics:
         self.refused = self._counter("queue_refused", "Answers refused because the queue is full.")
         self.tokens = self._counter(
             "tokens",
-            "Tokens: prompt (including cached), completion (including fast-forwarded).",
+            "Tokens: prompt (including cached), drafted, completion (including fast-forwarded and "
+            "accepted draft tokens).",
             "kind",
         )
         self.seconds = self._counter(
             "engine_seconds",
-            "Engine time: queue, prompt, completion (including mask, sample and forward).",
+            "Engine time: queue, prompt, completion (including mask, draft, sample and forward).",
             "phase",
+        )
+        self.forward_passes = self._counter(
+            "forward_passes", "Forward passes after the prompt, once for each answer in a pass."
         )
         self.cache_hits = self._counter(
             "prompt_cache_hits", "Answers whose prompt was at least partly cached."
@@ -84,6 +90,7 @@ class Metrics:
             self.tokens.labels(kind).inc(getattr(usage, name))
         for phase in _PHASES:
             self.seconds.labels(phase).inc(getattr(usage, f"{phase}_seconds"))
+        self.forward_passes.inc(usage.forward_passes)
         if usage.cached_tokens:
             self.cache_hits.inc()
 

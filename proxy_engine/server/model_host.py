@@ -7,21 +7,22 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
-from ..errors import ModelError, ModelFormatError
+from ..errors import DraftModelError, ModelError, ModelFormatError
 from ..models.checking import check_loadable
+from ..models.draft_models import check_draft_loadable
 from ..requests.worker import Worker
-from .errors import ApiError, shutting_down
+from .errors import ApiError, api_error, shutting_down
 from .memory import available_bytes, release_unused, total_bytes, used_bytes
 from .metrics import Metrics
-from .model_registry import KnownModel, ModelRegistry, file_signature
+from .model_registry import DEFAULT_DRAFT_MODEL, KnownModel, ModelRegistry, file_signature
 
 Load = Callable[[KnownModel], InferenceEngine]
-"""Loads a model, which takes seconds; called on a thread."""
+"""Loads a model and its draft model, which takes seconds; called on a thread."""
 
 # A model needs memory for its weights, and for prompts and answers.
 _MEMORY_PER_WEIGHTS = 1.1
@@ -39,7 +40,7 @@ class Lease:
 
 
 class ModelHost:
-    """Keeps one model in memory, for one event loop.
+    """Keeps one model in memory, with its draft model if it has one, for one event loop.
 
     A request for another model waits until all requests of the current one are done. Later requests
     wait behind it, so no model starves. The files of a model are checked before its request waits:
@@ -75,8 +76,8 @@ class ModelHost:
         self.is_draining = False
         self._users = 0
         self._turn = asyncio.Lock()
-        # By model name: the signature of its files, and the reason why they cannot be loaded.
-        self._checked: dict[str, tuple[object, str | None]] = {}
+        # By names of model and draft model: the signature of their files, and the error of loading.
+        self._checked: dict[tuple[str, ...], tuple[object, ModelError | ApiError | None]] = {}
         self._checking = asyncio.Lock()
         self._unused = asyncio.Event()
         self._unused.set()
@@ -92,17 +93,20 @@ class ModelHost:
         return self._is_loading
 
     @asynccontextmanager
-    async def lease(self, name: str | None) -> AsyncIterator[Lease]:
+    async def lease(self, name: str | None, draft: str | None = None) -> AsyncIterator[Lease]:
         """Hold a model in memory within the context, and load it first if necessary.
 
         Args:
             name: The model's name; ``None`` for the model in memory, or else the default.
+            draft: The draft model's name; ``None`` for that of the model in memory, or else that of
+                the default model.
 
         Raises:
-            ApiError: 404 if there is no such model, 507 if it does not fit into memory.
+            ApiError: 404 if there is no such model, 507 if it does not fit into memory, 400 if the
+                draft model has another vocabulary, 503 if it cannot be loaded.
             ModelError: The model cannot be loaded.
         """
-        model = await self._find(name)
+        model = await self._find(name, draft)
         await self._check(model)
         await self._turn.acquire()
         try:
@@ -137,13 +141,22 @@ class ModelHost:
             if left:
                 _logger.warning("the engine did not stop in time")
 
-    async def _find(self, name: str | None) -> KnownModel:
+    async def _find(self, name: str | None, draft_name: str | None) -> KnownModel:
         current = self._current
         if current is not None and name in (None, current.model.name):
-            return current.model
-        model = await asyncio.to_thread(self._registry.find, name)
-        if model is None:
-            raise ApiError(404, f"model {name!r} not found", code="model_not_found", param="model")
+            model = current.model
+        else:
+            known = await asyncio.to_thread(self._registry.find, name)
+            if known is None:
+                raise _not_found(name, "model")
+            model = known
+        if draft_name is None:
+            return model
+        draft = await asyncio.to_thread(self._registry.find_draft, draft_name)
+        if draft is not None:
+            return replace(model, draft=draft)
+        if draft_name != DEFAULT_DRAFT_MODEL:
+            raise _not_found(draft_name, "draft_model")
         return model
 
     async def _check(self, model: KnownModel) -> None:
@@ -153,29 +166,33 @@ class ModelHost:
         if not self._is_loading:
             # While a model is being loaded, the free memory says nothing.
             self._check_room(model, self._freed)
-        if model.problem is not None:
-            raise ModelFormatError(
-                f"{model.name!r} cannot be loaded: {model.problem}", model=model.name
-            )
+        for one in model.files:
+            if one.problem is not None:
+                raise _for_client(
+                    ModelFormatError(
+                        f"{one.name!r} cannot be loaded: {one.problem}", model=one.name
+                    ),
+                    model,
+                )
         if model.directory is None:
             return
         # One check at a time: each takes a second of processor time.
         async with self._checking:
-            signature = await asyncio.to_thread(file_signature, model.directory)
-            known = self._checked.get(model.name)
+            signature = await asyncio.to_thread(_signature, model)
+            known = self._checked.get(model.key)
             if known is None or known[0] != signature:
                 problem = await asyncio.to_thread(_problem, model)
-                known = self._checked[model.name] = (signature, problem)
+                known = self._checked[model.key] = (signature, problem)
         if known[1] is not None:
-            raise ModelFormatError(known[1], model=model.name)
+            raise known[1].with_traceback(None)
 
     @property
     def _freed(self) -> int:
         """Bytes that closing the current model frees."""
-        return 0 if self._current is None else self._current.model.weights_bytes
+        return 0 if self._current is None else _weights_bytes(self._current.model)
 
     def _is_current(self, model: KnownModel) -> bool:
-        return self._current is not None and self._current.model.name == model.name
+        return self._current is not None and self._current.model.key == model.key
 
     async def _wait_for_place(self, model: KnownModel) -> None:
         """Wait until no request uses the current model, unless ``model`` is the current one.
@@ -240,7 +257,7 @@ class ModelHost:
             self._metrics.model_loads.labels("failed").inc()
             await asyncio.to_thread(release_unused)
             if isinstance(error, ModelError):
-                raise
+                raise _for_client(error, model) from error.__cause__
             reason = f": {error}" if isinstance(error, ProxyError) else ""
             _logger.exception("loading failed")
             raise ApiError(
@@ -253,6 +270,7 @@ class ModelHost:
         self._current = Lease(model, engine)
         fields = {
             "model": model.name,
+            "draft_model": None if model.draft is None else model.draft.name,
             "seconds": round(time.perf_counter() - started, 3),
             "bytes": used_bytes(),
         }
@@ -266,11 +284,15 @@ class ModelHost:
         needed = _needed_bytes(model)
         room = available_bytes(self._memory_limit) + freed
         if needed > room:
+            name, param = repr(model.name), "model"
+            alone = _needed_bytes(replace(model, draft=None))
+            if model.draft is not None and alone <= room:
+                name, param = f"{name} with draft model {model.draft.name!r}", "draft_model"
             raise ApiError(
                 507,
-                f"{model.name!r} needs about {needed:,} bytes of memory; {room:,} are available",
+                f"{name} needs about {needed:,} bytes of memory; {room:,} are available",
                 code="insufficient_memory",
-                param="model",
+                param=param,
                 facts={"needed_bytes": needed, "available_bytes": room},
             )
 
@@ -284,8 +306,30 @@ class ModelHost:
             self._leave()
 
 
+def _weights_bytes(model: KnownModel) -> int:
+    return sum(one.weights_bytes for one in model.files)
+
+
 def _needed_bytes(model: KnownModel) -> int:
-    return int(model.weights_bytes * _MEMORY_PER_WEIGHTS)
+    return int(_weights_bytes(model) * _MEMORY_PER_WEIGHTS)
+
+
+def _signature(model: KnownModel) -> object:
+    """Return a value that changes with the files of a model or its draft model."""
+    return [one.directory and file_signature(one.directory) for one in model.files]
+
+
+def _not_found(name: str | None, param: str) -> ApiError:
+    return ApiError(404, f"model {name!r} not found", code="model_not_found", param=param)
+
+
+def _for_client(error: ModelError, model: KnownModel) -> ModelError | ApiError:
+    """Return the error of loading ``model``; one of its draft model names ``draft_model``."""
+    of_draft = model.draft is not None and error.model in (model.draft_source, model.draft.name)
+    of_model = error.model in (model.source, model.name)
+    if isinstance(error, DraftModelError) or (of_draft and not of_model):
+        return api_error(error, {"model": "draft_model"})
+    return error
 
 
 def _retrieve_error(task: asyncio.Task[Lease]) -> None:
@@ -294,17 +338,24 @@ def _retrieve_error(task: asyncio.Task[Lease]) -> None:
         task.exception()
 
 
-def _problem(model: KnownModel) -> str | None:
-    """Return the reason why a model's files cannot be loaded, if any. Takes about a second."""
-    directory, name = model.directory, model.name
+def _problem(model: KnownModel) -> ModelError | ApiError | None:
+    """Return the error of loading a model's files, if any. Takes about a second."""
+    directory, draft = model.directory, model.draft
     if directory is None:
         return None
+
+    def check() -> None:
+        if draft is None or draft.directory is None:
+            check_loadable(directory, model.name)
+        else:
+            check_draft_loadable(draft.directory, draft.name, directory, model.name)
+
     # On a worker: MLX may abort the process if a thread that has used it ends at process exit.
     worker = Worker()
     try:
-        worker.submit(lambda: check_loadable(directory, name)).result()
+        worker.submit(check).result()
     except ModelError as error:
-        return error.what
+        return _for_client(error, model)
     finally:
         worker.close()
     return None

@@ -20,6 +20,9 @@ from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_
 from ..models.loading import context_length
 from .memory import weights_bytes
 
+DEFAULT_DRAFT_MODEL = "default_model"
+"""mlx-lm's name for the draft model that the server was started with."""
+
 _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
@@ -35,6 +38,7 @@ class KnownModel:
         context_length: In tokens; ``None`` if its configuration sets no limit.
         weights_bytes: The size of its weight files.
         problem: Why its files cannot be loaded; ``None`` if no reason is found.
+        draft: The draft model to load with it.
     """
 
     name: str
@@ -44,6 +48,25 @@ class KnownModel:
     context_length: int | None = None
     weights_bytes: int = 0
     problem: str | None = None
+    draft: KnownModel | None = None
+
+    @property
+    def files(self) -> tuple[KnownModel, ...]:
+        """The model, and its draft model if it has one."""
+        return (self,) if self.draft is None else (self, self.draft)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the model and its draft model."""
+        return tuple(model.name for model in self.files)
+
+    @property
+    def draft_source(self) -> str | None:
+        """The argument ``draft_model`` of ``InferenceEngine``."""
+        draft = self.draft
+        if draft is None:
+            return None
+        return draft.source if draft.directory is None else os.fspath(draft.directory)
 
 
 class ModelRegistry:
@@ -56,6 +79,7 @@ class ModelRegistry:
         directories: Directories whose subdirectories are models.
         aliases: Further names of the default model.
         hub_cache: The Hugging Face cache; ``None`` for the user's.
+        draft: The draft model of the default model, a directory or Hugging Face repo id.
     """
 
     def __init__(
@@ -64,21 +88,23 @@ class ModelRegistry:
         directories: tuple[Path, ...] = (),
         aliases: tuple[str, ...] = (),
         hub_cache: Path | None = None,
+        draft: str | None = None,
     ) -> None:
         self._default = default
+        self._draft = draft
         self._directories = directories
         self._aliases = aliases
         self._hub_cache = Path(HF_HUB_CACHE) if hub_cache is None else hub_cache
         self._problems: dict[Path, tuple[_Signature, str | None]] = {}
 
     def default(self) -> KnownModel:
-        """Return the default model, which need not be downloaded yet."""
-        if self._default is None:
-            return _embedded()
-        directory = Path(self._default).expanduser()
-        if directory.is_dir():
-            return self._described(directory.resolve().name, directory)
-        return self._find(self._default) or KnownModel(self._default, self._default)
+        """Return the default model with its draft model. They need not be downloaded yet."""
+        model = _embedded() if self._default is None else self._named(self._default)
+        return replace(model, draft=self.default_draft())
+
+    def default_draft(self) -> KnownModel | None:
+        """Return the draft model of the default model."""
+        return None if self._draft is None else self._named(self._draft)
 
     def models(self) -> list[KnownModel]:
         """Return the models that can be loaded, with distinct names, the default one first."""
@@ -93,6 +119,24 @@ class ModelRegistry:
         if name is None or name in self._aliases or name == self._default:
             return self.default()
         return next((model for model in self._known() if model.name == name), None)
+
+    def find_draft(self, name: str) -> KnownModel | None:
+        """Return the draft model of that name: that of the default model, or any known model.
+
+        ``DEFAULT_DRAFT_MODEL`` is a name of the former.
+        """
+        default = self.default_draft()
+        if default is not None and name in (DEFAULT_DRAFT_MODEL, self._draft, default.name):
+            return default
+        known = next((model for model in self._known() if model.name == name), None)
+        return None if known is None else replace(known, draft=None)
+
+    def _named(self, source: str) -> KnownModel:
+        """Return the model of a setting: a directory or a Hugging Face repo id."""
+        directory = Path(source).expanduser()
+        if directory.is_dir():
+            return self._described(directory.resolve().name, directory)
+        return self._find(source) or KnownModel(source, source)
 
     def _known(self) -> list[KnownModel]:
         found = {model.name: model for model in reversed([*self._all()])}

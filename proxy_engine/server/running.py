@@ -146,6 +146,7 @@ class RunningAnswers:
 async def begin(
     generations: Sequence[Generation],
     model: str | None,
+    draft_model: str | None = None,
     *,
     queue: Queue,
     host: ModelHost,
@@ -157,6 +158,7 @@ async def begin(
     Args:
         generations: The answers to generate.
         model: The model's name; ``None`` for the model in memory.
+        draft_model: The draft model's name; ``None`` for the draft model in memory.
         queue: Where to take slots.
         host: Where to take the model.
         metrics: Where to count.
@@ -169,7 +171,7 @@ async def begin(
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         stack.enter_context(queue.slots(len(generations)))
-        lease = await stack.enter_async_context(host.lease(model))
+        lease = await stack.enter_async_context(host.lease(model, draft_model))
         # The server may have begun to shut down meanwhile.
         queue.check_open()
         streams = []

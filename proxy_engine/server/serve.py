@@ -16,9 +16,9 @@ import uvicorn
 from .. import own_process
 from ..engine import InferenceEngine
 from . import logs
-from .app import create_app, load_engine
+from .app import create_app, load_engine, registry_of
 from .connections import limited_protocol
-from .model_registry import KnownModel, ModelRegistry
+from .model_registry import KnownModel
 from .services import Services
 from .settings import ServerSettings
 
@@ -46,9 +46,8 @@ def serve(settings: ServerSettings) -> int:
             "listening on a network without an API key: anyone who reaches the server can use it",
             extra={"fields": {"host": settings.host}},
         )
-    registry = ModelRegistry(settings.model, settings.model_directories, settings.aliases)
     own_process.take_over()
-    engine = _load(registry.default(), settings)
+    engine = _load(registry_of(settings).default(), settings)
     app = create_app(settings, engine=engine, load=partial(_load, settings=settings))
     config = uvicorn.Config(
         app,

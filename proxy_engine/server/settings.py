@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, CliApp, NoDecode, SettingsConfigDict
 
+from ..options import MAX_DRAFT_TOKENS
+
 
 class ServerSettings(BaseSettings):
     """The settings of a server; ``docs/server.md`` explains each.
@@ -33,6 +35,12 @@ class ServerSettings(BaseSettings):
 
     model: str | None = None
     """default model: a directory or a Hugging Face repo id (embedded model if not given)"""
+    draft_model: str | None = None
+    """draft model of the default model: a directory or a Hugging Face repo id"""
+    num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
+    """tokens that draft models draft per forward pass (by acceptance rate if not given)"""
+    speculation: Literal["auto", "off"] = "auto"
+    """whether forward passes verify drafts, if a request does not say"""
     host: str = "127.0.0.1"
     """address to listen on"""
     port: int = Field(default=8000, ge=0, le=65535)

@@ -233,10 +233,17 @@ def test_derived_models_have_the_types_ranges_and_descriptions_of_options() -> N
 
 def test_command_line_flags_derive_from_options(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    names = ("max_tokens", "temperature", "seed")
+    names = ("max_tokens", "temperature", "seed", "speculation")
     add_option_flags(parser, *names)
-    arguments = parser.parse_args(["--max-tokens", "3", "--temperature", "0.5"])
-    assert given_flags(arguments, *names) == {"max_tokens": 3, "temperature": 0.5}
+    given = ["--max-tokens", "3", "--temperature", "0.5", "--speculation", "off"]
+    assert given_flags(parser.parse_args(given), *names) == {
+        "max_tokens": 3,
+        "temperature": 0.5,
+        "speculation": "off",
+    }
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--speculation", "on"])
+    assert "choose from 'auto', 'off'" in capsys.readouterr().err
     with pytest.raises(InvalidOptionError, match="max_tokens"):
         given_flags(parser.parse_args(["--max-tokens", "0"]), *names)
     parser.print_help()

@@ -142,7 +142,7 @@ def _result(token_ids: list[int], *, is_cancelled: bool) -> GenerationResult[Non
 class FakeEngine:
     """Tells scripted events; with ``is_endless`` it then waits to be cancelled."""
 
-    model_name, model_type, context_length = "fake", "none", None
+    model_name, model_type, context_length, draft_model_name = "fake", "none", None, None
 
     def __init__(self, *events: Event, is_endless: bool = False) -> None:
         self.vocabulary = type("Vocabulary", (), {"size": 7})

@@ -85,7 +85,9 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
         "logprobs": "top_logprobs",
         "reasoning": "reasoning_effort",
     }
-    return GenerationRequest(body.model, generations, encoder, bool(body.stream), names)
+    return GenerationRequest(
+        body.model, generations, encoder, bool(body.stream), names, body.draft_model
+    )
 
 
 def _options(body: ChatRequest, choice: int) -> OptionOverrides:

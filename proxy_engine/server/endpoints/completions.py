@@ -80,8 +80,9 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
             ),
         )
 
+    names = {"response_format": field}
     return GenerationRequest(
-        body.model, generations, encoder, bool(body.stream), {"response_format": field}
+        body.model, generations, encoder, bool(body.stream), names, body.draft_model
     )
 
 

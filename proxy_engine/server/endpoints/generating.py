@@ -39,6 +39,7 @@ class GenerationRequest:
         make_encoder: Makes the encoder, once the model is known.
         is_streamed: Whether to stream the response.
         names: The endpoint's names for the engine's parameters, where they differ.
+        draft_model: The draft model's name; ``None`` for the draft model in memory.
     """
 
     model: str | None
@@ -46,6 +47,7 @@ class GenerationRequest:
     make_encoder: Callable[[Lease], Encoder]
     is_streamed: bool
     names: Mapping[str, str]
+    draft_model: str | None = None
 
 
 async def reply(
@@ -69,6 +71,7 @@ async def reply(
             running = await begin(
                 parsed.generations,
                 parsed.model,
+                parsed.draft_model,
                 queue=services.queue,
                 host=services.host,
                 metrics=services.metrics,

@@ -31,12 +31,14 @@ class Health(ResponseModel):
         status: ``loading`` while a model is loaded and requests wait for it; ``no_model`` if the
             next request loads one.
         model: The model in memory.
+        draft_model: Its draft model.
         running: The number of answers that run.
         waiting: The number of answers that wait.
     """
 
     status: Literal["ok", "loading", "no_model", "shutting_down"]
     model: str | None
+    draft_model: str | None
     running: int
     waiting: int
 
@@ -45,6 +47,7 @@ class Health(ResponseModel):
 async def health(services: ServicesOfRequest) -> Response:
     """Return 200 while the server accepts requests, else 503."""
     current = services.host.current
+    draft = None if current is None else current.model.draft
     status: Literal["ok", "loading", "no_model", "shutting_down"] = "ok"
     if services.queue.is_closed:
         status = "shutting_down"
@@ -55,6 +58,7 @@ async def health(services: ServicesOfRequest) -> Response:
     body = Health(
         status=status,
         model=None if current is None else current.model.name,
+        draft_model=None if draft is None else draft.name,
         running=services.queue.running,
         waiting=services.queue.waiting,
     )

@@ -125,7 +125,9 @@ def _read_request(
         )
 
     names = {**_NAMES, "response_format": field}
-    return GenerationRequest(body.model, [generation], encoder, bool(body.stream), names)
+    return GenerationRequest(
+        body.model, [generation], encoder, bool(body.stream), names, body.draft_model
+    )
 
 
 def _format(body: ResponsesRequest) -> Any:

@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from samplers.parameters import SamplingParameters
 
+from ...errors import InvalidOptionError
 from ...option_fields import given_options, with_options
 from ...option_overrides import OptionOverrides
-from ...options import GenerationOptions
+from ...options import MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
 
 # OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -69,7 +70,7 @@ def _extension(name: str) -> str:
 
 _EXTENSIONS = {
     name: {"description": _extension(name)}
-    for name in (*SamplingParameters.model_fields, "particles", "exact_choices")
+    for name in (*SamplingParameters.model_fields, "particles", "exact_choices", "speculation")
     # The last two are fields of the class itself.
     if name not in (*_OPENAI_OPTIONS, "seed", "top_k")
 }
@@ -87,6 +88,18 @@ class SamplingFields(RequestModel):
         default=None,
         ge=-1,
         description="Extension. Keep this many most likely tokens; 0 and -1 are off.",
+    )
+    draft_model: str | None = Field(
+        default=None,
+        description="Extension. Name of a draft model, as in `model`. `default_model` is that of "
+        "the server. Default: the draft model in memory.",
+    )
+    num_draft_tokens: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_DRAFT_TOKENS,
+        description="Extension. Number of tokens that the draft model drafts per forward pass; 0 "
+        "disables it. Not with `speculation`, which has a member of this name.",
     )
     include_tokens: bool | None = Field(
         default=None, description="Extension: add every token to a stream, and timings to the end."
@@ -107,7 +120,20 @@ class SamplingFields(RequestModel):
             options["seed"] = (self.seed + choice) % 2**64
         if self.top_k is not None:
             options["top_k"] = max(0, self.top_k)
+        if self.num_draft_tokens is not None:
+            options["speculation"] = self._speculation(self.num_draft_tokens)
         return options
+
+    def _speculation(self, num_draft_tokens: int) -> SpeculationOptions:
+        if getattr(self, "speculation", None) is not None:
+            raise InvalidOptionError(
+                "num_draft_tokens should not be given with speculation",
+                option="num_draft_tokens",
+                hint='Give {"speculation": {"num_draft_tokens": …}}.',
+            )
+        if not num_draft_tokens:
+            return SpeculationOptions(draft_model=False)
+        return SpeculationOptions(num_draft_tokens=num_draft_tokens)
 
 
 class TopLogprob(ResponseModel):
@@ -162,12 +188,16 @@ class Timings(ResponseModel):
     prompt_seconds: float
     completion_seconds: float
     mask_seconds: float
+    draft_seconds: float
     sample_seconds: float
     forward_seconds: float
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
     fast_forwarded_tokens: int
+    drafted_tokens: int
+    accepted_tokens: int
+    forward_passes: int
 
 
 class Extension(ResponseModel):

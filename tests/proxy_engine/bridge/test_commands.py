@@ -110,6 +110,13 @@ def test_unknown_command_is_refused_with_a_hint(given: dict[str, Any], hint: str
         ({"prompt": "x", "logit_bias": {"1": "a"}}, "/logit_bias"),
         ({"prompt": "x", "parts": {"text": {"max_token": 1}}}, "/parts/text/max_token"),
         ({"prompt": "x", "top_k": -1}, "/top_k"),
+        ({"prompt": "x", "speculation": "on"}, "/speculation"),
+        (
+            {"prompt": "x", "speculation": {"num_draft_tokens": 0}},
+            "/speculation/num_draft_tokens",
+        ),
+        ({"prompt": "x", "speculation": {"tokens": 1}}, "/speculation/tokens"),
+        ({"prompt": "x", "draft_model": "p"}, "/draft_model"),
         ({"prompt": "x", "stop": [1]}, "/stop"),
         ({"prompt": "x", "id": True}, "/id"),
         ({"prompt": "x", "id": "x" * 257}, "/id"),

@@ -54,7 +54,12 @@ def test_bridge_process_loads_a_model_and_generates(tiny_model_directory: Path) 
         kinds = [bridge.receive()["error"]["type"] for _ in range(2)]
         assert kinds == ["MalformedLineError", "LineTooLongError"]
         assert bridge.receive()["model"] is None
-        bridge.send({"cmd": "load", "id": 0, "path": str(tiny_model_directory)})
+        load = {"cmd": "load", "id": 0, "path": str(tiny_model_directory)}
+        bridge.send({**load, "draft_model": "./none"})
+        assert bridge.receive()["error"]["facts"] == {"model": "./none"}
+        bridge.send({**load, "num_draft_tokens": 0})
+        assert bridge.receive()["error"]["facts"]["option"] == "num_draft_tokens"
+        bridge.send({**load, "draft_model": str(tiny_model_directory), "num_draft_tokens": 2})
         bridge.send(
             *(
                 {
@@ -71,6 +76,7 @@ def test_bridge_process_loads_a_model_and_generates(tiny_model_directory: Path) 
         )
         loaded = bridge.receive()
         assert (loaded["model"], loaded["model_type"]) == (str(tiny_model_directory), "llama")
+        assert loaded["draft_model"] == str(tiny_model_directory)
         assert bridge.receive()["event"]["type"] == "prompt_progress"
         bridge.send(
             {"cmd": "cancel", "id": 2},

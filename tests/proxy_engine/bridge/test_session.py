@@ -92,6 +92,7 @@ def test_session_loads_a_model_and_generates(tiny: MakeEngine) -> None:
             "model_type": "llama",
             "vocab_size": 320,
             "context_length": 4096,
+            "draft_model": None,
         }
         done = await client.ask(
             {

@@ -339,6 +339,38 @@ def test_option_out_of_range_is_refused(
     assert "temperature" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--num-draft-tokens", 3], "--num-draft-tokens requires --draft-model"),
+        (["--num-draft-tokens", 0, "--draft-model", "d"], "num_draft_tokens should be greater"),
+        (["--num-draft-tokens", -1, "--draft-model", "d"], "num_draft_tokens should be greater"),
+        (["--num-draft-tokens", 65, "--draft-model", "d"], "num_draft_tokens should be less"),
+    ],
+)
+def test_wrong_number_of_draft_tokens_is_refused(
+    schema: Path,
+    text: Path,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[object],
+    message: str,
+) -> None:
+    assert extract(schema, text, *flags) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_draft_model_is_loaded_with_the_model(
+    schema: Path, text: Path, tiny_model_directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = ("--model", tiny_model_directory, "--draft-model")
+    assert extract(schema, text, *models, "./none") == 1
+    assert "no directory './none'" in capsys.readouterr().err
+    flags = ("--num-draft-tokens", 2, "--speculation", "off")
+    assert extract(schema, text, *models, tiny_model_directory, *flags) == 0
+    jsonschema.validate(json.loads(capsys.readouterr().out), SCHEMA)
+
+
 def test_missing_model_is_a_failure(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -241,6 +241,31 @@ def test_every_kind_of_message_is_accepted(client: openai.OpenAI) -> None:
         ({"extra_body": {"regex": r"(a)\1"}}, 400, "regex", "invalid_pattern"),
         ({"extra_body": {"guided_json": "{"}}, 400, "guided_json", "invalid_schema"),
         ({"extra_body": {"choice": []}}, 400, "choice", "invalid_value"),
+        *(
+            ({"extra_body": {"num_draft_tokens": number}}, 422, "num_draft_tokens", "invalid_value")
+            for number in (-1, 65, 10**30, True, 2.5, "3")
+        ),
+        (
+            {"extra_body": {"num_draft_tokens": 2, "speculation": "auto"}},
+            400,
+            "num_draft_tokens",
+            "invalid_value",
+        ),
+        ({"extra_body": {"speculation": "on"}}, 422, "speculation", "invalid_value"),
+        (
+            {"extra_body": {"speculation": {"num_draft_tokens": 0}}},
+            422,
+            "speculation.num_draft_tokens",
+            "invalid_value",
+        ),
+        (
+            {"extra_body": {"speculation": {"tokens": 3}}},
+            422,
+            "speculation.tokens",
+            "invalid_value",
+        ),
+        ({"extra_body": {"draft_model": "no-such"}}, 404, "draft_model", "model_not_found"),
+        ({"extra_body": {"draft_model": 3}}, 422, "draft_model", "invalid_value"),
         ({"extra_body": {"grammar": "root ::= 'a'"}}, 400, "grammar", "invalid_grammar"),
         (
             {"extra_body": {"guided_grammar": "root ::= root"}},

@@ -15,7 +15,7 @@ import openai
 import pytest
 from live_server import make_settings, serving
 
-from proxy_engine import ModelFormatError
+from proxy_engine import DraftModelError, ModelFormatError
 from proxy_engine.server import model_host
 from proxy_engine.server.app import create_app
 from proxy_engine.server.errors import ApiError
@@ -47,6 +47,9 @@ class Registry(ModelRegistry):
 
     def find(self, name: str | None) -> KnownModel | None:
         return next((m for m in self._known if name in (None, m.name)), None)
+
+    def find_draft(self, name: str) -> KnownModel | None:
+        return None if name == "default_model" else self.find(name)
 
 
 def host_of(*names: str, load: Callable[[KnownModel], Any] = FakeEngine, **more: Any) -> ModelHost:
@@ -85,6 +88,89 @@ def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
     assert three.weights_bytes == weights_bytes(snapshot) > 1000
     for name in ("", "../one", str(models / "two"), "org/empty", "no-model"):
         assert registry.find(name) is None
+
+
+def test_registry_finds_draft_models_by_name(models: Path) -> None:
+    registry = ModelRegistry(
+        str(models / "one"), (models,), hub_cache=models / "hub", draft=str(models / "two")
+    )
+    assert registry.default().key == ("one", "two")
+    assert registry.default().draft_source == str(models / "two")
+    found = registry.find("one")
+    assert found is not None
+    assert found.key == ("one", "two")
+    other = registry.find("two")
+    assert other is not None
+    assert other.key == ("two",)
+    for name in ("default_model", "two", str(models / "two")):
+        draft = registry.find_draft(name)
+        assert draft is not None
+        assert draft.key == ("two",)
+    # A model can draft for another one without its own draft model.
+    one = registry.find_draft("one")
+    assert one is not None
+    assert one.key == ("one",)
+    for name in ("", "../one", str(models / "one"), "no-model"):
+        assert registry.find_draft(name) is None
+    assert ModelRegistry(str(models / "one"), (models,)).find_draft("default_model") is None
+
+
+def test_draft_model_is_loaded_with_its_model() -> None:
+    loaded: list[tuple[str, ...]] = []
+
+    def load(model: KnownModel) -> FakeEngine:
+        loaded.append(model.key)
+        return FakeEngine(model)
+
+    async def main() -> None:
+        host = host_of("a", "b", "small", load=load)
+
+        async def key(name: str | None, draft: str | None = None) -> tuple[str, ...]:
+            async with host.lease(name, draft) as lease:
+                return lease.model.key
+
+        assert await key("a") == ("a",)
+        assert await key("a", "small") == ("a", "small")
+        # Without a name, the draft model in memory stays.
+        for name in ("a", None):
+            assert await key(name) == ("a", "small")
+        for name in ("a", None):
+            assert await key(name, "default_model") == ("a", "small")
+        assert await key(None, "b") == ("a", "b")
+        assert await key("b") == ("b",)
+        assert loaded == [("a",), ("a", "small"), ("a", "b"), ("b",)]
+        for name in ("none", "", "/small"):
+            with pytest.raises(ApiError) as caught:
+                await key("a", name)
+            assert (caught.value.status, caught.value.param) == (404, "draft_model")
+        assert loaded[-1] == ("b",)
+
+    asyncio.run(main())
+
+
+def test_draft_model_that_fails_to_load_is_named() -> None:
+    def load(model: KnownModel) -> FakeEngine:
+        if model.draft is not None and model.draft.name == "other":
+            raise DraftModelError("another vocabulary", model="other", target="a", token_id=3)
+        if model.draft is not None:
+            raise ModelFormatError("broken", model=model.draft.name)
+        return FakeEngine(model)
+
+    async def main() -> None:
+        host = host_of("a", "other", "broken", load=load)
+        for name, status, code in (
+            ("other", 400, "draft_model_mismatch"),
+            ("broken", 503, "model_unavailable"),
+        ):
+            with pytest.raises(ApiError) as caught:
+                async with host.lease("a", name):
+                    pass
+            error = caught.value
+            assert (error.status, error.code, error.param) == (status, code, "draft_model")
+            async with host.lease("a") as lease:
+                assert lease.model.key == ("a",)
+
+    asyncio.run(main())
 
 
 def test_size_of_weight_files_is_counted(tiny_model: Any) -> None:
@@ -382,6 +468,22 @@ def test_too_large_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
+def test_too_large_draft_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_host, "available_bytes", lambda limit: 150)
+
+    async def main() -> None:
+        host = host_of("a", "small", size=90)
+        with pytest.raises(ApiError, match="'a' with draft model 'small' needs") as caught:
+            async with host.lease("a", "small"):
+                pass
+        assert (caught.value.status, caught.value.param) == (507, "draft_model")
+        assert caught.value.facts["needed_bytes"] == 198
+        async with host.lease("a") as lease:
+            assert lease.model.key == ("a",)
+
+    asyncio.run(main())
+
+
 def test_requests_wait_for_a_model_that_is_being_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -442,6 +544,57 @@ def test_models_are_served_one_at_a_time(models: Path) -> None:
         # The one that is broken was not tried.
         assert 'proxy_engine_model_loads_total{result="ok"} 3.0' in loads
         http.close()
+
+
+def other_tokens(directory: Path) -> None:
+    path = directory / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    first, second = [form for form, number in vocabulary.items() if number in (40, 41)]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+
+
+def test_draft_model_of_a_request_is_checked_before_the_model_is_displaced(
+    models: Path, tiny_model_directory: Path
+) -> None:
+    shutil.copytree(tiny_model_directory, models / "other-tokens")
+    other_tokens(models / "other-tokens")
+    settings = make_settings(
+        model=str(models / "one"),
+        model_directories=str(models),
+        draft_model=str(models / "two"),
+        num_draft_tokens=3,
+    )
+    with serving(create_app(settings)) as live, live.http() as http:
+        body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3}
+
+        def post(**more: Any) -> tuple[int, Any]:
+            reply = http.post("/v1/chat/completions", json={**body, **more})
+            return reply.status_code, reply.json()
+
+        assert post(num_draft_tokens=2)[0] == 200
+        current = live.services.host.current
+        assert current is not None
+        assert current.model.key == ("one", "two")
+        assert current.engine.draft_model_name == str(models / "two")
+        assert http.get("/health").json()["draft_model"] == "two"
+        for draft, status, code in (
+            ("other-tokens", 400, "draft_model_mismatch"),
+            ("broken", 503, "model_unavailable"),
+            ("missing", 404, "model_not_found"),
+            (str(models / "one"), 404, "model_not_found"),
+        ):
+            found, reply = post(draft_model=draft)
+            error = reply["error"]
+            assert (found, error["code"], error["param"]) == (status, code, "draft_model"), draft
+            assert live.services.host.current is current
+        for draft in ("two", "default_model"):
+            assert post(draft_model=draft)[0] == 200
+            assert live.services.host.current is current
+        assert post(draft_model="one")[0] == 200
+        assert live.services.host.current is not current
+        assert http.get("/health").json()["draft_model"] == "one"
 
 
 def test_memory_limit_applies_to_models(models: Path) -> None:

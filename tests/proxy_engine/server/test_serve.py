@@ -139,6 +139,9 @@ def test_hanging_load_does_not_keep_the_process_alive(
         (["--port", "many"], "port: Input should be a valid integer"),
         (["--log-format", "xml"], "log-format: Input should be 'text' or 'json'"),
         (["--api-key", ""], "the key is empty"),
+        (["--num-draft-tokens", "0"], "num-draft-tokens: Input should be greater than or equal"),
+        (["--num-draft-tokens", "65"], "num-draft-tokens: Input should be less than or equal"),
+        (["--speculation", "on"], "speculation: Input should be 'auto' or 'off'"),
         (["--api-key", "a "], "spaces around it"),
     ],
 )
