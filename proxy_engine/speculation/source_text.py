@@ -11,7 +11,10 @@ MAX_VALUE_BYTES = 600
 """Longest value whose end is looked for. A longer one is proposed in pieces."""
 
 _MAX_OCCURRENCES = 12
-_WORD = re.compile(rb"[0-9A-Za-z_\x80-\xf7]")
+_WORD = re.compile(rb"[0-9A-Za-z_]|[\xc3-\xdf]")
+# The last character, whose first byte is that of a letter. Scripts of three bytes a letter may have
+# no spaces between words, and punctuation has three bytes as well.
+_WORD_BEFORE = re.compile(rb"(?:[0-9A-Za-z_]|[\xc3-\xdf][\x80-\xbf])\Z")
 
 _CLOSERS = {
     b'"': b'"',
@@ -32,11 +35,13 @@ class Delimiter(IntEnum):
 
     WORD = 1
     """A word in lower case behind a name or a number, which ends in running text only."""
-    COMMA = 2
+    CONJUNCTION = 2
+    """"And" or "or", which separate the last items of a list."""
+    COMMA = 3
     """A comma, a bracket or a dash within a sentence."""
-    SENTENCE = 3
+    SENTENCE = 4
     """The end of a sentence, or a semicolon."""
-    FIELD = 4
+    FIELD = 5
     """A line break, the border of a table's cell, a tag or a special token."""
 
 
@@ -45,12 +50,14 @@ _DELIMITERS = re.compile(
     rb"(?P<field>[\r\n\t|<>\xff]|[ ]{2}|,(?=[^\s\d])|,(?<=[^\d],)(?=\d))"
     rb"|(?P<sentence>[.!?]+(?=[\s\"\')*\xff]|\Z)|;)"
     rb"|(?P<comma>,(?=\s)|[ ][(\[]|[)\]]|[ ](?:-|\xe2\x80[\x93\x94])[ ]|:(?=\s))"
+    rb"|(?P<conjunction>[ ](?:and|or)[ ])"
     rb"|(?P<word>[ ](?!" + _PARTICLES + rb")(?=[a-z]))"
 )
 _LEVELS = {
     "field": Delimiter.FIELD,
     "sentence": Delimiter.SENTENCE,
     "comma": Delimiter.COMMA,
+    "conjunction": Delimiter.CONJUNCTION,
     "word": Delimiter.WORD,
 }
 _ABBREVIATION = re.compile(rb"(?:^|[^0-9A-Za-z])[A-Z][a-z]{0,2}$")
@@ -89,14 +96,16 @@ class SourceText:
             position = text.find(part, start, stop)
             while position >= 0 and left:
                 left -= 1
-                if not (is_word and position and _WORD.match(text, position - 1)):
+                if not (is_word and self._ends_word(position)):
                     yield position
                 position = text.find(part, position + 1, stop)
 
     def is_whole(self, start: int, stop: int) -> bool:
         """Whether no word goes on beyond the end of a part."""
-        text = self.text
-        return not (stop < len(text) and _WORD.match(text, stop) and _WORD.match(text, stop - 1))
+        return not (_WORD.match(self.text, stop) and self._ends_word(stop))
+
+    def _ends_word(self, position: int) -> bool:
+        return _WORD_BEFORE.search(self.text, max(0, position - 2), position) is not None
 
     def is_labelled(self, start: int) -> bool:
         """Whether a colon, a cell's border, a tag or a line break precedes a position."""

@@ -60,7 +60,7 @@ class ValueLookup:
         self._prompt_ids = prompt_ids
         self._vocabulary = vocabulary
         self._retokenize = retokenize
-        self._known = len(prompt_ids)
+        self._prompt_tokens = self._known = len(prompt_ids)
         self._answer = b""
         self._reader = ValueReader()
         # A value that is not in the source: the state in it, where it begins in the answer, and the
@@ -69,7 +69,8 @@ class ValueLookup:
 
     @cached_property
     def _search(self) -> ValueSearch:
-        return ValueSearch(self._decode(self._prompt_ids))
+        # The list may have grown since.
+        return ValueSearch(self._decode(self._prompt_ids[: self._prompt_tokens]))
 
     def update(self, tokens: Sequence[int]) -> None:
         """Take the tokens so far, and learn what delimits the values that are complete."""

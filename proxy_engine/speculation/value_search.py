@@ -14,7 +14,7 @@ from state_machines.grammar.symbols import bytes_in
 
 from .labels import Labels
 from .normal_forms import dates_in, number_at, separated_numbers_in
-from .source_text import SourceText
+from .source_text import Delimiter, SourceText
 from .wrappers import Wrapper
 from .written_values import OpenValue, WrittenValue, escape
 
@@ -181,7 +181,7 @@ class ValueSearch:
             return None
         wrapper = None if value.is_item else self._wrappers.get(value.key)
         if wrapper is None:
-            end = source.value_end(start, written)
+            end = source.value_end(start, written, Delimiter.CONJUNCTION if value.is_item else None)
         else:
             end = wrapper.end(source, start, written)
         rest = _whole_characters(source.text[start + written : end]).rstrip(b" ")
