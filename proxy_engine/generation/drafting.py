@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import groupby
+
+from state_machines.budgets import step_budget
+from state_machines.errors import GrammarBudgetError
 
 from ..options import SpeculationOptions
 from ..speculation import Drafter
 from ..speculation.acceptance import AcceptanceRates
 from ..speculation.draft_length import PassCost, RowOutlook, draft_length
 from .drafts import Draft
-from .sequence_state import SequenceState
+from .sequence_state import ADVANCE_STEPS, SequenceState
 
 _log = logging.getLogger(__name__)
 
@@ -66,10 +70,12 @@ class Drafting:
         self._update(sequence)
         draft = Draft(sequence)
         limit = _MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
-        while not draft.is_closed and len(draft.tokens) < limit:
-            # A drafter goes on behind the proposal of another, and behind forced tokens.
-            if not any(self._extend(draft, drafter) for drafter in list(self._drafters)):
-                break
+        # Tokens that take more steps are refused, so that no grammar makes other requests wait.
+        with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):
+            while not draft.is_closed and len(draft.tokens) < limit:
+                # A drafter goes on behind the proposal of another, and behind forced tokens.
+                if not any(self._extend(draft, drafter) for drafter in list(self._drafters)):
+                    break
         draft.cut(limit)
         return draft if draft.steps else None
 
@@ -124,6 +130,8 @@ class Drafting:
             return False
         try:
             proposed = list(drafter.propose(state.tokens, state.matcher, at_most))[:at_most]
+        except GrammarBudgetError:
+            return False
         except Exception as error:
             self._drop(drafter, error)
             return False

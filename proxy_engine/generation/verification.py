@@ -13,12 +13,16 @@ without q they are the same tokens.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import takewhile
 from typing import cast
 
 import mlx.core as mx
 
+from state_machines.budgets import step_budget
+
 from .drafts import Draft
+from .next_mask import MASK_STEPS
 from .sampler_schedule import RandomState
 from .sequence_state import SequenceState
 from .tokens import SampledToken, Token
@@ -52,24 +56,29 @@ class Verification:
         self._samples: list[SampledToken] = []
         self._random_states: list[RandomState] = []
         self._ids: list[int] = []
-        if draft is None:
-            self._samples.append(sequence.sample(sequence.logits))
-            return
-        self._logits += draft.logits
-        states = [sequence, *(step.state for step in draft.steps)]
-        for number, (state, logits) in enumerate(zip(states, self._logits, strict=True)):
-            step = draft.steps[number] if number < len(draft.steps) else None
-            if step is None and draft.is_closed:
-                break
+        first = None if draft is None else draft.steps[0]
+        if draft is not None:
             self._random_states.append(sequence.random_state)
-            try:
-                self._samples.append(state.sample(logits, proposed=step))
-            except Exception:
-                # A later position is sampled again once the sequence has reached it.
-                if number == 0:
-                    raise
+        self._samples.append(sequence.sample(sequence.logits, proposed=first))
+        if draft is not None:
+            self._logits += draft.logits
+            self._random_states.append(sequence.random_state)
+            # All later masks together have the budget of one.
+            with suppress(Exception), step_budget(MASK_STEPS):
+                self._sample_behind(draft)
+
+    def _sample_behind(self, draft: Draft) -> None:
+        """Sample behind each proposed token.
+
+        Positions that fail, with a slow mask for example, and those behind them are left out: they
+        are sampled again once the sequence has reached them.
+        """
+        for number, step in enumerate(draft.steps, 1):
+            proposed = draft.steps[number] if number < len(draft.steps) else None
+            if proposed is None and draft.is_closed:
                 break
-        self._random_states.append(sequence.random_state)
+            self._samples.append(step.state.sample(self._logits[number], proposed=proposed))
+            self._random_states.append(self.sequence.random_state)
 
     @property
     def arrays(self) -> list[mx.array]:
