@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cached_models import randomized
+from architectures import randomized
 from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers

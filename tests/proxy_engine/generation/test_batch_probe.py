@@ -6,10 +6,10 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from architectures import small_model
 from cached_models import KINDS, fresh_model, model_of
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
-from unusual_models import unusual_model
 
 from proxy_engine import InferenceEngine
 from proxy_engine.generation import Batch
@@ -26,7 +26,7 @@ def test_probe_accepts_models_that_run_in_batches(kind: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["afm7", "gemma2", "gpt_bigcode"])
 def test_probe_rejects_models_with_wrong_batches(architecture: str) -> None:
-    model = unusual_model(architecture)
+    model = small_model(architecture)
     probe = BatchProbe(model)
     assert not probe.can_decode
     assert not probe.can_pad
@@ -79,7 +79,7 @@ def test_models_with_wrong_batches_run_one_request_at_a_time(
 ) -> None:
     prompts = ["a", "hello world " * 4, "xyz"]
     options: Any = {"max_tokens": 8, "min_tokens": 8, "temperature": 0.0}
-    with InferenceEngine(unusual_model(architecture), tiny_tokenizer) as engine:
+    with InferenceEngine(small_model(architecture), tiny_tokenizer) as engine:
         alone = [engine.generate(prompt, **options).token_ids for prompt in prompts]
         together = engine.generate_batch(prompts, **options)
     assert [result.token_ids for result in together] == alone

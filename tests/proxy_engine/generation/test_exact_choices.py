@@ -10,12 +10,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from architectures import VOCABULARY, small_model
 from cached_models import KINDS, model_of
 from cached_models import VOCABULARY as SMALL
 from distributions import chi_square_p_value, frequencies, total_variation
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
-from unusual_models import VOCABULARY, unusual_model
 
 from proxy_engine import GenerationResult, InferenceEngine, RawPrompt, ScoredChoice
 from proxy_engine.generation import DeviceMasks
@@ -118,7 +118,7 @@ def test_scores_equal_those_of_single_passes(
 @pytest.mark.parametrize("name", ["afm7", "gemma2", "gpt_bigcode", "plain", "default"])
 def test_models_with_plain_caches_score_options_in_one_pass(name: str) -> None:
     """Also those of which batches with rows of different lengths are wrong."""
-    model = model_of(name) if name in KINDS else unusual_model(name)
+    model = model_of(name) if name in KINDS else small_model(name)
     width = SMALL if name in KINDS else VOCABULARY
     draw = np.random.default_rng(0)
     prompt = draw.integers(0, width, 7).tolist()
@@ -138,7 +138,7 @@ def test_models_with_plain_caches_score_options_in_one_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gemma3n", "kimi_k3"])
 def test_other_caches_are_not_shared(name: str) -> None:
-    assert not can_share_prefix(make_prompt_cache(unusual_model(name)))
+    assert not can_share_prefix(make_prompt_cache(small_model(name)))
 
 
 def test_end_of_an_option_continues_the_cache(tiny_model: Module) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from architectures import small_model
 from mlx.nn.layers.base import Module
 from mlx_lm.models import bitnet
-from unusual_models import unusual_model
 
 from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
 from proxy_engine.models import blas
@@ -133,7 +133,7 @@ def test_loaded_model_runs_on_another_thread(tiny_model: Any, tiny_tokenizer: An
 def test_models_that_keep_arrays_of_their_first_pass_run(
     architecture: str, tiny_tokenizer: Any
 ) -> None:
-    with InferenceEngine(unusual_model(architecture), tiny_tokenizer) as engine:
+    with InferenceEngine(small_model(architecture), tiny_tokenizer) as engine:
         assert len(engine.generate("a", max_tokens=3, min_tokens=3).token_ids) == 3
         assert len(engine.generate_batch(["a", "bcd"], max_tokens=2)) == 2
 
@@ -157,7 +157,7 @@ def test_weights_of_another_thread_raise_model_error(tiny_tokenizer: Any) -> Non
     thread = threading.Thread(target=lambda: made.append(mx.ones((2,)) * 3))
     thread.start()
     thread.join()
-    model = unusual_model("plamo3")
+    model = small_model("plamo3")
     model.lazy_leaf = made[0]
     with pytest.raises(ModelFormatError, match="cannot be evaluated"):
         InferenceEngine(model, tiny_tokenizer)
