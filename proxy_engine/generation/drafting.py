@@ -13,7 +13,7 @@ from state_machines.errors import GrammarBudgetError
 from ..options import SpeculationOptions
 from ..speculation import Drafter
 from ..speculation.acceptance import AcceptanceRates
-from ..speculation.draft_length import PassCost, RowOutlook, draft_length
+from ..speculation.draft_length import DraftGain, PassCost, RowOutlook
 from .drafts import Draft
 from .sequence_state import ADVANCE_STEPS, SequenceState
 
@@ -57,10 +57,11 @@ class Drafting:
         self._update(sequence)
         part = sequence.part_name
         for drafter in list(self._drafters):
-            length = self._length(part, drafter.name, self._options.max_draft_tokens, pending=1)
+            rate = self._rates.rate(part, drafter.source)
+            pays = DraftGain(self._cost, 1).pays(rate) or not self.is_adaptive
             try:
-                if length and drafter.expects_draft(sequence.matcher):
-                    return RowOutlook(self._rates.rate(part, drafter.name), length)
+                if pays and drafter.expects_draft(sequence.matcher):
+                    return RowOutlook(rate, self._options.max_draft_tokens)
             except Exception as error:
                 self._drop(drafter, error)
         return None
@@ -69,12 +70,13 @@ class Drafting:
         """Return a draft behind the sequence's pending tokens, if there is one."""
         self._update(sequence)
         draft = Draft(sequence)
+        gain = DraftGain(self._cost, max(1, len(sequence.pending)))
         limit = _MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
         # Tokens that take more steps are refused, so that no grammar makes other requests wait.
         with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):
             while not draft.is_closed and len(draft.tokens) < limit:
                 # A drafter goes on behind the proposal of another, and behind forced tokens.
-                if not any(self._extend(draft, drafter) for drafter in list(self._drafters)):
+                if not any(self._extend(draft, one, gain) for one in list(self._drafters)):
                     break
         draft.cut(limit)
         return draft if draft.steps else None
@@ -115,33 +117,29 @@ class Drafting:
             except Exception as error:
                 self._drop(drafter, error)
 
-    def _length(self, part: str, source: str, at_most: int, *, pending: int) -> int:
-        if not self._options.is_adaptive:
-            return at_most
-        return draft_length(self._rates.rate(part, source), self._cost, at_most, pending=pending)
-
-    def _extend(self, draft: Draft, drafter: Drafter) -> bool:
-        """Append what a drafter proposes; return whether there is anything."""
-        state = draft.state
-        left = self._options.max_draft_tokens - len(draft.steps)
-        pending = max(1, len(state.pending))
-        at_most = self._length(state.part_name, drafter.name, left, pending=pending)
-        if at_most <= 0:
+    def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
+        """Append what a drafter proposes, as far as it pays; return whether there is anything."""
+        state, steps = draft.state, len(draft.steps)
+        left = self._options.max_draft_tokens - steps
+        if left <= 0:
             return False
         try:
-            proposed = list(drafter.propose(state.tokens, state.matcher, at_most))[:at_most]
+            proposed = list(drafter.propose(state.tokens, state.matcher, left))[:left]
         except GrammarBudgetError:
             return False
         except Exception as error:
             self._drop(drafter, error)
             return False
-        before = len(draft.steps)
-        while proposed and draft.append(proposed[0], drafter.name):
+        rate = self._rates.rate(state.part_name, drafter.source)
+        while proposed and (gain.pays(rate) or not self.is_adaptive):
+            if not draft.append(proposed[0], drafter.source):
+                break
             own = draft.steps[-1].forced
+            gain.add(rate, 1 + len(own))
             forced, proposed = proposed[1 : 1 + len(own)], proposed[1 + len(own) :]
             if tuple(forced) != own[: len(forced)]:
                 break
-        return len(draft.steps) > before
+        return len(draft.steps) > steps
 
     def _drop(self, drafter: Drafter, error: Exception) -> None:
         _log.warning("the drafter %s is disabled for a request: %r", drafter.name, error)

@@ -92,6 +92,39 @@ def draft_length(rate: float, cost: PassCost, at_most: int, *, pending: int = 1)
     return max(range(max(0, at_most) + 1), key=speed)
 
 
+class DraftGain:
+    """Decides token by token whether a longer draft pays.
+
+    A token with the chance ``p`` of being accepted increases the expected tokens in a given time if
+    ``p`` exceeds the expected tokens over the cost so far, both in tokens. For a constant rate,
+    that is the length of :func:`draft_length`.
+
+    Args:
+        cost: The cost of passes.
+        pending: Tokens that the pass processes anyway.
+    """
+
+    def __init__(self, cost: PassCost, pending: int) -> None:
+        self._chance = 1.0
+        self._expected = float(pending)
+        self._spent = cost.base + pending
+
+    def pays(self, rate: float) -> bool:
+        """Whether another token pays, which is accepted at a rate if all before it are."""
+        return self._chance * min(rate, _MAX_RATE) * self._spent > self._expected
+
+    def add(self, rate: float, tokens: int) -> None:
+        """Add a proposed token.
+
+        Args:
+            rate: Probability that it is accepted if all before it are.
+            tokens: Its number of tokens: itself, and the forced ones behind it.
+        """
+        self._chance *= min(rate, _MAX_RATE)
+        self._expected += self._chance * tokens
+        self._spent += tokens
+
+
 @dataclass(frozen=True, slots=True)
 class RowOutlook:
     """What a row of a batch can draft.

@@ -15,10 +15,12 @@ class Drafter(Protocol):
     grammar refuses a token, so a drafter need not know the grammar.
 
     Attributes:
-        name: Names the drafter in acceptance rates and traces.
+        name: Names the drafter.
+        source: Names its last proposal in acceptance rates: the drafter, or a kind of proposals.
     """
 
     name: str
+    source: str
 
     def update(self, tokens: Sequence[int]) -> None:
         """Take the tokens of prompt and answer so far.

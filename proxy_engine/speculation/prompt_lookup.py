@@ -26,7 +26,7 @@ class PromptLookup:
         min_match: Minimum length of the suffix, in tokens.
     """
 
-    name = "prompt_lookup"
+    name = source = "prompt_lookup"
 
     def __init__(self, min_match: int = MIN_MATCH) -> None:
         self._min_match = min_match
