@@ -9,6 +9,9 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
+from proxy_engine import SpeculationOptions
+from proxy_engine.server.schemas.chat import ChatRequest
+
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 TOOL: Any = {
     "type": "function",
@@ -377,6 +380,39 @@ def test_include_tokens_adds_every_token_and_timings(client: openai.OpenAI) -> N
     assert "".join(token["text"] for token in tokens).startswith(text)
     whole = chat(client, extra_body=asked, max_tokens=40)
     assert whole.model_extra["proxy_engine"]["timings"]["completion_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, None),
+        ({"num_draft_tokens": 20}, SpeculationOptions(num_draft_tokens=20)),
+        ({"num_draft_tokens": 0}, SpeculationOptions(draft_model=False)),
+        ({"speculation": "off"}, "off"),
+        (
+            {"speculation": {"max_draft_tokens": 3, "num_draft_tokens": 2}},
+            SpeculationOptions(max_draft_tokens=3, num_draft_tokens=2),
+        ),
+    ],
+)
+def test_fields_of_drafts_are_the_option_speculation(given: dict[str, Any], expected: Any) -> None:
+    body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "a"}], **given})
+    assert body.options().get("speculation") == expected
+
+
+def test_drafts_save_passes_and_change_no_answer(client: openai.OpenAI) -> None:
+    def answer(speculation: Any) -> tuple[str, dict[str, Any]]:
+        asked = {"include_tokens": True, "speculation": speculation}
+        whole = chat(client, temperature=0, max_tokens=90, extra_body=asked)
+        return whole.choices[0].message.content, whole.model_extra["proxy_engine"]["timings"]
+
+    text, off = answer("off")
+    assert (off["drafted_tokens"], off["accepted_tokens"], off["draft_seconds"]) == (0, 0, 0)
+    # The random model repeats itself.
+    same, on = answer({"is_adaptive": False})
+    assert same == text
+    assert 0 < on["accepted_tokens"] <= on["drafted_tokens"]
+    assert on["forward_passes"] < off["forward_passes"] < off["completion_tokens"]
 
 
 @pytest.mark.parametrize("asked", [{"exact_choices": True}, {"particles": 3}])

@@ -92,6 +92,8 @@ def test_constraints_shape_the_text(client: openai.OpenAI) -> None:
         ("a", {"extra_body": {"regex": "a{40}"}}, 400, "max_tokens"),
         ("a " * 5000, {}, 400, "prompt"),
         (["a"] * 20, {}, 400, "n"),
+        ("a", {"extra_body": {"draft_model": "no-such"}}, 404, "draft_model"),
+        ("a", {"extra_body": {"num_draft_tokens": 65}}, 422, "num_draft_tokens"),
         (["a"], {"n": 10**15}, 400, "n"),
     ],
 )

@@ -16,7 +16,9 @@ from fastapi import FastAPI
 from live_server import Live, make_settings, serving, serving_engine
 
 from proxy_engine import InferenceEngine
+from proxy_engine.results import Usage
 from proxy_engine.server.app import create_app
+from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.middleware import is_key
 
 HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
@@ -152,6 +154,16 @@ def test_requests_and_answers_are_counted(live: Live) -> None:
     assert grown("answer_seconds_count") == grown("time_to_first_token_seconds_count") == 1
     assert grown('answer_seconds_bucket{le="+Inf"}') == 1
     assert after["proxy_engine_answers_running"] == 0
+
+
+def test_draft_tokens_and_forward_passes_are_counted() -> None:
+    metrics = Metrics()
+    for accepted in (3, 0):
+        usage = Usage(9, 8, 0.1, 0.2, drafted_tokens=4, accepted_tokens=accepted, forward_passes=5)
+        metrics.count_usage(usage)
+    assert metrics.value("tokens_total", kind="drafted") == 8
+    assert metrics.value("tokens_total", kind="accepted") == 3
+    assert metrics.value("forward_passes_total") == 10
 
 
 def test_metrics_are_in_prometheus_text_format(live: Live) -> None:
