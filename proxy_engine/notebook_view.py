@@ -41,6 +41,10 @@ class Counts(Protocol):
         """Tokens of the output."""
 
     @property
+    def accepted_tokens(self) -> int:
+        """Tokens of the output that were accepted from drafts."""
+
+    @property
     def prompt_seconds(self) -> float:
         """Time until the first token."""
 
@@ -204,10 +208,11 @@ def _row(tag: str, *cells: str) -> str:
 def _caption(result: Shown) -> str:
     usage = result.usage
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    drafted = f" ({usage.accepted_tokens:,} drafted)" if usage.accepted_tokens else ""
     return " · ".join(
         (
             result.model,
-            f"{usage.prompt_tokens:,}{cached} + {usage.completion_tokens:,} tokens",
+            f"{usage.prompt_tokens:,}{cached} + {usage.completion_tokens:,}{drafted} tokens",
             f"{usage.prompt_seconds:.2f} + {usage.completion_seconds:.2f} s",
             result.finish_reason,
         )

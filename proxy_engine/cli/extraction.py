@@ -126,9 +126,11 @@ def _generate(
 
 
 def _summary(usage: Usage) -> str:
+    accepted = f"{usage.accepted_tokens} of {usage.drafted_tokens} draft tokens accepted"
     return (
         f"prompt: {usage.prompt_tokens} tokens in {usage.prompt_seconds:.1f} s "
         f"({usage.prompt_tokens_per_second:.1f} tokens/s), completion: "
         f"{usage.completion_tokens} tokens in {usage.completion_seconds:.1f} s "
         f"({usage.completion_tokens_per_second:.1f} tokens/s)"
+        + (f", {accepted}" if usage.drafted_tokens else "")
     )

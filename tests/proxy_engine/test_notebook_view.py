@@ -81,6 +81,11 @@ def test_usage_is_one_line() -> None:
     assert shown == "Hitiny · 1,234 (1,000 cached) + 5 tokens · 0.25 + 0.50 s · stop"
 
 
+def test_caption_counts_accepted_draft_tokens() -> None:
+    usage = Usage(1, 2000, 0.25, 0.5, drafted_tokens=1900, accepted_tokens=1500)
+    assert "· 1 + 2,000 (1,500 drafted) tokens ·" in page(result("Hi", usage=usage)).text
+
+
 def test_measured_values_have_a_number_and_a_shade() -> None:
     text = '{"a": true, "b": false, "c": 1}'
     scored = (choice(6, "true", 0.25), choice(17, "false", 1.0))
