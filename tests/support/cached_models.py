@@ -37,6 +37,7 @@ _ROOMY: dict[str, Any] = {
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
     "head_dim": 32,
+    "intermediate_size": 64,
     "layer_types": None,
 }
 """A llama whose heads are wide enough for quantized caches."""
