@@ -94,7 +94,7 @@ class SpeculationOptions(OptionModel):
     """Number of tokens that the draft model drafts per forward pass. Default: that of the engine,
     which chooses it by the acceptance rate if it has none."""
     prompt_lookup: bool = True
-    """Whether text of the prompt and the answer is drafted where the answer repeats it."""
+    """Whether text is drafted that the answer repeats from the prompt, or from itself."""
     draft_model: bool = True
     """Whether the engine's draft model drafts, if it has one."""
     is_adaptive: bool = True
