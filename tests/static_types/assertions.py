@@ -16,6 +16,7 @@ from proxy_engine import (
     GenerationResult,
     InferenceEngine,
     PartOptions,
+    SpeculationOptions,
     ToolRun,
 )
 from state_machines import RegexStateMachine
@@ -111,6 +112,10 @@ def options(engine: InferenceEngine) -> None:
     assert_type(given.max_tokens, int)
     assert_type(given.stop_strings, tuple[str, ...])
     engine.generate("x", stop=["a"], parts=given.parts, seed=None)
+    engine.generate("x", speculation="off")
+    engine.generate("x", speculation=SpeculationOptions(max_draft_tokens=4))
+    engine.generate("x", speculation="on")  # type: ignore[call-overload]  # pyright: ignore
+    assert_type(given.speculation_options, SpeculationOptions | None)
     engine.generate("x", temprature=1)  # type: ignore[call-overload]  # pyright: ignore
     engine.generate("x", max_tokens="3")  # type: ignore[call-overload]  # pyright: ignore
     GenerationOptions(max_tokens="3")  # type: ignore[arg-type]  # pyright: ignore

@@ -15,9 +15,14 @@ import openai
 import pytest
 from live_server import make_settings, serving
 
-from proxy_engine import DraftModelError, ModelFormatError
+from proxy_engine import (
+    DraftModelError,
+    ModelFormatError,
+    ModelNotFoundError,
+    SpeculationOptions,
+)
 from proxy_engine.server import model_host
-from proxy_engine.server.app import create_app
+from proxy_engine.server.app import create_app, load_engine, registry_of
 from proxy_engine.server.errors import ApiError
 from proxy_engine.server.memory import available_bytes, used_bytes, weights_bytes
 from proxy_engine.server.metrics import Metrics
@@ -595,6 +600,20 @@ def test_draft_model_of_a_request_is_checked_before_the_model_is_displaced(
         assert post(draft_model="one")[0] == 200
         assert live.services.host.current is not current
         assert http.get("/health").json()["draft_model"] == "one"
+
+
+def test_settings_apply_to_the_engine(models: Path) -> None:
+    settings = make_settings(model=str(models / "one"), draft_model="./none")
+    with pytest.raises(ModelNotFoundError, match=r"no directory '\./none'"):
+        load_engine(registry_of(settings).default(), settings)
+    settings = make_settings(model=str(models / "one"), speculation="off", num_draft_tokens=3)
+    engine = load_engine(registry_of(settings).default(), settings)
+    with engine:
+        assert engine.draft_model_name is None
+        usage = engine.generate("Hello", max_tokens=60).usage
+        assert usage.drafted_tokens == 0
+        drafting = SpeculationOptions(is_adaptive=False)
+        assert engine.generate("Hello", max_tokens=60, speculation=drafting).usage.drafted_tokens
 
 
 def test_memory_limit_applies_to_models(models: Path) -> None:
