@@ -109,6 +109,10 @@ class ModelHost:
         model = await self._find(name, draft)
         await self._check(model)
         await self._turn.acquire()
+        current = self._current
+        if draft is None and current is not None and current.model.name == model.name:
+            # The draft model in memory may be another one by now; it is as good.
+            model = current.model
         try:
             await self._wait_for_place(model)
         except BaseException:

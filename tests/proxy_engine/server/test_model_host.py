@@ -153,6 +153,35 @@ def test_draft_model_is_loaded_with_its_model() -> None:
     asyncio.run(main())
 
 
+def test_request_without_a_draft_model_does_not_replace_the_one_being_loaded() -> None:
+    loaded: list[tuple[str, ...]] = []
+
+    async def main() -> None:
+        go_on = threading.Event()
+
+        def load(model: KnownModel) -> FakeEngine:
+            loaded.append(model.key)
+            go_on.wait(10)
+            return FakeEngine(model)
+
+        host = host_of("a", "small", load=load)
+
+        async def use(draft: str | None) -> tuple[str, ...]:
+            async with host.lease("a", draft) as lease:
+                return lease.model.key
+
+        first = asyncio.create_task(use("small"))
+        while not loaded:
+            await asyncio.sleep(0.001)
+        second = asyncio.create_task(use(None))
+        await asyncio.sleep(0.01)
+        go_on.set()
+        assert await asyncio.gather(first, second) == [("a", "small")] * 2
+        assert loaded == [("a", "small")]
+
+    asyncio.run(main())
+
+
 def test_draft_model_that_fails_to_load_is_named() -> None:
     def load(model: KnownModel) -> FakeEngine:
         if model.draft is not None and model.draft.name == "other":
