@@ -28,6 +28,14 @@ MAX_COUNT = 2**63 - 1
 MAX_DRAFT_TOKENS = 64
 """The longest draft, in tokens."""
 
+_HINTS = {
+    # The abbreviation that other libraries use is too far for a spelling distance.
+    "temp": "Did you mean 'temperature'?",
+    # Arguments of mlx-lm's functions.
+    "draft_model": "It is an argument of InferenceEngine.",
+    "num_draft_tokens": "It is an argument of InferenceEngine, and a field of SpeculationOptions.",
+}
+
 
 class OptionModel(ParameterModel):
     """Base of option models: their constructors raise ``InvalidOptionError``."""
@@ -257,8 +265,7 @@ def check_names(given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Raise ``InvalidOptionError`` for a name that is not that of an option."""
     for name in given:
         if name not in known:
-            # The abbreviation that other libraries use is too far for a spelling distance.
-            hint = suggestion("temperature" if name == "temp" else str(name), known)
+            hint = _HINTS.get(name) or suggestion(str(name), known)
             raise InvalidOptionError(
                 f"there is no option {short_repr(name)}", option=str(name), hint=hint
             )

@@ -84,6 +84,8 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
     [
         ({"temp": 1}, "/temp", "Did you mean 'temperature'"),
         ({"max_token": 1}, "/max_token", "Did you mean 'max_tokens'"),
+        ({"draft_model": "m"}, "/draft_model", "argument of InferenceEngine"),
+        ({"num_draft_tokens": 3}, "/num_draft_tokens", "field of SpeculationOptions"),
         ({"zzz": 1}, "/zzz", "Known are"),
         ({"\ud800": 1}, "/\ud800", "Known are"),
         ({"top_p": 1.5}, "/top_p", "top_p should be less than or equal to 1, not 1.5"),
