@@ -9,6 +9,7 @@ from .source_text import SourceText
 
 _MAX_LABELS = 16
 _MAX_HITS = 64
+_MAX_ROWS = 8
 
 _WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[\x80-\xf7]+")
 _BEHIND_LABEL = re.compile(
@@ -22,7 +23,6 @@ _NO_VALUE = re.compile(
 )
 _CELL_END = re.compile(rb"[ ]*[\"*]{0,2}[ ]*([|,;\t\r\n])")
 _TABLE_RULE = re.compile(rb"[|\s:+=-]+$")
-_CELL_SPACE = re.compile(rb"[ ]*[\"*`]{0,2}")
 
 
 class Labels:
@@ -76,7 +76,6 @@ class Labels:
     def _phrase_ends(self, words: list[bytes]) -> Iterator[int]:
         """Yield where words end that stand next to one another, in any case."""
         lower = self._source.lower
-        pattern = re.compile(rb"[\s_-]?".join(map(re.escape, words)) + rb"(?![0-9a-z])")
         position = -1
         for _ in range(_MAX_HITS):
             position = lower.find(words[0], position + 1)
@@ -84,9 +83,15 @@ class Labels:
                 return
             if position and lower[position - 1 : position].isalnum():
                 continue
-            match = pattern.match(lower, position)
-            if match is not None:
-                yield match.end()
+            end = position + len(words[0])
+            for word in words[1:]:
+                end += lower[end : end + 1] in (b" ", b"_", b"-")
+                if not lower.startswith(word, end):
+                    break
+                end += len(word)
+            else:
+                if not lower[end : end + 1].isalnum():
+                    yield end
 
     def _cell(self, key: bytes, words: list[bytes], cursor: int) -> int | None:
         """Return where the cell of the key's column begins, in the row of the cursor or the next.
@@ -100,17 +105,21 @@ class Labels:
             return None
         row, separator, number = column
         text = self._source.text
-        while row < len(text):
+        row = max(row, text.rfind(b"\n", 0, cursor) + 1)
+        for _ in range(_MAX_ROWS):
             line_end = text.find(b"\n", row)
             line_end = len(text) if line_end < 0 else line_end
             line = text[row:line_end]
             if line.count(separator) < number:
                 return None
             start = row + sum(len(cell) + len(separator) for cell in line.split(separator)[:number])
-            start = (_CELL_SPACE.match(text, start) or re.match(b"", b"")).end()  # type: ignore[union-attr]
+            while text[start : start + 1] in (b" ", b'"', b"*", b"`"):
+                start += 1
             if start >= cursor and not _NO_VALUE.match(text, start):
                 return start
             row = line_end + 1
+            if row >= len(text):
+                return None
         return None
 
     def _find_columns(self, words: list[bytes]) -> Iterator[tuple[int, bytes, int]]:

@@ -72,9 +72,42 @@ class SuffixAutomaton:
         return self._ends[state]
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Append tokens, in amortised constant time per token."""
+        """Append tokens, in amortised constant time per token; by Blumer et al."""
+        links, via, targets, more = self._links, self._via, self._targets, self._more
+        lengths, ends = self._lengths, self._ends
         for token in tokens:
-            self._append(token)
+            last, position = self._last, len(self.tokens)
+            state = links[last]
+            for _ in range(_REFRESHED_SUFFIXES):
+                if state <= ROOT:
+                    break
+                ends[state] = position - 1
+                state = links[state]
+            self.tokens.append(token)
+            new = self._last = len(lengths)
+            self._add_state(lengths[last] + 1, position)
+            state, following = last, _NONE
+            while state != _NONE:
+                only = via[state]
+                if only == token:
+                    following = targets[state]
+                    break
+                if only != _NONE:
+                    more[state] = {only: targets[state], token: new}
+                    via[state] = _NONE
+                elif state in more:
+                    following = more[state].setdefault(token, new)
+                    if following != new:
+                        break
+                else:
+                    via[state], targets[state] = token, new
+                state = links[state]
+            if state == _NONE:
+                links[new] = ROOT
+            elif lengths[following] == lengths[state] + 1:
+                links[new] = following
+            else:
+                links[new] = self._split(state, token, following)
 
     def follow(self, state: int, length: int, token: int) -> tuple[int, int]:
         """Return the longest suffix that occurs in the text, of a substring followed by a token.
@@ -101,45 +134,6 @@ class SuffixAutomaton:
             return self._targets[state]
         more = self._more.get(state)
         return _NONE if more is None else more.get(token, _NONE)
-
-    def _append(self, token: int) -> None:
-        """Append a token; the algorithm is that of Blumer et al."""
-        lengths, links, via, targets, more = (
-            self._lengths,
-            self._links,
-            self._via,
-            self._targets,
-            self._more,
-        )
-        last, position = self._last, len(self.tokens)
-        self._refresh_ends(position - 1)
-        self.tokens.append(token)
-        new = self._add_state(lengths[last] + 1, position)
-        self._last = new
-        state = last
-        following = _NONE
-        while state != _NONE:
-            if via[state] == token:
-                following = targets[state]
-                break
-            others = more.get(state)
-            if others is not None:
-                following = others.get(token, _NONE)
-                if following != _NONE:
-                    break
-                others[token] = new
-            elif via[state] == _NONE:
-                via[state], targets[state] = token, new
-            else:
-                more[state] = {via[state]: targets[state], token: new}
-                via[state] = _NONE
-            state = links[state]
-        if state == _NONE:
-            links[new] = ROOT
-        elif lengths[following] == lengths[state] + 1:
-            links[new] = following
-        else:
-            links[new] = self._split(state, token, following)
 
     def _split(self, state: int, token: int, following: int) -> int:
         """Separate from a state the substrings that occur at the text's end as well."""
@@ -170,12 +164,3 @@ class SuffixAutomaton:
         self._via.append(_NONE)
         self._targets.append(_NONE)
         return len(self._lengths) - 1
-
-    def _refresh_ends(self, position: int) -> None:
-        """Record that the repeated suffixes of the text so far end at its last position."""
-        state = self._links[self._last]
-        for _ in range(_REFRESHED_SUFFIXES):
-            if state <= ROOT:
-                return
-            self._ends[state] = position
-            state = self._links[state]

@@ -48,7 +48,7 @@ class ValueLookup:
     Attributes:
         source: Names the last proposal in acceptance rates. ``"value_lookup"``: characters of the
             value were found in the prompt; ``"value_guess"``: none is written; ``"forced_text"``:
-            the tokens of forced text that could merge with the value behind it.
+            the tokens before a value, which could merge with it.
     """
 
     name = "value_lookup"
@@ -123,15 +123,29 @@ class ValueLookup:
                     return proposed
             if len(value.text) >= MIN_SEARCHED:
                 self._absent = (matcher.state, value.start, len(answer))
-        return self._forced_tokens(tokens, forced, state) if forced else ()
+        is_string = value is not None and value.kind == "other"
+        return self._before_value(tokens, forced, state, is_string=is_string)
 
-    def _forced_tokens(self, tokens: Sequence[int], forced: bytes, state: Node) -> Sequence[int]:
-        """Return the tokens of forced text if they do not merge with a likely value behind it."""
+    def _before_value(
+        self, tokens: Sequence[int], forced: bytes, state: Node, *, is_string: bool
+    ) -> Sequence[int]:
+        """Return the tokens of forced text if they do not merge with a likely value behind it.
+
+        Args:
+            tokens: The tokens before.
+            forced: The forced text.
+            state: The state behind it.
+            is_string: Whether the grammar allows a string or null next. A string is more likely.
+        """
         self.source = "forced_text"
-        likely = b"1" if state.first_bytes & _DIGITS and not state.first_bytes & _QUOTE else b"A"
-        found = self._retokenize.retokenize(tokens, forced + likely) or ()
-        proposed = self._leading(found, len(forced))
-        return proposed if self._length(proposed) == len(forced) else ()
+        text = forced + b'"' if is_string else forced
+        if not text:
+            return ()
+        is_number = state.first_bytes & _DIGITS and not state.first_bytes & _QUOTE
+        likely = b"1" if is_number and not is_string else b"A"
+        found = self._retokenize.retokenize(tokens, text + likely) or ()
+        proposed = self._leading(found, len(text))
+        return proposed if len(self._decode(proposed)) == len(text) else ()
 
     def _tokens(
         self,
@@ -172,9 +186,6 @@ class ValueLookup:
             if length <= 0:
                 return tokens[: count + 1]
         return tokens
-
-    def _length(self, tokens: Sequence[int]) -> int:
-        return len(self._decode(tokens))
 
     def _forced_by(self, state: Node) -> bytes:
         if state is EMPTY or not _has_one_byte(state.first_bytes):

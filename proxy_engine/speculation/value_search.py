@@ -19,7 +19,9 @@ from .wrappers import Wrapper
 from .written_values import OpenValue, WrittenValue, escape
 
 MIN_SEARCHED = 2
-"""Bytes of a value by which it is searched, unless a label precedes it in the source."""
+"""Bytes of a value by which it is searched. Fewer suffice behind a label, or if they are rare."""
+
+_RARE = 3
 
 _MAX_JUMP = 4_000
 _MIN_FAR = 8
@@ -151,7 +153,7 @@ class ValueSearch:
         # Values stand behind labels more often than in running text.
         labelled = {start: source.is_labelled(start) for start in found}
         for start in sorted(found, key=lambda one: not labelled[one]):
-            if len(value.text) >= MIN_SEARCHED or labelled[start]:
+            if len(value.text) >= MIN_SEARCHED or labelled[start] or len(found) <= _RARE:
                 yield start
 
     def _expected(self, value: OpenValue, cursor: int) -> Iterator[int]:

@@ -47,7 +47,14 @@ def test_draft_tokens_that_leave_the_source_are_looked_up_as_well() -> None:
 
 
 def test_proposal_repeats_itself_beyond_the_text() -> None:
-    assert proposal([5, 1, 2, 1, 2], [], at_most=5) == [1, 2, 1, 2, 1]
+    assert proposal([5, 1, 2, 3, 1, 2, 3], [], at_most=5) == [1, 2, 3, 1, 2]
+
+
+def test_longer_match_gives_a_longer_proposal() -> None:
+    text = list(range(40))
+    assert proposal([*text, 0, 1], [], at_most=16) == [2, 3, 4, 5]
+    assert proposal([*text, 0, 1, 2, 3], [], at_most=16) == list(range(4, 12))
+    assert proposal([*text, 0, 1, 2, 3], [4, 5, 6, 7, 8], at_most=16) == [9, 10, 11]
 
 
 @given(TOKENS, TOKENS, st.integers(0, 6))
