@@ -83,19 +83,23 @@ class FastForward:
 
         Args:
             context: The tokens before the text. The last few of them are considered.
-            text: The text, without special tokens.
+            text: The text. Special tokens have the form of the vocabulary.
             following: Characters that may follow. Final tokens that could merge with one of them
                 are left out.
 
         Returns:
             The leading tokens of the text; ``None`` if the text would change the last token of the
-            context, is not UTF-8, or spells a special token.
+            context, is not UTF-8, or spells a special token in ordinary ones.
         """
         before = self._context(context)
+        own, mark, rest = text.partition(Vocabulary.SPECIAL_MARK)
         for start in range(max(len(before), 1)):
-            tokens = self._encode_after(before[start:], text)
+            tokens = self._encode_after(before[start:], own)
+            if tokens is not None and mark:
+                # Nothing merges across a special token.
+                return tokens + self._tokenize((), mark + rest, following, is_end=False)
             if tokens is not None:
-                return self._without_merges(before[start:], text, tokens, following)
+                return self._without_merges(before[start:], own, tokens, following)
         return None
 
     def _context(self, generated: Sequence[int]) -> tuple[int, ...]:

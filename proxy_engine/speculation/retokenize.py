@@ -16,7 +16,7 @@ class Retokenize(Protocol):
 
         Args:
             context: The tokens before the text.
-            text: The text.
+            text: The text. Special tokens have the form of the vocabulary.
             following: Characters that may follow. Final tokens that could merge with one of them
                 are left out.
 

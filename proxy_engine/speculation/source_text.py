@@ -146,7 +146,7 @@ class SourceText:
         for match in _DELIMITERS.finditer(text, start, stop):
             found = _LEVELS[match.lastgroup or "field"]
             if match.start() < start + written:
-                level = max(level, min(Delimiter(found + 1), Delimiter.FIELD))
+                level = max(level, Delimiter(min(found + 1, Delimiter.FIELD)))
             elif found >= level and not self._is_inner(match, start, is_labelled=is_labelled):
                 # A whole sentence keeps its full stop.
                 is_sentence = (

@@ -26,11 +26,15 @@ _COMPLETE = re.compile(
 _NAME_IN_TAG = re.compile(rb"[=\"]?([\w.-]+)[\"']?\s*(?:string=.*)?$")
 _ARGUMENT = re.compile(rb"([A-Za-z_][\w.-]{0,60})\"?\s*[=:]\s*$")
 _OPENING_QUOTE = re.compile(rb'(?:[:=\[,({]\s*|^)"$')
+_MAX_RAW = 2000
 _NUMBER = re.compile(rb"(?:(?<=[\s:=\[,(>])|\A)-?\d[\d.]*\Z")
 _TAG = re.compile(rb"<([^<>\s=/]+)[^<>]*>(\n?)([^<>]*)\Z")
+_MARKED = re.compile(rb"[:\[,]\s*(\xff?(?:<\|\"\|>|<escape>))([^<\xff]*)\Z")
 _VALUE_TAGS = (b"arg_value", b"longcat_arg_value", b"value")
 
-_BACKSLASH, _NEWLINE, _LETTER = 1 << ord("\\"), 1 << ord("\n"), 1 << ord("a")
+_BACKSLASH, _LETTER = 1 << ord("\\"), 1 << ord("a")
+# JSON escapes all control characters. Raw text has them, but white space may not be its first byte.
+_CONTROL = 1 << 1
 _QUOTE = 1 << ord('"')
 _DIGITS = sum(1 << byte for byte in b"0123456789")
 
@@ -124,9 +128,9 @@ def open_value(answer: bytes, first: int, key: bytes) -> OpenValue | None:
         first: The set of bytes that may follow.
         key: The last key before it, as :class:`ValueReader` has read it.
     """
-    if first & _BACKSLASH and first & _LETTER and not first & _NEWLINE:
+    if first & _BACKSLASH and first & _LETTER and not first & _CONTROL:
         return _open_string(answer, key)
-    if first & _NEWLINE and first & _LETTER:
+    if first & _CONTROL and first & _LETTER:
         return _open_raw(answer, key)
     number = _NUMBER.search(answer, max(0, len(answer) - 40))
     if number is not None and first & _DIGITS:
@@ -157,7 +161,13 @@ def _open_string(answer: bytes, key: bytes) -> OpenValue | None:
 
 
 def _open_raw(answer: bytes, key: bytes) -> OpenValue | None:
-    tag = _TAG.search(answer, max(0, len(answer) - 2000))
+    begin = max(0, len(answer) - _MAX_RAW)
+    marked = _MARKED.search(answer, begin)
+    if marked is not None:
+        argument = _ARGUMENT.search(answer, begin, marked.start(1))
+        own_key = argument[1] if argument else key
+        return OpenValue("raw", own_key, marked.start(2), marked[2], marked[1])
+    tag = _TAG.search(answer, begin)
     if tag is None:
         return None
     closing = tag[2] + b"</" + tag[1] + b">"
