@@ -21,6 +21,7 @@ from .answers.turns import Turns
 from .conversation.prompts import Prompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
+from .generation import DraftModel, model_bytes
 from .models.draft_models import load_draft_model
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
@@ -41,6 +42,9 @@ _MAX_THREADS = 128
 
 They are created on demand; one of them works at a time, see ``Turns``.
 """
+
+_DRAFT_CACHE_SHARE = 4
+"""The prompt caches of the draft model take at most this fraction of ``max_bytes`` in addition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,14 @@ class EngineCore:
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
         factory = SequenceFactory.of(loaded, vocabulary, lock)
+        drafter = None
+        if draft is not None:
+            drafter = worker.submit(partial(_draft_model, draft, loaded, cache)).result()
+            factory = replace(
+                factory,
+                draft_cost=model_bytes(draft.model) / model_bytes(loaded.model),
+                num_draft_tokens=num_draft_tokens,
+            )
         turns = Turns()
         preparation = Preparation(
             loaded,
@@ -98,7 +110,9 @@ class EngineCore:
             batch_size,
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
-        scheduler = Scheduler(worker, factory, caches, turns, threads, batch_size=batch_size)
+        scheduler = Scheduler(
+            worker, factory, caches, turns, threads, batch_size=batch_size, draft_model=drafter
+        )
         return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft)
 
     def prepare(
@@ -195,6 +209,22 @@ def _loaded_draft(
         cache_vocabulary=cache_vocabulary,
     )
     return worker.submit(load).result()
+
+
+def _draft_model(
+    draft: LoadedModel, target: LoadedModel, options: CacheOptions | None
+) -> DraftModel:
+    options = options or CacheOptions()
+    caches = PromptCaches(
+        draft.model,
+        CacheOptions(
+            max_bytes=options.max_bytes // _DRAFT_CACHE_SHARE,
+            max_checkpoints=options.max_checkpoints,
+        ),
+    )
+    return DraftModel(
+        draft.model, caches, width=target.logits_width, context_length=draft.context_length
+    )
 
 
 def _check_arguments(

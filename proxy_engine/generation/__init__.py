@@ -5,8 +5,8 @@ Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forc
 ``sequence_options``, ``sequence_state``, ``particles`` (sequential Monte Carlo),
 ``cache_layers`` (caches of a batch),
 ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a model
-computes batches correctly), ``batch_rows`` (rows of the cache), ``drafts``, ``drafting`` (the
-drafters of a sequence), ``verification``, ``batch`` (the loop),
+computes batches correctly), ``batch_rows`` (rows of the cache), ``drafts``, ``draft_model``,
+``drafting`` (the drafters of a sequence), ``verification``, ``batch`` (the loop),
 ``wired_memory``, ``generate_step`` (the loop as a plain generator).
 """
 
@@ -14,6 +14,7 @@ from .batch import Batch, Step
 from .batch_probe import BatchProbe
 from .cache_layers import extract_kv_row
 from .device_masks import DeviceMasks, text_token_mask
+from .draft_model import DraftModel
 from .drafting import Drafting
 from .fast_forward import FastForward, text_encoder
 from .joint_prefill import (
@@ -36,6 +37,7 @@ __all__ = [
     "BatchProbe",
     "Deadline",
     "DeviceMasks",
+    "DraftModel",
     "Drafting",
     "FastForward",
     "Prefill",

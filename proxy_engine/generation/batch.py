@@ -37,6 +37,7 @@ from .cache_layers import (
     trim,
     trim_rows,
 )
+from .draft_model import DraftModel
 from .drafting import drafting_of
 from .drafts import Draft
 from .exact_choices import ExactChoices
@@ -86,6 +87,7 @@ class Batch:
             padding as for tokens.
         probe: Determines which batches the model computes correctly; batches of one model can
             share it. A model that computes none correctly runs one sequence at a time.
+        draft_model: Drafts tokens for sequences whose other drafters propose none.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Batch:
         quantize: Callable[[list[Any]], None] | None = None,
         pads: bool | None = None,
         probe: BatchProbe | None = None,
+        draft_model: DraftModel | None = None,
     ) -> None:
         self._model = model
         self._probe = probe or BatchProbe(model)
@@ -102,6 +105,7 @@ class Batch:
             pads = mx.default_device().type == mx.DeviceType.gpu
         self._pads = pads
         self._quantize = quantize
+        self._draft_model = draft_model
         self._rows = BatchRows()
         self._cost = device_pass_cost()
         self._padding: list[int] = []
@@ -169,6 +173,8 @@ class Batch:
             more.
         """
         self._end_drafts()
+        if self._draft_model is not None:
+            self._draft_model.remove(sequence, keeps_cache=wants_cache)
         return self._rows.remove(sequence, wants_cache=wants_cache)
 
     def unmerge(self) -> None:
@@ -269,9 +275,9 @@ class Batch:
         drafts: dict[SequenceState, Draft] = {}
         for sequence in sequences:
             with sequence.timings.during("draft"):
-                draft = drafting_of(sequence).draft(sequence)
-            if draft is not None:
-                drafts[sequence] = draft
+                drafts[sequence] = drafting_of(sequence).draft(sequence)
+        self._extend(drafts)
+        drafts = {one: draft for one, draft in drafts.items() if not draft.is_empty}
         if not drafts:
             return {}
         outlooks = [
@@ -287,8 +293,21 @@ class Batch:
                     drafts[sequence].cut(length)
         longest = max(len(one.pending) + len(draft.tokens) for one, draft in drafts.items())
         if not can_trim(self._rows.cache, longest):
-            return {}
-        return {sequence: draft for sequence, draft in drafts.items() if draft.steps}
+            for draft in drafts.values():
+                draft.cut(0)
+        return {one: draft for one, draft in drafts.items() if not draft.is_empty}
+
+    def _extend(self, drafts: Mapping[SequenceState, Draft]) -> None:
+        """Let the draft model extend drafts."""
+        lengths = {draft: drafting_of(one).model_length(draft) for one, draft in drafts.items()}
+        wanted = {draft: length for draft, length in lengths.items() if length}
+        if self._draft_model is None or not wanted:
+            return
+        started = time.perf_counter()
+        self._draft_model.extend(wanted)
+        ended = time.perf_counter()
+        for draft in wanted:
+            draft.sequence.timings.add("draft", started, ended)
 
     def _may_draft(self, sequence: SequenceState) -> bool:
         rows = self._rows

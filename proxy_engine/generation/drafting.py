@@ -13,14 +13,12 @@ from state_machines.errors import GrammarBudgetError
 from ..options import SpeculationOptions
 from ..speculation import Drafter
 from ..speculation.acceptance import AcceptanceRates
-from ..speculation.draft_length import DraftGain, PassCost, RowOutlook
-from .drafts import Draft
+from ..speculation.draft_length import DraftGain, PassCost, RowOutlook, draft_length
+from .draft_model import DRAFT_MODEL
+from .drafts import MAX_TOKENS_PER_STEP, Draft
 from .sequence_state import ADVANCE_STEPS, SequenceState
 
 _log = logging.getLogger(__name__)
-
-_MAX_TOKENS_PER_STEP = 8
-"""Tokens of a draft, forced ones included, for each token that may be proposed."""
 
 
 class Drafting:
@@ -30,6 +28,7 @@ class Drafting:
         drafters: In the order in which they are asked.
         options: Limits of drafts.
         cost: The cost of passes, from which the length of drafts follows.
+        model_cost: The same for drafts of the draft model; ``None``: there is none.
 
     Attributes:
         drafted_tokens: Proposed tokens that the model has verified.
@@ -37,13 +36,18 @@ class Drafting:
     """
 
     def __init__(
-        self, drafters: Sequence[Drafter], options: SpeculationOptions, cost: PassCost
+        self,
+        drafters: Sequence[Drafter],
+        options: SpeculationOptions,
+        cost: PassCost,
+        model_cost: PassCost | None = None,
     ) -> None:
         self.drafted_tokens = 0
         self.accepted_tokens = 0
         self._drafters = list(drafters)
         self._options = options
         self._cost = cost
+        self._model_cost = model_cost if options.draft_model else None
         self._rates = AcceptanceRates()
         self._counted = 0
 
@@ -64,14 +68,15 @@ class Drafting:
                     return RowOutlook(rate, self._options.max_draft_tokens)
             except Exception as error:
                 self._drop(drafter, error)
-        return None
+        length = self._model_length(part, pending=1)
+        return RowOutlook(self._rates.rate(part, DRAFT_MODEL), length) if length else None
 
-    def draft(self, sequence: SequenceState) -> Draft | None:
-        """Return a draft behind the sequence's pending tokens, if there is one."""
+    def draft(self, sequence: SequenceState) -> Draft:
+        """Return a draft behind the sequence's pending tokens; it may be empty."""
         self._update(sequence)
         draft = Draft(sequence)
         gain = DraftGain(self._cost, max(1, len(sequence.pending)))
-        limit = _MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
+        limit = MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
         # Tokens that take more steps are refused, so that no grammar makes other requests wait.
         with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):
             while not draft.is_closed and len(draft.tokens) < limit:
@@ -79,7 +84,17 @@ class Drafting:
                 if not any(self._extend(draft, one, gain) for one in list(self._drafters)):
                     break
         draft.cut(limit)
-        return draft if draft.steps else None
+        return draft
+
+    def model_length(self, draft: Draft) -> int:
+        """Return how many tokens the draft model should append to a draft.
+
+        Nothing behind the drafts of lookups, which are right more often and cost nothing.
+        """
+        if draft.is_closed or not draft.is_empty:
+            return 0
+        state = draft.state
+        return self._model_length(state.part_name, pending=max(1, len(state.pending)))
 
     def outlook(self, draft: Draft, pending: int) -> RowOutlook:
         """Return what the batch has to know of a draft.
@@ -88,6 +103,8 @@ class Drafting:
             draft: A draft of the sequence.
             pending: Tokens that the pass processes before it.
         """
+        if not draft.steps:
+            return RowOutlook(0, 0, pending)
         first = draft.steps[0]
         return RowOutlook(self._rates.rate(first.part, first.source), len(draft.tokens), pending)
 
@@ -116,6 +133,17 @@ class Drafting:
                 drafter.update(sequence.tokens)
             except Exception as error:
                 self._drop(drafter, error)
+
+    def _model_length(self, part: str, *, pending: int) -> int:
+        options = self._options
+        if self._model_cost is None:
+            return 0
+        if options.num_draft_tokens is not None:
+            return options.num_draft_tokens
+        if not options.is_adaptive:
+            return options.max_draft_tokens
+        rate = self._rates.rate(part, DRAFT_MODEL)
+        return draft_length(rate, self._model_cost, options.max_draft_tokens, pending=pending)
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
         """Append what a drafter proposes, as far as it pays; return whether there is anything."""

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from .sequence_state import SequenceState
+from .tokens import Proposal
+
+MAX_TOKENS_PER_STEP = 8
+"""Tokens of a draft, forced ones included, for each token that may be proposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,11 @@ class DraftStep:
     state: SequenceState
     log_q: mx.array | None = None
 
+    @property
+    def proposal(self) -> Proposal:
+        """The token and its distribution."""
+        return Proposal(self.token_id, self.log_q)
+
 
 class Draft:
     """A draft that is extended token by token.
@@ -48,13 +57,18 @@ class Draft:
         tokens: All tokens of the draft: proposed and forced ones.
         logits: Lazy logits behind each proposed token, shape (1, vocabulary), once the pass over
             the draft is dispatched.
+        sequence: The sequence.
+        unused: A token that was drawn for the position behind the draft, and is not part of it. The
+            position is verified against it nevertheless: if only some of the drawn tokens were
+            verified, those would be more likely in the output than in the target distribution.
     """
 
     def __init__(self, sequence: SequenceState) -> None:
         self.steps: list[DraftStep] = []
         self.tokens: list[int] = []
         self.logits: list[mx.array] = []
-        self._sequence = sequence
+        self.sequence = sequence
+        self.unused: Proposal | None = None
         self._is_closed = (
             sequence.finished or sequence.is_scripted or sequence.open_choice() is not None
         )
@@ -62,12 +76,23 @@ class Draft:
     @property
     def state(self) -> SequenceState:
         """The sequence behind the draft so far."""
-        return self.steps[-1].state if self.steps else self._sequence
+        return self.steps[-1].state if self.steps else self.sequence
 
     @property
     def is_closed(self) -> bool:
         """Whether no token can be appended: the end is reached, or a choice is to be scored."""
         return self._is_closed
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether verification would be that of a sequence without a draft."""
+        return not self.steps and self.unused is None
+
+    @property
+    def proposals(self) -> list[Proposal | None]:
+        """The proposed token of each position that is sampled: of the steps, and behind them."""
+        behind = [] if self._is_closed else [self.unused]
+        return [*(step.proposal for step in self.steps), *behind]
 
     @property
     def positions(self) -> list[int]:
@@ -91,15 +116,15 @@ class Draft:
             Whether the token is appended. Not those that the grammar or the guard refuses, and not
             the last token of the answer, which the model need not process.
         """
-        if self._is_closed:
+        if self._is_closed or self.unused is not None:
             return False
         before = self.state
         advanced = before.after_proposed(token_id)
-        if advanced is None:
+        if advanced is None or advanced[0].finished:
+            if log_q is not None:
+                self.unused = Proposal(token_id, log_q)
             return False
         state, forced = advanced
-        if state.finished:
-            return False
         self.steps.append(DraftStep(token_id, source, before.part_name, forced, state, log_q))
         self.tokens += [token_id, *forced]
         self._is_closed = state.open_choice() is not None
@@ -110,6 +135,7 @@ class Draft:
         ends = self.positions
         while ends and ends[-1] >= tokens:
             step = self.steps.pop()
+            self.unused = None if step.log_q is None else step.proposal
             del self.tokens[len(self.tokens) - 1 - len(step.forced) :]
             ends.pop()
             self._is_closed = False

@@ -75,10 +75,10 @@ def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> list[i
     return sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))
 
 
-def weighing_sampler(sampler: TokenSampler) -> Sampler:
-    """Return the sampler of a sequence with weights, which computes them."""
+def own_sampler(sampler: TokenSampler) -> Sampler:
+    """Return the sampler of a sequence with weights or drafts, which knows its distribution."""
     if not isinstance(sampler, Sampler):
-        raise AssertionError("the sampler of a sequence with weights computes weights")
+        raise AssertionError("the sampler of a sequence with weights or drafts is a Sampler")
     return sampler
 
 

@@ -27,16 +27,16 @@ from .sequence_options import (
     Schedule,
     SequenceOptions,
     TokenSampler,
+    own_sampler,
     own_schedule,
-    weighing_sampler,
 )
 from .timings import Timings
 from .token_weights import KnownWeights, TokenWeights
-from .tokens import SampledToken, Token
+from .tokens import Proposal, SampledToken, Token
 
 if TYPE_CHECKING:
     from .drafting import Drafting
-    from .drafts import Draft, DraftStep
+    from .drafts import Draft
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -238,7 +238,7 @@ class SequenceState:
         self._schedule.next_sampler(self.generated)
 
     def sample(
-        self, logits: mx.array, *, exact: bool = False, proposed: DraftStep | None = None
+        self, logits: mx.array, *, exact: bool = False, proposed: Proposal | None = None
     ) -> SampledToken:
         """Sample the next token on the device, without waiting for it.
 
@@ -250,15 +250,10 @@ class SequenceState:
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        with self.timings.during("mask"):
-            sampler = self._schedule.next_sampler(self.generated)
-            allowed = self._mask.allowed(self.generated, logits.shape[-1], exact=exact)
-            boost = self._mask.end_boost(self.generated, allowed)
+        sampler, boosted, mask = self._restrict(self._mask, logits, exact=exact)
         with self.timings.during("sample"):
-            boosted = logits if boost is None else apply_token_boost(logits, *boost)
-            mask = None if allowed is None else self.masks.on_device(allowed)
             sampled = (
-                self._sample(sampler, boosted, mask)
+                self._sample(sampler, boosted, mask, proposed)
                 if self.weights is None
                 else self._sample_weighted(sampler, boosted, mask, is_redrawn=exact)
             )
@@ -269,12 +264,60 @@ class SequenceState:
             masked = logits if mask is None else apply_mask(logits, mask.mask)
             return sampled.with_logprobs(logits, masked, self._options.logprobs)
 
+    def propose(self, logits: mx.array, key: mx.array) -> tuple[mx.array, mx.array | None]:
+        """Draw the next token of a draft from the logits of a draft model.
+
+        The logits are masked, penalised and filtered as in :meth:`sample`. With a seed, the token
+        is drawn with the random key that :meth:`sample` would use, and takes it.
+
+        Args:
+            logits: Shape (1, vocabulary).
+            key: The random key of a token without a seed.
+
+        Returns:
+            The lazy token, shape (1,), and ``log_q`` of :class:`Proposal`.
+
+        Raises:
+            SlowMaskError: The mask takes too long. The state is unchanged.
+        """
+        # The mask of the sequence itself is computed again, and what it knows stays.
+        chosen, boosted, mask = self._restrict(copy(self._mask), logits, exact=False)
+        sampler = own_sampler(chosen)
+        parameters = sampler.parameters
+        if parameters.temperature == 0 or parameters.seed is not None:
+            return self._sample(sampler, boosted, mask).token, None
+        given, among = _masked(boosted, mask)
+        log_q = sampler.log_distribution(
+            given, self.tokens, among, prompt_tokens=self.prompt_tokens
+        )
+        return mx.random.categorical(log_q, key=key).reshape(1), log_q
+
+    def _restrict(
+        self, next_mask: NextMask, logits: mx.array, *, exact: bool
+    ) -> tuple[TokenSampler, mx.array, DeviceMask | None]:
+        """Return the sampler of the next token, its logits with boosts, and its mask."""
+        with self.timings.during("mask"):
+            sampler = self._schedule.next_sampler(self.generated)
+            allowed = next_mask.allowed(self.generated, logits.shape[-1], exact=exact)
+            boost = next_mask.end_boost(self.generated, allowed)
+        boosted = logits if boost is None else apply_token_boost(logits, *boost)
+        return sampler, boosted, None if allowed is None else self.masks.on_device(allowed)
+
     def _sample(
-        self, sampler: TokenSampler, logits: mx.array, mask: DeviceMask | None
+        self,
+        sampler: TokenSampler,
+        logits: mx.array,
+        mask: DeviceMask | None,
+        proposed: Proposal | None = None,
     ) -> SampledToken:
-        among = None if mask is None else mask.ids
-        given = logits if mask is None or among is not None else apply_mask(logits, mask.mask)
-        token = sampler(given, self.tokens, among, prompt_tokens=self.prompt_tokens)
+        given, among = _masked(logits, mask)
+        count = self.prompt_tokens
+        if proposed is None or proposed.log_q is None:
+            token = sampler(given, self.tokens, among, prompt_tokens=count)
+        else:
+            token = own_sampler(sampler).verify(
+                given, self.tokens, proposed.token_id, proposed.log_q, among, prompt_tokens=count
+            )
         return SampledToken(token.reshape(1))
 
     def _sample_weighted(
@@ -286,7 +329,7 @@ class SequenceState:
         is_redrawn: bool,
     ) -> SampledToken:
         among = None if mask is None else mask.ids
-        token, log_weight = weighing_sampler(sampler).sample_weighted(
+        token, log_weight = own_sampler(sampler).sample_weighted(
             logits,
             self.tokens,
             mask=None if mask is None or among is not None else mask.mask,
@@ -463,3 +506,10 @@ class SequenceState:
 
     def _may_stop(self) -> bool:
         return self._matcher is None or self._matcher.is_accepting
+
+
+def _masked(logits: mx.array, mask: DeviceMask | None) -> tuple[mx.array, mx.array | None]:
+    """Return masked logits, or the logits and the ids of the few allowed tokens."""
+    if mask is None or mask.ids is not None:
+        return logits, None if mask is None else mask.ids
+    return apply_mask(logits, mask.mask), None

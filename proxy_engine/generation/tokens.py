@@ -36,6 +36,20 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """A drafted token.
+
+    Attributes:
+        token_id: Its id.
+        log_q: The distribution that it was drawn from, as log-probabilities: float32, shape
+            (vocabulary,). ``None``: the token is a function of the past and the random key.
+    """
+
+    token_id: int
+    log_q: mx.array | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SampledToken:
     """A token that the device is going to sample.
 

@@ -56,10 +56,10 @@ class Verification:
         self._samples: list[SampledToken] = []
         self._random_states: list[RandomState] = []
         self._ids: list[int] = []
-        first = None if draft is None else draft.steps[0]
+        proposals = [None] if draft is None else draft.proposals
         if draft is not None:
             self._random_states.append(sequence.random_state)
-        self._samples.append(sequence.sample(sequence.logits, proposed=first))
+        self._samples.append(sequence.sample(sequence.logits, proposed=proposals[0]))
         if draft is not None:
             self._logits += draft.logits
             self._random_states.append(sequence.random_state)
@@ -68,16 +68,14 @@ class Verification:
                 self._sample_behind(draft)
 
     def _sample_behind(self, draft: Draft) -> None:
-        """Sample behind each proposed token.
+        """Sample behind each proposed token; not behind the last one of a closed draft.
 
         Positions that fail, with a slow mask for example, and those behind them are left out: they
         are sampled again once the sequence has reached them.
         """
-        for number, step in enumerate(draft.steps, 1):
-            proposed = draft.steps[number] if number < len(draft.steps) else None
-            if proposed is None and draft.is_closed:
-                break
-            self._samples.append(step.state.sample(self._logits[number], proposed=proposed))
+        for number, proposed in enumerate(draft.proposals[1:], 1):
+            state = draft.steps[number - 1].state
+            self._samples.append(state.sample(self._logits[number], proposed=proposed))
             self._random_states.append(self.sequence.random_state)
 
     @property
@@ -129,9 +127,9 @@ class Verification:
     def _advance_over(self, draft: Draft) -> list[Token]:
         sequence = self.sequence
         tokens: list[Token] = []
-        while not sequence.finished and self._is_accepted(draft):
+        while self._is_accepted(draft):
             self.accepted += 1
-            if self.accepted == len(self._ids):
+            if sequence.finished or self.accepted == len(self._ids):
                 break
             number = self.accepted
             sequence.begin_token()
@@ -149,11 +147,11 @@ class Verification:
         number = self.accepted
         if number == len(draft.steps) or self._ids[number] != draft.steps[number].token_id:
             return False
-        # The forced tokens behind it have to be those of the draft, too.
+        # The forced tokens behind it have to be those of the draft, too, but for an end token.
         pending = self.sequence.pending
-        return (
-            len(pending) == draft.positions[number] + 1 and pending == draft.tokens[: len(pending)]
-        )
+        length = draft.positions[number] + 1
+        is_whole = len(pending) == length or self.sequence.finished
+        return is_whole and pending[:length] == draft.tokens[:length]
 
     def settle(self) -> int:
         """End the draft: keep what the model has processed for the sequence.

@@ -15,6 +15,7 @@ from typing import Any
 from ..generation import (
     Batch,
     BatchProbe,
+    DraftModel,
     Prefill,
     SequenceState,
     Step,
@@ -53,15 +54,23 @@ class ContinuousBatch:
         caches: Prompt caches of the model.
         slow: Computes slow masks.
         batch_size: Maximum number of requests that run together.
+        draft_model: Drafts tokens.
     """
 
     def __init__(
-        self, factory: SequenceFactory, caches: PromptCaches, slow: SlowMasks, *, batch_size: int
+        self,
+        factory: SequenceFactory,
+        caches: PromptCaches,
+        slow: SlowMasks,
+        *,
+        batch_size: int,
+        draft_model: DraftModel | None = None,
     ) -> None:
         self.batch_size = batch_size
         self._factory = factory
         self._caches = caches
         self._slow = slow
+        self._draft_model = draft_model
         self._probe = BatchProbe(factory.loaded.model)
         self._batch, self._groups = self._new_batch()
         # Generating, or finished and not reported yet.
@@ -80,6 +89,8 @@ class ContinuousBatch:
         """Determine which batches the model computes correctly."""
         if self.batch_size > 1:
             _ = self._probe.can_pad
+            if self._draft_model is not None:
+                self._draft_model.probe()
 
     def has_room_for(self, request: Request) -> bool:
         """Whether a request can begin within ``batch_size``."""
@@ -173,7 +184,11 @@ class ContinuousBatch:
 
     def _new_batch(self) -> tuple[Batch, SequenceGroups]:
         model = self._factory.loaded.model
-        batch = Batch(model, quantize=self._quantize, probe=self._probe)
+        if self._draft_model is not None:
+            self._draft_model.clear()
+        batch = Batch(
+            model, quantize=self._quantize, probe=self._probe, draft_model=self._draft_model
+        )
         return batch, SequenceGroups(batch, self._slow, self._finish_group)
 
     @property

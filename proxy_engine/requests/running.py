@@ -60,6 +60,9 @@ class SequenceFactory:
         fast_forward: Tokenizes forced text.
         masks: Masks on the device.
         text_tokens: Mask of unconstrained text, see ``text_token_mask``.
+        draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
+            there is no draft model.
+        num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
     """
 
     loaded: LoadedModel
@@ -67,6 +70,8 @@ class SequenceFactory:
     fast_forward: FastForward
     masks: DeviceMasks
     text_tokens: npt.NDArray[np.bool_] | None
+    draft_cost: float | None = None
+    num_draft_tokens: int | None = None
 
     @classmethod
     def of(
@@ -115,7 +120,12 @@ class SequenceFactory:
         drafters: list[Drafter] = []
         if options.prompt_lookup:
             drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
-        return Drafting(drafters, options, device_pass_cost())
+        cost = device_pass_cost()
+        model_cost = None
+        if self.draft_cost is not None:
+            model_cost = replace(cost, per_draft_token=self.draft_cost)
+        options = options.with_defaults(self.num_draft_tokens)
+        return Drafting(drafters, options, cost, model_cost)
 
 
 class RunningRequest:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..answers.turns import Turns
 from ..errors import EngineClosedError, EngineError
-from ..generation import model_bytes, wired_memory
+from ..generation import DraftModel, model_bytes, wired_memory
 from ..prompt_cache import PromptCaches
 from ..results import GenerationResult
 from .continuous_batch import ContinuousBatch
@@ -33,6 +33,7 @@ class Scheduler:
         turns: Shared by compilations and slow masks.
         threads: Compute slow masks.
         batch_size: Maximum number of requests that run together.
+        draft_model: Drafts tokens.
     """
 
     def __init__(
@@ -44,15 +45,22 @@ class Scheduler:
         threads: ThreadPoolExecutor,
         *,
         batch_size: int,
+        draft_model: DraftModel | None = None,
     ) -> None:
         self._worker = worker
         self._lock = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._is_scheduled = False
         self._running = ContinuousBatch(
-            factory, caches, SlowMasks(turns, threads), batch_size=batch_size
+            factory,
+            caches,
+            SlowMasks(turns, threads),
+            batch_size=batch_size,
+            draft_model=draft_model,
         )
         self._model_bytes = model_bytes(factory.loaded.model)
+        if draft_model is not None:
+            self._model_bytes += model_bytes(draft_model.model)
 
     @property
     def batch_size(self) -> int:

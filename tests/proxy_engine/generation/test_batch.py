@@ -62,7 +62,9 @@ class ScriptedSequence:
     def open_choice(self) -> None:
         return None
 
-    def sample(self, logits: mx.array, *, exact: bool = False) -> SampledToken:
+    def sample(
+        self, logits: mx.array, *, exact: bool = False, proposed: object = None
+    ) -> SampledToken:
         assert logits.shape == (1, VOCABULARY)
         self.expects_fast_forward = self._chosen % 3 == 0
         token = self._stretches[0][0]
@@ -223,7 +225,7 @@ def test_sequence_that_fails_when_it_samples_again_does_not_affect_others(method
     bad = ScriptedSequence([1, 2], [[4], [5], [6], [7]], {1})
     choose, count = bad.sample, 0
 
-    def fails(*arguments: Any, exact: bool = True) -> Any:
+    def fails(*arguments: Any, exact: bool = True, proposed: object = None) -> Any:
         nonlocal count
         count += 1
         if exact and count > 1:

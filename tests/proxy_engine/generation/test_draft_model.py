@@ -1,0 +1,394 @@
+"""Drafts of a draft model change the number of passes, not the answers."""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import mlx.core as mx
+import numpy as np
+import pytest
+from architectures import small_model
+from cached_models import cold
+from distributions import chi_square_p_value
+from exact_conditional import Enumeration
+from mlx.nn.layers.base import Module
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from prefix_model import PrefixModel
+from tiny_models import make_tiny_model
+
+from proxy_engine import (
+    CacheOptions,
+    GenerationResult,
+    InferenceEngine,
+    PartOptions,
+    ReasoningOptions,
+    SpeculationOptions,
+    TokenGenerated,
+)
+from proxy_engine.generation import DraftModel
+from state_machines import RegexStateMachine
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["abc", "b"]}, "maxItems": 4},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "string", "maxLength": 12}},
+            "required": ["a"],
+        },
+    },
+}
+ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "schema": {"response_format": PERSON, "max_tokens": 60},
+    "text": {"max_tokens": 30},
+    "tight limit": {"response_format": PERSON, "max_tokens": 40},
+    "penalties": {"response_format": PERSON, "max_tokens": 60, "frequency_penalty": 1.5},
+    "every token sampled": {"response_format": PERSON, "max_tokens": 60, "logprobs": 1},
+    "reasoning": {
+        "response_format": PERSON,
+        "reasoning": ReasoningOptions(begin="<think>", end="</think>", max_chars=20),
+        "parts": {"reasoning": PartOptions(temperature=0.8)},
+        "seed": 2,
+        "max_tokens": 90,
+    },
+    "tools": {"tools": [TOOL], "tool_choice": "required", "max_tokens": 60},
+}
+
+
+def tokens_of(results: list[GenerationResult[Any]]) -> list[tuple[int, ...]]:
+    return [result.token_ids for result in results]
+
+
+def draft_model_of(engine: InferenceEngine) -> DraftModel:
+    found = engine._core.scheduler._running._draft_model
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def plain_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
+    options = CacheOptions(max_bytes=0)
+    with InferenceEngine(make_tiny_model(context=2048), tiny_tokenizer, cache=options) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def own_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
+    """The draft model is the model itself."""
+    model = make_tiny_model(context=2048)
+    with InferenceEngine(model, tiny_tokenizer, draft_model=model) as engine:
+        draft_model_of(engine)._step_size = 512
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def other_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
+    """The draft model has other weights, some of them the same."""
+    model, draft_model = make_tiny_model(context=2048), make_tiny_model(context=2048)
+    draft_model.model.layers = draft_model.model.layers[:1]
+    with InferenceEngine(model, tiny_tokenizer, draft_model=draft_model) as engine:
+        draft_model_of(engine)._step_size = 512
+        yield engine
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("given", [{}, {"temperature": 1.0, "seed": 5}])
+def test_tokens_are_those_without_a_draft_model(
+    plain_engine: InferenceEngine,
+    own_engine: InferenceEngine,
+    other_engine: InferenceEngine,
+    name: str,
+    given: dict[str, Any],
+) -> None:
+    arguments = {**REQUESTS[name], **given}
+    expected = plain_engine.generate("hello", speculation="off", **arguments)
+    for engine in (own_engine, other_engine):
+        found = engine.generate("hello", speculation=ALWAYS, **arguments)
+        assert found.token_ids == expected.token_ids
+        assert found.usage.drafted_tokens > 0
+        assert found.usage.forward_passes <= expected.usage.forward_passes
+        drafts_off = engine.generate("hello", speculation="off", **arguments)
+        assert drafts_off.token_ids == expected.token_ids
+        assert drafts_off.usage.drafted_tokens == 0
+
+
+@pytest.mark.parametrize("given", [{}, {"temperature": 1.0, "seed": 5}, {"temperature": 1.0}])
+@pytest.mark.parametrize("name", ["schema", "text", "tools"])
+def test_model_that_drafts_for_itself_is_always_accepted(
+    own_engine: InferenceEngine, name: str, given: dict[str, Any]
+) -> None:
+    usage = own_engine.generate("hello", speculation=ALWAYS, **REQUESTS[name], **given).usage
+    assert usage.accepted_tokens == usage.drafted_tokens
+    sampled = usage.completion_tokens - usage.fast_forwarded_tokens
+    # Each pass verifies four tokens and samples a fifth one. The prompt yields the first token.
+    assert sampled / 5 - 1 <= usage.forward_passes <= sampled / 5 + 3
+
+
+def test_batch_gives_the_tokens_of_single_requests(
+    plain_engine: InferenceEngine, other_engine: InferenceEngine
+) -> None:
+    prompts = ["a", "hello you", "x" * 30, "12"]
+    arguments = {"response_format": PERSON, "max_tokens": 60, "temperature": 1.0, "seed": 3}
+    expected = [plain_engine.generate(p, speculation="off", **arguments) for p in prompts]
+    found = other_engine.generate_batch(prompts, speculation=ALWAYS, **arguments)
+    assert tokens_of(list(found)) == tokens_of(expected)
+    assert all(one.usage.drafted_tokens for one in found)
+
+
+def test_batch_of_a_model_that_drafts_for_itself_is_accepted(own_engine: InferenceEngine) -> None:
+    prompts = ["a", "hello you", "x" * 30, "12", "cab", "abc"]
+    found = own_engine.generate_batch(
+        prompts, response_format=PERSON, max_tokens=80, temperature=1.0, speculation=ALWAYS
+    )
+    for one in found:
+        jsonschema.validate(one.parsed, PERSON)
+        assert one.usage.accepted_tokens == one.usage.drafted_tokens
+
+
+@pytest.mark.parametrize("architecture", ["kimi_k3", "gpt_bigcode"])
+def test_draft_models_with_other_caches(
+    plain_engine: InferenceEngine, tiny_tokenizer: TokenizerWrapper, architecture: str
+) -> None:
+    """Sliding windows and recurrent states cannot be trimmed, or not be batched."""
+    arguments = {"response_format": PERSON, "max_tokens": 30}
+    prompts = ["a", "hello you"]
+    expected = [plain_engine.generate(p, speculation="off", **arguments) for p in prompts]
+    draft_model = small_model(architecture)
+    with InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=draft_model) as engine:
+        single = [engine.generate(p, speculation=ALWAYS, **arguments) for p in prompts]
+        batched = engine.generate_batch(prompts, speculation=ALWAYS, **arguments)
+        assert tokens_of(single) == tokens_of(list(batched)) == tokens_of(expected)
+        assert all(one.usage.drafted_tokens for one in [*single, *batched])
+
+
+@pytest.mark.parametrize("architecture", ["gemma3n", "kimi_k3"])
+def test_caches_that_cannot_be_trimmed_hold_no_refused_tokens(
+    tiny_tokenizer: TokenizerWrapper, architecture: str
+) -> None:
+    """The draft model gives the logits that it gives for the text alone."""
+    model = small_model(architecture)
+    with InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=model) as engine:
+        draft_model = draft_model_of(engine)
+        found: list[tuple[list[int], mx.array]] = []
+        draft = draft_model._draft
+
+        def recorded(jobs: Any, cache: Any, logits: Any = None) -> None:
+            if logits is not None:
+                found.append((list(jobs[0].row.tokens), logits[0]))
+            draft(jobs, cache, logits)
+
+        draft_model._draft = recorded  # type: ignore[method-assign]
+        engine.generate("hello", response_format=PERSON, max_tokens=40, speculation=ALWAYS)
+        assert len(found) > 5
+        for tokens, logits in found[1::6]:
+            alone = engine._core.worker.submit(lambda tokens=tokens: cold(model, tokens)).result()
+            given = engine._core.worker.submit(lambda row=logits: np.array(row[0])).result()
+            assert np.abs(given - alone).max() < 1e-3 * np.abs(alone).max()
+
+
+# The exact distribution.
+
+WORDS = RegexStateMachine("[ab]{6}c?")
+
+
+def words_model(tokenizer: TokenizerWrapper, seed: int, concentration: float) -> PrefixModel:
+    """A model with random probabilities that depend on the last three tokens."""
+    symbols = _ids(tokenizer, "a", "b", "c", "ab", "abc", "1", "2", "12", ":")
+    likely = [*symbols, int(tokenizer.eos_token_id), *_ids(tokenizer, "x")]
+
+    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
+        generator = np.random.default_rng([seed, *text])
+        drawn = generator.dirichlet(np.full(len(likely), concentration))
+        return dict(zip(likely, drawn, strict=True))
+
+    return PrefixModel(320, symbols, 3, probabilities)
+
+
+def _ids(tokenizer: TokenizerWrapper, *tokens: str) -> list[int]:
+    return [int(tokenizer.convert_tokens_to_ids(token)) for token in tokens]
+
+
+@pytest.fixture(scope="module")
+def words_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
+    model = words_model(tiny_tokenizer, 7, 2.0)
+    draft_model = words_model(tiny_tokenizer, 8, 2.0)
+    with InferenceEngine(model, tiny_tokenizer, batch_size=16, draft_model=draft_model) as engine:
+        yield engine
+
+
+WORD_REQUESTS: dict[str, dict[str, Any]] = {
+    "grammar": {},
+    # The guard refuses drafted tokens.
+    "tight limit": {"max_tokens": 5},
+    "sampling options": {
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "presence_penalty": 0.5,
+        "fast_forward": False,
+        "min_tokens": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("name", WORD_REQUESTS)
+def test_sampling_without_a_seed_has_the_exact_distribution(
+    words_engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, name: str, batch: int
+) -> None:
+    monkeypatch.setattr(secrets, "randbits", random.Random(4).getrandbits)
+    arguments = {"response_format": WORDS, "temperature": 1.0, "max_tokens": 12}
+    arguments |= WORD_REQUESTS[name]
+    exact = Enumeration.of(words_engine, "hello", **arguments).run()
+    results: list[GenerationResult[Any]] = []
+    for _ in range(240 // batch):
+        # Drafts in flight are withdrawn when another request joins.
+        results += words_engine.generate_batch(["hello"] * batch, speculation=ALWAYS, **arguments)
+    drafted = sum(one.usage.drafted_tokens for one in results)
+    accepted = sum(one.usage.accepted_tokens for one in results)
+    assert 0 < accepted < drafted
+    # The first tokens are seldom drafted.
+    expected: defaultdict[str, float] = defaultdict(float)
+    for text, probability in exact.masked_by_text.items():
+        expected[text[3:]] += probability
+    texts = [exact.text(one.token_ids)[3:] for one in results]
+    assert chi_square_p_value(texts, expected) > 0.01
+
+
+# Caches.
+
+
+def test_finished_and_cancelled_requests_free_their_caches(other_engine: InferenceEngine) -> None:
+    draft_model = draft_model_of(other_engine)
+    other_engine.generate("hello", response_format=PERSON, max_tokens=80, speculation=ALWAYS)
+    assert len(draft_model) == 0
+    stream = other_engine.stream("hello you", max_tokens=300, min_tokens=300, speculation=ALWAYS)
+    for number, _ in enumerate(event for event in stream if isinstance(event, TokenGenerated)):
+        if number == 20:
+            break
+    stream.close()
+    other_engine.generate("hello", max_tokens=2)
+    assert len(draft_model) == 0
+
+
+def test_prompts_are_cached_for_the_draft_model(tiny_tokenizer: TokenizerWrapper) -> None:
+    model = make_tiny_model()
+    with InferenceEngine(model, tiny_tokenizer, draft_model=make_tiny_model(1)) as engine:
+        draft_model = draft_model_of(engine)
+        fed: list[int] = []
+        forward = draft_model._forward
+
+        def counted(cache: list[Any], tokens: Any) -> list[mx.array]:
+            fed.append(sum(map(len, tokens)))
+            return forward(cache, tokens)
+
+        draft_model._forward = counted  # type: ignore[method-assign]
+        prompt = "hello you " * 12
+        first = engine.generate(prompt, max_tokens=40, speculation=ALWAYS)
+        read = sum(fed)
+        fed.clear()
+        second = engine.generate(prompt, max_tokens=40, speculation=ALWAYS)
+        assert first.token_ids == second.token_ids
+        assert sum(fed) < read - 100
+
+
+def test_prompt_is_read_in_bounded_steps(tiny_tokenizer: TokenizerWrapper) -> None:
+    model = make_tiny_model()
+    with InferenceEngine(model, tiny_tokenizer, draft_model=model) as engine:
+        draft_model = draft_model_of(engine)
+        draft_model._step_size = 24
+        result = engine.generate("hello you " * 12, max_tokens=60, speculation=ALWAYS)
+        usage = result.usage
+        # About 140 tokens in six passes, then four drafted tokens a pass.
+        assert usage.accepted_tokens == usage.drafted_tokens
+        assert 12 <= usage.forward_passes <= 24
+
+
+def test_texts_beyond_the_context_of_the_draft_model_are_not_drafted(
+    plain_engine: InferenceEngine, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    draft_model = make_tiny_model(context=64)
+    expected = plain_engine.generate("hello", max_tokens=90, min_tokens=90, speculation="off")
+    with InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=draft_model) as engine:
+        found = engine.generate("hello", max_tokens=90, min_tokens=90, speculation=ALWAYS)
+    assert found.token_ids == expected.token_ids
+    assert 0 < found.usage.drafted_tokens < 64
+
+
+class Failing(Module):
+    """A draft model that fails after some passes."""
+
+    def __init__(self, passes: int) -> None:
+        super().__init__()
+        self.inner = make_tiny_model(1)
+        self.passes = passes
+
+    @property
+    def layers(self) -> Any:
+        return self.inner.layers
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        self.passes -= 1
+        if self.passes < 0:
+            raise RuntimeError("out of memory")
+        result: mx.array = self.inner(inputs, cache=cache)
+        return result
+
+
+@pytest.mark.parametrize("passes", [2, 7])
+def test_failing_draft_model_is_disabled(
+    plain_engine: InferenceEngine,
+    tiny_tokenizer: TokenizerWrapper,
+    caplog: pytest.LogCaptureFixture,
+    passes: int,
+) -> None:
+    arguments = {"response_format": PERSON, "max_tokens": 60, "temperature": 1.0, "seed": 1}
+    expected = plain_engine.generate("hello", speculation="off", **arguments)
+    failing = Failing(passes)
+    with (
+        caplog.at_level(logging.WARNING),
+        InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=failing) as engine,
+    ):
+        for _ in range(2):
+            found = engine.generate("hello", speculation=ALWAYS, **arguments)
+            assert found.token_ids == expected.token_ids
+        assert draft_model_of(engine).is_disabled
+    assert sum("draft model is disabled" in record.message for record in caplog.records) == 1
+
+
+def test_closing_the_engine_ends_a_drafting_request(tiny_tokenizer: TokenizerWrapper) -> None:
+    model = make_tiny_model()
+    engine = InferenceEngine(model, tiny_tokenizer, draft_model=model)
+    threads = threading.active_count()
+    stream = engine.stream("hello", max_tokens=400, min_tokens=400, speculation=ALWAYS)
+    next(iter(stream))
+    engine.close()
+    assert threading.active_count() <= threads
+
+
+def test_options_of_the_request_choose_the_drafter(own_engine: InferenceEngine) -> None:
+    arguments: dict[str, Any] = {"response_format": PERSON, "max_tokens": 60}
+    neither = SpeculationOptions(prompt_lookup=False, draft_model=False)
+    assert own_engine.generate("x", speculation=neither, **arguments).usage.drafted_tokens == 0
+    one = SpeculationOptions(prompt_lookup=False, num_draft_tokens=1)
+    usage = own_engine.generate("x", speculation=one, **arguments).usage
+    assert 0 < usage.drafted_tokens <= usage.forward_passes
