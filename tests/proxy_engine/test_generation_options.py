@@ -23,6 +23,7 @@ from proxy_engine import (
     PromptCacheFileError,
     PromptCacheMismatchError,
     RawPrompt,
+    SpeculationOptions,
     TokenGenerated,
 )
 
@@ -178,7 +179,9 @@ def test_streams_have_token_events(engine: InferenceEngine) -> None:
 
 
 def test_trace_has_the_time_spans_of_the_loop(engine: InferenceEngine) -> None:
-    result = engine.generate("x" * 300, response_format=PERSON, max_tokens=60, trace=True)
+    result = engine.generate(
+        "x" * 300, response_format=PERSON, max_tokens=60, trace=True, speculation="off"
+    )
     spans = result.trace
     assert {span.name for span in spans} == {
         "prompt",
@@ -199,6 +202,21 @@ def test_trace_has_the_time_spans_of_the_loop(engine: InferenceEngine) -> None:
     whole = usage.mask_seconds + usage.sample_seconds + usage.forward_seconds
     assert 0 < whole <= usage.completion_seconds
     assert engine.generate("x").trace == ()
+
+
+def test_trace_has_the_time_spans_of_drafts(engine: InferenceEngine) -> None:
+    # The random model repeats itself.
+    result = engine.generate(
+        "Hello", max_tokens=120, trace=True, speculation=SpeculationOptions(is_adaptive=False)
+    )
+    spans, usage = result.trace, result.usage
+    drafts = [span for span in spans if span.name == "draft"]
+    assert [span.started for span in spans] == sorted(span.started for span in spans)
+    assert 0 < usage.accepted_tokens <= usage.drafted_tokens
+    assert usage.draft_seconds == pytest.approx(sum(one.ended - one.started for one in drafts))
+    assert {span.step for span in drafts} <= set(range(usage.forward_passes + 1))
+    # Every token but the first one is sampled behind a pass, or was accepted from a draft.
+    assert usage.completion_tokens <= 1 + usage.forward_passes + usage.accepted_tokens
 
 
 def test_stream_result_waits_for_the_end(engine: InferenceEngine) -> None:
