@@ -32,7 +32,7 @@ _SIZES: dict[str, Any] = {
 }
 _WINDOWS: dict[str, Any] = {
     **dict.fromkeys(["sliding_window", "attention_window_size", "sliding_window_size"], WINDOW),
-    **dict.fromkeys(["window_size", "attention_chunk_size"], WINDOW),
+    **dict.fromkeys(["window_size", "loop_window_size", "attention_chunk_size"], WINDOW),
     "layer_types": ["sliding_attention", "full_attention"] * 2,
 }
 _EXPERTS: dict[str, Any] = {
