@@ -34,7 +34,8 @@ _NOWHERE = -1
 _RECURSION_BUDGET = recursion_budget()
 _QUOTE = 1 << ord('"')
 _DIGITS = sum(1 << byte for byte in b"0123456789")
-_LETTERS = sum(1 << byte for byte in range(128) if chr(byte).isalpha())
+# An opening quote or a space can be left of forced text.
+_VALUE_BYTES = sum(1 << byte for byte in range(128) if chr(byte).isalnum() or byte in b'" ')
 
 
 class ValueLookup:
@@ -83,11 +84,12 @@ class ValueLookup:
         self, tokens: Sequence[int], matcher: Matcher | None, at_most: int
     ) -> Sequence[int]:
         """Return the tokens of the rest of the value and of its end; none if it is not found."""
-        if matcher is None or matcher.is_finished or at_most < 1 or len(tokens) < self._known:
+        if matcher is None or at_most < 1 or len(tokens) < self._known or _has_no_value(matcher):
             return ()
         answer = self._answer + self._decode(tokens[self._known :])
         state, _, length = self._absent
-        if (matcher.state is state and b'"' not in answer[length:]) or _is_free(matcher):
+        if matcher.state is state and b'"' not in answer[length:]:
+            # Still in the value that is not in the source.
             return ()
         try:
             with step_budget(_STEPS), _RECURSION_BUDGET:
@@ -96,11 +98,10 @@ class ValueLookup:
             return ()
 
     def expects_draft(self, matcher: Matcher | None) -> bool:
-        """Whether the state is in a value that may be in the source."""
-        if matcher is None or matcher.is_finished or _is_free(matcher):
+        """Whether the state is before or in a value that may be in the source."""
+        if matcher is None or matcher.state is self._absent[0] or _has_no_value(matcher):
             return False
-        state = matcher.state
-        return state is not self._absent[0] and bool(state.first_bytes & (_DIGITS | _LETTERS))
+        return bool(matcher.state.first_bytes & _VALUE_BYTES)
 
     def _propose(
         self, tokens: Sequence[int], answer: bytes, matcher: Matcher, at_most: int
@@ -218,6 +219,8 @@ def _has_one_byte(first: int) -> bool:
     return bool(first) and not first & (first - 1)
 
 
-def _is_free(matcher: Matcher) -> bool:
-    """Whether the text is free, so that it has no values."""
+def _has_no_value(matcher: Matcher) -> bool:
+    """Whether the answer is complete, or the text is free."""
+    if matcher.is_finished:
+        return True
     return isinstance(matcher, RootMatcher) and isinstance(next(iter(matcher.parts), None), Text)
