@@ -631,6 +631,43 @@ def test_draft_model_of_a_request_is_checked_before_the_model_is_displaced(
         assert http.get("/health").json()["draft_model"] == "one"
 
 
+def test_draft_model_of_the_server_drafts(models: Path) -> None:
+    settings = make_settings(
+        model=str(models / "one"), draft_model=str(models / "two"), num_draft_tokens=3
+    )
+    with serving(create_app(settings)) as live, live.http() as http:
+
+        def answer(**more: Any) -> tuple[str, dict[str, Any]]:
+            body = {
+                "messages": [{"role": "user", "content": "Hello"}],
+                "max_tokens": 40,
+                "temperature": 0,
+                "include_tokens": True,
+                **more,
+            }
+            reply = http.post("/v1/chat/completions", json=body).json()
+            content: str = reply["choices"][0]["message"]["content"]
+            return content, reply["proxy_engine"]["timings"]
+
+        text, off = answer(speculation="off")
+        alone = {"prompt_lookup": False}
+        for asked, drafted in (
+            ({"speculation": alone}, 3),
+            ({"speculation": {**alone, "num_draft_tokens": 2}}, 2),
+            ({"speculation": {**alone, "draft_model": False}}, 0),
+            ({"num_draft_tokens": 5}, None),
+            ({"num_draft_tokens": 0}, None),
+        ):
+            same, timings = answer(**asked)
+            assert same == text
+            if drafted is not None:
+                passes = timings["forward_passes"]
+                # Both models are the same, so that every token is accepted.
+                assert timings["accepted_tokens"] == timings["drafted_tokens"]
+                assert timings["drafted_tokens"] <= drafted * passes
+                assert passes <= off["forward_passes"] / (drafted + 1) + 2
+
+
 def test_settings_apply_to_the_engine(models: Path) -> None:
     settings = make_settings(model=str(models / "one"), draft_model="./none")
     with pytest.raises(ModelNotFoundError, match=r"no directory '\./none'"):
