@@ -35,7 +35,7 @@ class Usage:
         mask_seconds: Part of ``completion_seconds`` for masks and matchers, while the device
         works.
         draft_seconds: Part of ``completion_seconds`` for drafts: proposing tokens, and the states
-            behind them.
+            behind them. Requests of a batch share the time of the draft model.
         sample_seconds: Part of ``completion_seconds`` for building the sampling graph.
         forward_seconds: Part of ``completion_seconds`` for building forward passes and waiting for
             the device. Requests of a batch share it.
