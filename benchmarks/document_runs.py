@@ -14,12 +14,12 @@ from subject import LeftScriptError, Subject
 
 from proxy_engine import OutputValidationError
 
-__all__ = ["PASSES", "Run", "extraction", "overhead", "sentence_of", "write_documents"]
+__all__ = ["FAILURES", "PASSES", "Run", "extraction", "overhead", "sentence_of", "write_documents"]
 
 PASSES = ("new", "known")
 """A schema is met for the first time, and then once more."""
 
-_FAILURES = (RefusedRequestError, LeftScriptError, OutputValidationError)
+FAILURES = (RefusedRequestError, LeftScriptError, OutputValidationError)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def write_documents(
                     settle()
                     try:
                         written = subject.write(stack, request, script)
-                    except _FAILURES as error:
+                    except FAILURES as error:
                         failures[stack, document.name] = sentence_of(error)
                     else:
                         runs.append(Run(stack, document, repeat, time, written))

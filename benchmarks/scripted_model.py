@@ -109,6 +109,7 @@ class ScriptedModel(Module):
     def __init__(self, inner: Module, token_lengths: Sequence[int]) -> None:
         super().__init__()
         self.inner = inner
+        self.token_lengths = tuple(token_lengths)
         # Names with an underscore are no parameters of a module.
         self._lengths = mx.array(list(token_lengths), dtype=mx.uint32)
         mx.eval(self._lengths)

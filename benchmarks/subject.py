@@ -85,6 +85,14 @@ class Subject:
         prompt = self.prompt(f"Write this as JSON:{values}\n")
         return self.request(prompt, document.schema, script.tokens + _ROOM, sampling), script
 
+    def prompted(
+        self, task: Document, prompt: str, sampling: Sampling = GREEDY
+    ) -> tuple[Request, Script]:
+        """Return a request for a document with a prompt of its own, and the script."""
+        script = self.script(task.text)
+        room = script.tokens + _ROOM
+        return self.request(self.prompt(prompt), task.schema, room, sampling), script
+
     def script(self, text: str) -> Script:
         """Return the script of a text, in the tokens that the tokenizer makes of it."""
         ids = self.tokenizer.encode(text, add_special_tokens=False)

@@ -9,6 +9,7 @@ import importlib
 
 from stacks.base import GREEDY as GREEDY
 from stacks.base import SEEDED as SEEDED
+from stacks.base import UNSEEDED as UNSEEDED
 from stacks.base import (
     RefusedRequestError,
     Request,
@@ -23,6 +24,7 @@ __all__ = [
     "GREEDY",
     "SEEDED",
     "STACKS",
+    "UNSEEDED",
     "RefusedRequestError",
     "Request",
     "Sampling",

@@ -10,9 +10,12 @@ from typing import Any, Protocol
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+from proxy_engine import Usage
+
 __all__ = [
     "GREEDY",
     "SEEDED",
+    "UNSEEDED",
     "RefusedRequestError",
     "Request",
     "Sampling",
@@ -44,11 +47,12 @@ class Sampling:
     name: str
     temperature: float
     top_p: float
-    seed: int
+    seed: int | None
 
 
 GREEDY = Sampling("greedy", 0.0, 1.0, 0)
 SEEDED = Sampling("seeded", 0.7, 0.95, 7)
+UNSEEDED = Sampling("unseeded", 0.7, 0.95, None)
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,15 @@ class Written:
     """What came of a request.
 
     ``tokens`` counts end tokens, too. ``seconds`` is the whole call, what there was to compile
-    included; ``first_seconds`` of it went by until there was a first token.
+    included; ``first_seconds`` of it went by until there was a first token. ``usage`` counts
+    forward passes and draft tokens, if the stack does.
     """
 
     text: str
     tokens: int
     seconds: float
     first_seconds: float
+    usage: Usage | None = None
 
     @property
     def token_seconds(self) -> float:

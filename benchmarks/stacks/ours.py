@@ -1,4 +1,4 @@
-"""The project's own engine, with its default options."""
+"""The project's own engine, with its default options but for those of drafts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import mlx.core as mx
+from mlx.nn.layers.base import Module
 
 from proxy_engine import (
+    GenerationOptions,
     GenerationResult,
     InferenceEngine,
     OutputValidationError,
     PromptProgress,
+    SpeculationOptions,
 )
 from stacks.base import (
     RefusedRequestError,
@@ -31,14 +34,25 @@ __all__ = ["OurStack", "make_stack"]
 
 
 class OurStack:
-    """The stack, with the methods for figures of this engine only."""
+    """The stack, with the methods for figures of this engine only.
 
-    def __init__(self, setting: Setting) -> None:
+    ``speculation`` is the engine's option, ``draft_model`` its draft model.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        speculation: Literal["auto", "off"] | SpeculationOptions = "auto",
+        draft_model: Module | None = None,
+    ) -> None:
         try:
             self.version = version("proxy-engine")
         except PackageNotFoundError:
             self.version = "unknown"
         self._setting = setting
+        self._options = GenerationOptions(speculation=speculation)
+        self._draft_model = draft_model
         self._engine = self._new_engine()
 
     @property
@@ -57,6 +71,7 @@ class OurStack:
             result.usage.completion_tokens,
             seconds,
             seconds - result.usage.completion_seconds,
+            result.usage,
         )
 
     def generate(self, request: Request, *, trace: bool = False) -> GenerationResult[Any]:
@@ -152,7 +167,13 @@ class OurStack:
         mx.synchronize()
 
     def _new_engine(self) -> InferenceEngine:
-        return InferenceEngine(self._setting.model, self._setting.tokenizer, on_progress=None)
+        return InferenceEngine(
+            self._setting.model,
+            self._setting.tokenizer,
+            options=self._options,
+            draft_model=self._draft_model,
+            on_progress=None,
+        )
 
 
 def sampling_options(sampling: Sampling) -> dict[str, Any]:

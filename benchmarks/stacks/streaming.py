@@ -20,7 +20,8 @@ Processor: TypeAlias = Callable[[mx.array, mx.array], mx.array]
 
 def sampler_of(sampling: Sampling) -> Callable[[mx.array], mx.array]:
     """Return mlx-lm's sampler, and seed the generator it draws from."""
-    mx.random.seed(sampling.seed)
+    if sampling.seed is not None:
+        mx.random.seed(sampling.seed)
     sampler: Callable[[mx.array], mx.array] = make_sampler(
         temp=sampling.temperature, top_p=sampling.top_p
     )

@@ -1,12 +1,4 @@
-"""Three sets of documents for drafts: copied, paraphrased and free text.
-
-Each document has a prompt with a source text, a JSON Schema or none, and the text to write. All are
-generated from seeds by templates, without regard to how drafts are made.
-
-* *copied*: at least ``COPIED`` of the characters of the values stand in the prompt;
-* *paraphrased*: the values say what the source says in other words, units and formats;
-* *free text*: prose that does not repeat itself, without a schema or inside a JSON string.
-"""
+"""A document with its prompt, made by a template, and the share of it that is copied."""
 
 from __future__ import annotations
 
@@ -19,30 +11,33 @@ from typing import Any
 from documents import Document
 
 __all__ = [
-    "COPIED",
-    "EACH",
-    "SETS",
+    "AMOUNT",
+    "COUNT",
+    "TEXT",
     "Task",
     "Template",
     "copied_share",
     "has_repetition",
+    "integer_to",
+    "number_in",
     "object_schema",
     "share_in_prompt",
     "tasks_of",
 ]
-
-SETS = ("copied", "paraphrased", "free text", "free string")
-EACH = 13
-COPIED = 0.7
 
 _RUN = 6
 """Characters that a part of a value has to have in a row to count as copied."""
 _REPEATED_WORDS = 5
 
 
+TEXT = {"type": "string"}
+AMOUNT = {"type": "number", "minimum": 0}
+COUNT = {"type": "integer", "minimum": 0, "maximum": 100_000}
+
+
 @dataclass(frozen=True)
 class Task(Document):
-    """A document with the prompt that asks for it. ``kind`` is one of ``SETS``."""
+    """A document with the prompt that asks for it. ``kind`` names the set."""
 
     prompt: str = ""
 
@@ -51,7 +46,7 @@ Template = Callable[[random.Random], tuple[str, Any, Any]]
 """Makes a prompt, a JSON Schema and the value to write."""
 
 
-def tasks_of(kind: str, templates: Sequence[Template], *, each: int = EACH) -> list[Task]:
+def tasks_of(kind: str, templates: Sequence[Template], each: int) -> list[Task]:
     """Return ``each`` documents of the templates in turn, each with a seed of its own."""
     tasks = []
     for number in range(each):
@@ -71,6 +66,16 @@ def object_schema(properties: dict[str, Any], *, optional: Sequence[str] = ()) -
         "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
+
+
+def integer_to(maximum: int) -> dict[str, Any]:
+    """Return the schema of an integer from 0 to ``maximum``."""
+    return {"type": "integer", "minimum": 0, "maximum": maximum}
+
+
+def number_in(minimum: float, maximum: float) -> dict[str, Any]:
+    """Return the schema of a number within limits."""
+    return {"type": "number", "minimum": minimum, "maximum": maximum}
 
 
 def share_in_prompt(task: Task) -> float:
