@@ -3,7 +3,8 @@
 See ``README.md`` beside this file. Code in reading order: ``stacks`` (one adapter each),
 ``scripted_model`` (the same text for all), ``documents`` (the texts), ``subject`` (a model and its
 stacks), ``end_to_end_measures`` and ``document_runs`` (the figures), ``overlap`` and
-``overlap_measure`` (one request, step by step), ``end_to_end_tables`` (printed tables).
+``overlap_measure`` (one request, step by step), ``end_to_end_tables`` (printed tables);
+``speculation_tasks`` and ``speculation_*`` (drafts).
 """
 
 from __future__ import annotations
@@ -33,15 +34,23 @@ from end_to_end_tables import render
 from overlap_measure import hidden, trace
 from random_models import size
 from records import write_record
+from speculation_batches import speculation_batches
+from speculation_drafts import draft_model
+from speculation_own_text import own_text
+from speculation_runs import speculation
+from speculation_tasks import EACH as TASKS
+from speculation_tasks import SETS
 from stacks import GREEDY, SEEDED, STACKS, Sampling
 from subject import Subject, embedded_subject, random_subject
 
 from proxy_engine.models.blas import has_fast_blas
 from state_machines.masks.automaton import KERNEL
 
-__all__ = ["FIGURES", "main"]
+__all__ = ["DRAFT_FIGURES", "FIGURES", "main"]
 
 FIGURES = ("strings", "extraction", "first", "prefix", "batch", "whole", "overhead")
+DRAFT_FIGURES = ("speculation", "speculation-batch", "draft-model", "own-text")
+"""Figures with documents of their own, left out by default."""
 
 _STRING_TOKENS = 64
 _SLOW_TO_COMPILE = ("outlines",)
@@ -52,7 +61,10 @@ _SAMPLINGS = {sampling.name: sampling for sampling in (GREEDY, SEEDED)}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns its exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.data is None and (options.trace or set(options.figures) - set(DRAFT_FIGURES)):
+        parser.error(f"--data is required, except for --figures {','.join(DRAFT_FIGURES)}")
     run = _Run(options)
     try:
         subject = _subject(options.model, options, options.stacks)
@@ -60,11 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"a stack is not installed: {error}", file=sys.stderr)
         return 1
     with _frozen():
-        documents = choose(options.data, subject.can_write, each=options.documents)
+        documents: list[Document] = []
+        if options.data is not None:
+            documents = choose(options.data, subject.can_write, each=options.documents)
         run.begin(subject, documents)
         _measure(run, subject, documents, options)
+        for name, measure in _draft_measures(subject, options).items():
+            if name in options.figures:
+                run.add(subject, name, "speculation", measure)
     subject.close()
-    for number, chosen in enumerate(options.sizes):
+    for number, chosen in enumerate(options.sizes if set(options.figures) & set(FIGURES) else []):
         stacks = [name for name in options.stacks if name not in _SLOW_TO_COMPILE]
         other = _subject(chosen, options, stacks)
         with _frozen():
@@ -91,7 +108,7 @@ def _measure(
     for name, measure in _measures(subject, documents, options).items():
         if name in options.figures:
             run.add(subject, name, "figures", measure)
-    if not options.sizes:
+    if documents and not options.sizes:
         _measure_whole(run, subject, documents, options)
     if options.trace:
         # Most tokens of these documents are sampled under distinct masks.
@@ -120,6 +137,23 @@ def _measures(
         "first": lambda: first_tokens(subject, documents, repeats=repeats),
         "prefix": lambda: shared_prefix(subject, prompt_words=options.tokens, repeats=repeats),
         "batch": lambda: batch(subject, tokens=options.tokens // 4, repeats=repeats),
+    }
+
+
+def _draft_measures(
+    subject: Subject, options: argparse.Namespace
+) -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
+    repeats, each = options.repeats, options.tasks
+
+    def sets() -> Iterator[dict[str, Any]]:
+        for sampling in options.samplings:
+            yield from speculation(subject, sampling, repeats=repeats, each=each, sets=options.sets)
+
+    return {
+        "speculation": sets,
+        "speculation-batch": lambda: speculation_batches(subject, repeats=repeats),
+        "draft-model": lambda: draft_model(subject, repeats=repeats, each=-(-each // 3)),
+        "own-text": lambda: own_text(subject, repeats=repeats, each=each),
     }
 
 
@@ -174,13 +208,14 @@ class _Run:
                 "fast_blas": has_fast_blas(),
                 "compiled_loop": KERNEL is not None,
                 "mlx": version("mlx"),
-                "data": options.data.name,
+                "data": options.data.name if options.data else None,
             },
             "stacks": {},
             "models": [],
             "documents": [],
             "figures": [],
             "overhead": [],
+            "speculation": [],
             "failures": [],
             "skipped": [],
         }
@@ -235,7 +270,7 @@ def _subject(name: str, options: argparse.Namespace, stacks: Sequence[str]) -> S
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="end_to_end.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="MaskBench cases (.jsonl.gz)")
+    parser.add_argument("--data", type=Path, help="MaskBench cases (.jsonl.gz)")
     parser.add_argument(
         "--model",
         type=_model,
@@ -262,7 +297,10 @@ def _parser() -> argparse.ArgumentParser:
         help=f"comma-separated, of {', '.join(STACKS)} (all but outlines)",
     )
     parser.add_argument(
-        "--figures", type=_names(FIGURES), default=FIGURES, help=f"of {', '.join(FIGURES)} (all)"
+        "--figures",
+        type=_names((*FIGURES, *DRAFT_FIGURES)),
+        default=FIGURES,
+        help=f"of {', '.join(FIGURES)} (these), and {', '.join(DRAFT_FIGURES)}",
     )
     parser.add_argument(
         "--samplings",
@@ -273,6 +311,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=positive, default=5, help="(%(default)s)")
     parser.add_argument(
         "--documents", type=positive, default=EACH, help="of each kind (%(default)s)"
+    )
+    parser.add_argument(
+        "--sets",
+        type=_names(list(SETS)),
+        default=list(SETS),
+        help=f"of documents for drafts, of {', '.join(SETS)} (all)",
+    )
+    parser.add_argument(
+        "--tasks",
+        type=positive,
+        default=TASKS,
+        help="documents of each set of drafts (%(default)s)",
     )
     parser.add_argument(
         "--tokens", type=positive, default=256, help="in strings and prompts (%(default)s)"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from documents import STRING
+from speculation_tables import by_kind, passes_rows, speculation_rows
 from tables import aligned, duration
 
 __all__ = ["figure_rows", "left_out", "overhead_rows", "render"]
@@ -79,6 +80,10 @@ def render(report: dict[str, Any]) -> str:
         blocks.append(aligned(figure_rows(report["figures"]), texts=3))
     if report["overhead"]:
         blocks.append(aligned(overhead_rows(report["overhead"]), texts=4))
+    if report["speculation"]:
+        times, passes = by_kind(report["speculation"])
+        blocks.append(aligned(speculation_rows(times), texts=4))
+        blocks.append(aligned(passes_rows(passes), texts=3))
     reasons = [
         f"  {failure['stack']}, {failure['failure']}, {failure['document']}: {failure['reason']}"
         for failure in report["failures"]

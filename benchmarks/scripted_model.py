@@ -6,8 +6,8 @@ model decide the next token: a stack with another tokenisation of the text conti
 tokens.
 
 Progress is kept in one more layer of the prompt cache. It holds, for each token, the bytes of the
-answer that were written up to it, and, where several scripts are followed, a hash of the first
-tokens of the prompt, which selects the script. Operations on the cache, such as trimming, merging,
+answer that were written up to it, and a hash of the first tokens of the prompt, which selects one of
+several scripts. Operations on the cache, such as trimming, merging,
 padding and copying rows, therefore apply to the progress, too.
 """
 
@@ -112,16 +112,19 @@ class ScriptedModel(Module):
         self.token_lengths = tuple(token_lengths)
         # Names with an underscore are no parameters of a module.
         self._lengths = mx.array(list(token_lengths), dtype=mx.uint32)
+        self._codes = _Codes(self._lengths.size)
         mx.eval(self._lengths)
         self._scripts: _Script | _Scripts | None = None
 
     def follow(self, script: Script | None, prompt_ids: Sequence[int] = ()) -> None:
         """Write ``script`` after a prompt; ``None`` generates freely."""
-        self._scripts = None if script is None else _Script(script, len(prompt_ids), self._lengths)
+        self._scripts = None
+        if script is not None:
+            self._scripts = _Script(script, len(prompt_ids), self._lengths, self._codes)
 
     def follow_all(self, scripts: Sequence[tuple[Sequence[int], Script]]) -> None:
         """Write a script after each of several prompts, which differ in their first tokens."""
-        self._scripts = _Scripts(scripts, self._lengths)
+        self._scripts = _Scripts(scripts, self._lengths, self._codes)
 
     @property
     def args(self) -> Any:
@@ -156,83 +159,105 @@ class ScriptedModel(Module):
         return logits.at[rows, columns, next_ids].add(boosts.astype(logits.dtype))
 
 
+class _Codes:
+    """Hashes of the first tokens of prompts: a sum of random codes of tokens and positions."""
+
+    def __init__(self, tokens: int) -> None:
+        codes = np.random.default_rng(0).integers(1 << 32, size=tokens)
+        self._codes = mx.array(codes.astype(np.uint32))
+        mx.eval(self._codes)
+
+    def of(self, prompt_ids: Sequence[int], length: int) -> mx.array:
+        """Return the hash of the first ``length`` tokens of a prompt."""
+        factors = (2 * mx.arange(length) + 1).astype(mx.uint32)
+        return (self._codes[mx.array(list(prompt_ids[:length]))] * factors).sum()
+
+    def after(
+        self, inputs: mx.array, positions: mx.array, before: mx.array, length: int
+    ) -> mx.array:
+        """Return the hash at each token, shape (rows, tokens), given that before the pass."""
+        is_hashed = (positions >= 0) & (positions < length)
+        factors = mx.where(is_hashed, 2 * positions + 1, 0).astype(mx.uint32)
+        # A row whose first token is at position 0 can have padding before it.
+        before = mx.where(positions[:, :1] > 0, before, 0)
+        return before + mx.cumsum(self._codes[inputs] * factors, axis=1)
+
+
 class _Script:
     """One script, for prompts of ``prompt_tokens`` tokens."""
 
-    def __init__(self, script: Script, prompt_tokens: int, token_lengths: mx.array) -> None:
+    def __init__(
+        self, script: Script, prompt_tokens: int, token_lengths: mx.array, codes: _Codes
+    ) -> None:
         self._script = script
         self._prompt_tokens = prompt_tokens
         self._token_lengths = token_lengths
+        self._codes = codes
 
     def after(self, inputs: mx.array, layer: Any) -> tuple[mx.array, mx.array, mx.array]:
         """Return the progress at each token, the next token and its boost."""
         script, prompt_tokens = self._script, self._prompt_tokens
         lengths = self._token_lengths[inputs]
+        last = _last(layer)
         if isinstance(layer.offset, int) and layer.offset > prompt_tokens:
-            # Most passes.
-            counts = _last(layer)[..., 1] + _running_sum(lengths)
+            # Most passes. Hashes of answers are not needed.
+            counts = codes = last[..., 1] + _running_sum(lengths)
             written = mx.minimum(counts, len(script.text))
             boosts = script.boosts[written]
         else:
             positions = _positions(inputs, layer)
+            hashed = min(_HASHED_TOKENS, prompt_tokens)
+            codes = self._codes.after(inputs, positions, last[..., 0], hashed)
             # A prompt can share cached tokens with an earlier prompt and its answer.
-            before = mx.where(positions[:, :1] > prompt_tokens, _last(layer)[..., 1], 0)
+            before = mx.where(positions[:, :1] > prompt_tokens, last[..., 1], 0)
             counts = before + _running_sum(mx.where(positions >= prompt_tokens, lengths, 0))
             written = mx.minimum(counts, len(script.text))
             # Behind the last token of the prompt, the first token of the answer follows.
             boosts = mx.where(positions >= prompt_tokens - 1, script.boosts[written], 0)
-        progress = mx.broadcast_to(counts[..., None], (*counts.shape, 2))
-        return progress, script.next_ids[written], boosts
+        return mx.stack([codes, counts], axis=-1), script.next_ids[written], boosts
 
 
 class _Scripts:
     """Scripts by the hash of the first tokens of their prompts."""
 
     def __init__(
-        self, scripts: Sequence[tuple[Sequence[int], Script]], token_lengths: mx.array
+        self,
+        scripts: Sequence[tuple[Sequence[int], Script]],
+        token_lengths: mx.array,
+        codes: _Codes,
     ) -> None:
         size = max(script.next_ids.size for _, script in scripts)
 
         def padded(array: mx.array) -> mx.array:
             return mx.pad(array, (0, size - array.size))
 
-        random_codes = np.random.default_rng(0).integers(1 << 32, size=token_lengths.size)
-        self._token_codes = mx.array(random_codes.astype(np.uint32))
         self._token_lengths = token_lengths
+        self._codes = codes
         self._hashed = min([_HASHED_TOKENS, *(len(prompt) for prompt, _ in scripts)])
-        self._codes = mx.stack([self._code(prompt) for prompt, _ in scripts])
+        self._by_script = mx.stack([codes.of(prompt, self._hashed) for prompt, _ in scripts])
         self._prompt_tokens = mx.array([len(prompt) for prompt, _ in scripts])
         self._lengths = mx.array([len(script.text) for _, script in scripts], dtype=mx.uint32)
         self._next_ids = mx.stack([padded(script.next_ids) for _, script in scripts])
         self._boosts = mx.stack([padded(script.boosts) for _, script in scripts])
-        mx.eval(self._token_codes, self._codes, self._prompt_tokens, self._lengths)
+        mx.eval(self._by_script, self._prompt_tokens, self._lengths)
         mx.eval(self._next_ids, self._boosts)
 
     def after(self, inputs: mx.array, layer: Any) -> tuple[mx.array, mx.array, mx.array]:
         """Return the progress at each token, the next token and its boost."""
         positions = _positions(inputs, layer)
         last = _last(layer)
-        code, count = last[..., 0], last[..., 1]
-        is_hashed = (positions >= 0) & (positions < self._hashed)
-        factors = mx.where(is_hashed, 2 * positions + 1, 0).astype(mx.uint32)
-        code = mx.where(positions[:, :1] > 0, code, 0)
-        codes = code + mx.cumsum(self._token_codes[inputs] * factors, axis=1)
-        matches = codes[..., None] == self._codes
+        codes = self._codes.after(inputs, positions, last[..., 0], self._hashed)
+        matches = codes[..., None] == self._by_script
         number = mx.argmax(matches, axis=-1)
         is_known = mx.any(matches, axis=-1)
         prompt_tokens = self._prompt_tokens[number]
-        count = mx.where(positions[:, :1] > prompt_tokens[:, :1], count, 0)
+        count = mx.where(positions[:, :1] > prompt_tokens[:, :1], last[..., 1], 0)
         is_answer = is_known & (positions >= prompt_tokens)
         counts = count + mx.cumsum(mx.where(is_answer, self._token_lengths[inputs], 0), axis=1)
         written = mx.minimum(counts, self._lengths[number])
         has_next = is_known & (positions >= prompt_tokens - 1)
         boosts = mx.where(has_next, self._boosts[number, written], 0)
         return mx.stack([codes, counts], axis=-1), self._next_ids[number, written], boosts
-
-    def _code(self, prompt_ids: Sequence[int]) -> mx.array:
-        first = mx.array(list(prompt_ids[: self._hashed]))
-        factors = (2 * mx.arange(self._hashed) + 1).astype(mx.uint32)
-        return (self._token_codes[first] * factors).sum()
 
 
 def _positions(inputs: mx.array, layer: Any) -> mx.array:

@@ -43,6 +43,8 @@ def speculation_batches(subject: Subject, *, repeats: int) -> Iterator[dict[str,
         "1 copied, 3 free together": [copied[0], *prose],
     }
     with extra_stacks(subject, {OFF: off_stack(subject)}):
+        # Cached prompts of free generation do not tell whose script follows.
+        subject.forget()
         for name, tasks in batches.items():
             runs: dict[str, list[_Batch]] = {"ours": [], OFF: []}
             for repeat in range(repeats + 1):

@@ -26,7 +26,6 @@ __all__ = ["AGREEMENT", "ScriptedDraftModel", "draft_model", "half_as_deep"]
 
 AGREEMENT = 0.8
 _SETS = ("copied", "paraphrased", "free string")
-_EACH = 4
 _PEER_TOKENS = (2, 4)
 """Draft tokens of mlx-lm: its default, and more."""
 
@@ -105,7 +104,7 @@ class _PeerWithDrafts:
         return stream
 
 
-def draft_model(subject: Subject, *, repeats: int) -> Iterator[dict[str, Any]]:
+def draft_model(subject: Subject, *, repeats: int, each: int) -> Iterator[dict[str, Any]]:
     """Tokens per pass and time with a draft model alone, and of mlx-lm with the same one."""
     setting = Setting(subject.model, subject.tokenizer)
     draft = ScriptedDraftModel(half_as_deep(subject.model.inner), subject.model.token_lengths)
@@ -119,7 +118,7 @@ def draft_model(subject: Subject, *, repeats: int) -> Iterator[dict[str, Any]]:
         "ours, draft model": OurStack(setting, speculation=alone, draft_model=draft),
         OFF: off_stack(subject),
     }
-    tasks = [task for kind in _SETS for task in make_tasks(kind, _EACH)]
+    tasks = [task for kind in _SETS for task in make_tasks(kind, each)]
     with extra_stacks(subject, {**own, **peers}):
         for sampling in (GREEDY, UNSEEDED):
             stacks = ["mlx-lm", *own, *peers]
@@ -159,7 +158,10 @@ def _figures(
 def half_as_deep(model: Any) -> Module:
     """Return a model with the first half of the layers; it shares their weights."""
     layers = model.args.num_hidden_layers // 2
-    half: Module = type(model)(dataclasses.replace(model.args, num_hidden_layers=layers))
+    changed: dict[str, Any] = {"num_hidden_layers": layers}
+    if getattr(model.args, "layer_types", None):
+        changed["layer_types"] = model.args.layer_types[:layers]
+    half: Module = type(model)(dataclasses.replace(model.args, **changed))
     names = {name for name, _ in cast("list[tuple[str, Any]]", tree_flatten(half.parameters()))}
     weights = cast("list[tuple[str, mx.array]]", tree_flatten(model.parameters()))
     half.load_weights([(name, weight) for name, weight in weights if name in names])

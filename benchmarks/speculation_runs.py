@@ -80,18 +80,27 @@ class Runs:
 
 
 def speculation(
-    subject: Subject, sampling: Sampling = GREEDY, *, repeats: int, each: int = EACH
+    subject: Subject,
+    sampling: Sampling = GREEDY,
+    *,
+    repeats: int,
+    each: int = EACH,
+    sets: Sequence[str] = tuple(SETS),
 ) -> Iterator[dict[str, Any]]:
     """Time and forward passes with drafts, beside the other stacks, by set of documents."""
     with extra_stacks(subject, {OFF: off_stack(subject)}):
-        for kind in SETS:
+        for kind in sets:
             tasks = make_tasks(kind, each)
-            runs = write_tasks(subject, tasks, sampling, repeats)
+            has_schema = any(task.schema is not None for task in tasks)
+            # Stacks with a constraint would write JSON.
+            unconstrained = [name for name in ("ours", OFF, "mlx-lm") if name in subject.stacks]
+            stacks = list(subject.stacks) if has_schema else unconstrained
+            runs = write_tasks(subject, tasks, sampling, repeats, stacks=stacks)
             facts = {"set": kind, "sampling": sampling.name, "of": len(tasks)}
             for when in PASSES:
-                if when == "new" and all(task.schema is None for task in tasks):
+                if when == "new" and not has_schema:
                     continue
-                for other in subject.stacks:
+                for other in stacks:
                     shared = runs.shared(tasks, "ours", other)
                     if other != "ours" and shared:
                         yield {

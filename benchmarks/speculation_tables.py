@@ -7,7 +7,7 @@ from typing import Any
 
 from tables import duration
 
-__all__ = ["passes_rows", "speculation_rows"]
+__all__ = ["by_kind", "passes_rows", "speculation_rows"]
 
 _TARGETS = {
     ("copied", "ours, off"): "<= 0.55",
@@ -17,6 +17,14 @@ _TARGETS = {
     ("free string", "ours, off"): "<= 1.02",
 }
 _PASS_TARGETS = {("copied", "ours"): ">= 3", ("draft model", "ours"): ">= 2.5"}
+
+
+def by_kind(
+    figures: Sequence[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the ratios of times, and the counts of forward passes."""
+    times = [figure for figure in figures if "against" in figure]
+    return times, [figure for figure in figures if "passes" in figure]
 
 
 def speculation_rows(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
@@ -78,6 +86,8 @@ def passes_rows(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 def _title(figure: dict[str, Any]) -> str:
     parts = [figure["set"], *(figure[name] for name in ("rows", "schemas") if name in figure)]
+    if "equal_texts" in figure:
+        parts.append(f"{figure['equal_texts']} of {figure['of']} texts equal")
     if figure.get("sampling", "greedy") != "greedy":
         parts.append(figure["sampling"])
     return ", ".join(parts)

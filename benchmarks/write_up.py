@@ -15,6 +15,7 @@ from growth import findings, growth_rows, set_up_rows
 from memory import point_after
 from overlap import CPU_WORK
 from report import notes
+from speculation_tables import by_kind, passes_rows, speculation_rows
 from tables import duration, markdown
 
 from proxy_engine import Span
@@ -168,6 +169,10 @@ def end_to_end_tables(report: dict[str, Any]) -> str:
         blocks.append(markdown(figure_rows(report["figures"]), texts=3))
     if report["overhead"]:
         blocks.append(markdown(overhead_rows(report["overhead"]), texts=4))
+    if report.get("speculation"):
+        times, passes = by_kind(report["speculation"])
+        blocks.append(markdown(speculation_rows(times), texts=4))
+        blocks.append(markdown(passes_rows(passes), texts=3))
     blocks += left_out(report)
     if report["overhead"]:
         blocks.append("![What a constraint adds to a token](plots/end-to-end.svg)")

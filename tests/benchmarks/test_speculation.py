@@ -1,0 +1,126 @@
+"""Benchmark of drafts: documents, draft model, figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from arguments import NamedTokenizer
+from end_to_end import main
+from jsonschema import validate
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from random_models import Size, make_random_model
+from speculation_batches import speculation_batches
+from speculation_drafts import draft_model, half_as_deep
+from speculation_runs import OFF, speculation
+from speculation_tables import by_kind, passes_rows, speculation_rows
+from speculation_tasks import COPIED, SETS, has_repetition, make_tasks, share_in_prompt
+from speculation_tasks.base import copied_share
+from subject import Subject, random_subject
+
+
+@pytest.fixture(scope="module")
+def tokenizer(
+    tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: TokenizerWrapper
+) -> NamedTokenizer:
+    file = tmp_path_factory.mktemp("tiny") / "tokenizer.json"
+    tiny_tokenizer._tokenizer.backend_tokenizer.save(str(file))
+    return NamedTokenizer("tiny", file)
+
+
+@pytest.fixture(scope="module")
+def subject(tokenizer: NamedTokenizer) -> Any:
+    one = random_subject(Size(2, 32), tokenizer, ["ours", "mlx-lm"])
+    yield one
+    one.close()
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_documents_match_their_schemas_and_set(kind: str) -> None:
+    tasks = make_tasks(kind)
+    assert len({task.name for task in tasks}) == len(tasks) >= 12
+    for task in tasks:
+        assert 200 <= len(task.text) <= 600
+        if task.schema is not None:
+            validate(json.loads(task.text), task.schema)
+        if kind == "copied":
+            assert share_in_prompt(task) >= COPIED
+        if kind == "paraphrased":
+            assert share_in_prompt(task) < 0.2
+    assert [task.text for task in make_tasks(kind, 2)] == [task.text for task in tasks[:2]]
+
+
+def test_characters_are_copied_in_runs() -> None:
+    assert copied_share("Ada Lovelace", "by Ada Lovelace.") == 12
+    assert copied_share("Ada Byron Lovelace", "Lovelace, Ada") == len(" Lovelace") - 1
+    assert copied_share("7", "1, 2, 7") == 1
+    assert copied_share("true", "yes") == 0
+
+
+def test_repetition_is_of_five_words() -> None:
+    assert has_repetition("the cat sat on a mat, and the cat sat on a hat")
+    assert not has_repetition("the cat sat on a mat, and the cat slept on a hat")
+
+
+def test_half_as_deep_model_shares_its_first_layers() -> None:
+    model = make_random_model(Size(4, 32), 64)
+    half = half_as_deep(model)
+    assert len(half.layers) == 2
+    assert mx.array_equal(
+        half.layers[1].self_attn.q_proj.weight, model.layers[1].self_attn.q_proj.weight
+    )
+
+
+def test_figures_compare_with_the_engine_without_drafts(subject: Subject) -> None:
+    sets = ["paraphrased", "free text"]
+    found = speculation(subject, repeats=1, each=1, sets=sets)
+    figures = [{"model": "m", **figure} for figure in found]
+    assert not [figure for figure in figures if "failure" in figure]
+    times, passes = by_kind(figures)
+    assert {figure["against"] for figure in times} == {OFF, "mlx-lm"}
+    assert {(figure["set"], figure["stack"]) for figure in passes} == {
+        (kind, stack) for kind in sets for stack in ("ours", OFF)
+    }
+    for figure in passes:
+        assert figure["passes"] > 0
+        assert 0 <= figure["accepted"] <= figure["drafted"]
+        if figure["stack"] == OFF:
+            assert figure["drafted"] == 0
+    assert len(speculation_rows(times)) == len(times) + 1
+    assert len(passes_rows(passes)) == len(passes) + 1
+
+
+def test_batches_write_the_documents_of_each_row(subject: Subject) -> None:
+    figures = list(speculation_batches(subject, repeats=1))
+    assert {figure["rows"] for figure in figures} == {
+        "all rows",
+        "copied rows",
+        "free string rows",
+    }
+
+
+def test_draft_model_is_compared_with_that_of_mlx_lm(subject: Subject) -> None:
+    figures = list(draft_model(subject, repeats=1, each=1))
+    assert not [figure for figure in figures if "failure" in figure]
+    _, passes = by_kind(figures)
+    peers = [figure for figure in passes if figure["stack"].startswith("mlx-lm")]
+    assert peers
+    assert all(1 < figure["tokens_per_pass"] < 5 for figure in peers)
+
+
+def test_command_measures_drafts_without_other_data(
+    tokenizer: NamedTokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+    arguments = ["--figures", "speculation", "--model", "1x32", "--tasks", "1", "--repeats", "1"]
+    arguments += ["--sets", "free text"]
+    arguments += ["--tokenizer", f"tiny={tokenizer.path}", "--stacks", "ours", "--json", str(file)]
+    assert main(arguments) == 0
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert {figure["set"] for figure in report["speculation"]} == {"free text"}
+    assert "tokens/pass" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["--figures", "strings"])
