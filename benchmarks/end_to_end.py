@@ -34,12 +34,12 @@ from end_to_end_tables import render
 from overlap_measure import hidden, trace
 from random_models import size
 from records import write_record
-from speculation_batches import speculation_batches
-from speculation_drafts import draft_model
+from speculation_batches import batches_of_tasks, speculation_batches
+from speculation_drafts import draft_model, draft_tasks
 from speculation_own_text import own_text
 from speculation_runs import speculation
 from speculation_tasks import EACH as TASKS
-from speculation_tasks import SETS
+from speculation_tasks import SETS, make_tasks
 from stacks import GREEDY, SEEDED, STACKS, Sampling
 from subject import Subject, embedded_subject, random_subject
 
@@ -143,17 +143,20 @@ def _measures(
 def _draft_measures(
     subject: Subject, options: argparse.Namespace
 ) -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
-    repeats, each = options.repeats, options.tasks
+    repeats, count = options.repeats, options.tasks
+    tasks = {kind: make_tasks(kind, count) for kind in options.sets}
 
     def sets() -> Iterator[dict[str, Any]]:
         for sampling in options.samplings:
-            yield from speculation(subject, sampling, repeats=repeats, each=each, sets=options.sets)
+            yield from speculation(subject, sampling, repeats=repeats, sets=tasks)
 
     return {
         "speculation": sets,
-        "speculation-batch": lambda: speculation_batches(subject, repeats=repeats),
-        "draft-model": lambda: draft_model(subject, repeats=repeats, each=-(-each // 3)),
-        "own-text": lambda: own_text(subject, repeats=repeats, each=each),
+        "speculation-batch": lambda: speculation_batches(
+            subject, batches_of_tasks(), repeats=repeats
+        ),
+        "draft-model": lambda: draft_model(subject, draft_tasks(count), repeats=repeats),
+        "own-text": lambda: own_text(subject, repeats=repeats, each=count),
     }
 
 

@@ -6,9 +6,9 @@ model decide the next token: a stack with another tokenisation of the text conti
 tokens.
 
 Progress is kept in one more layer of the prompt cache. It holds, for each token, the bytes of the
-answer that were written up to it, and a hash of the first tokens of the prompt, which selects one of
-several scripts. Operations on the cache, such as trimming, merging,
-padding and copying rows, therefore apply to the progress, too.
+answer that were written up to it, and a hash of the first tokens of the prompt, which selects one
+of several scripts. Operations on the cache, such as trimming, merging, padding and copying rows,
+therefore apply to the progress, too.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from subject import LeftScriptError, Subject
 
 from proxy_engine import Usage
 
-__all__ = ["speculation_batches"]
+__all__ = ["batches_of_tasks", "speculation_batches"]
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,24 @@ class _Batch:
     usages: list[Usage]
 
 
-def speculation_batches(subject: Subject, *, repeats: int) -> Iterator[dict[str, Any]]:
+def batches_of_tasks() -> dict[str, list[Task]]:
+    """Return the batches: copied, free and mixed rows."""
+    copied, prose = make_tasks("copied", 4), make_tasks("free string", 4)
+    return {
+        "4 copied together": copied,
+        "4 free strings together": prose,
+        "1 copied, 3 free together": [copied[0], *prose[:3]],
+    }
+
+
+def speculation_batches(
+    subject: Subject, batches: Mapping[str, Sequence[Task]], *, repeats: int
+) -> Iterator[dict[str, Any]]:
     """Time until the requests of a batch end, with drafts beside without; schemas known.
 
     In the mixed batch one answer is copied and the others repeat nothing: the rows are compared
     separately, since neither should slow the other down. The first repeat warms caches.
     """
-    copied, prose = make_tasks("copied", 4), make_tasks("free string", 3)
-    batches = {
-        "4 copied together": copied,
-        "4 free strings together": make_tasks("free string", 4),
-        "1 copied, 3 free together": [copied[0], *prose],
-    }
     with extra_stacks(subject, {OFF: off_stack(subject)}):
         # Cached prompts of free generation do not tell whose script follows.
         subject.forget()

@@ -15,14 +15,14 @@ from mlx_lm import stream_generate
 from scripted_model import Script, ScriptedModel
 from speculation_runs import OFF, extra_stacks, off_stack, passes_record, ratio_record, write_tasks
 from speculation_tasks import Task, make_tasks
-from stacks import GREEDY, UNSEEDED, Request, Setting, Written
+from stacks import GREEDY, UNSEEDED, Request, Sampling, Setting, Written
 from stacks.ours import OurStack
 from stacks.streaming import first_of, sampler_of
 from subject import Subject
 
 from proxy_engine import SpeculationOptions, Usage
 
-__all__ = ["AGREEMENT", "ScriptedDraftModel", "draft_model", "half_as_deep"]
+__all__ = ["AGREEMENT", "ScriptedDraftModel", "draft_model", "draft_tasks", "half_as_deep"]
 
 AGREEMENT = 0.8
 _SETS = ("copied", "paraphrased", "free string")
@@ -104,7 +104,19 @@ class _PeerWithDrafts:
         return stream
 
 
-def draft_model(subject: Subject, *, repeats: int, each: int) -> Iterator[dict[str, Any]]:
+def draft_tasks(count: int) -> list[Task]:
+    """Return about ``count`` documents of the sets with a schema."""
+    each = -(-count // len(_SETS))
+    return [task for kind in _SETS for task in make_tasks(kind, each)]
+
+
+def draft_model(
+    subject: Subject,
+    tasks: Sequence[Task],
+    samplings: Sequence[Sampling] = (GREEDY, UNSEEDED),
+    *,
+    repeats: int,
+) -> Iterator[dict[str, Any]]:
     """Tokens per pass and time with a draft model alone, and of mlx-lm with the same one."""
     setting = Setting(subject.model, subject.tokenizer)
     draft = ScriptedDraftModel(half_as_deep(subject.model.inner), subject.model.token_lengths)
@@ -118,9 +130,8 @@ def draft_model(subject: Subject, *, repeats: int, each: int) -> Iterator[dict[s
         "ours, draft model": OurStack(setting, speculation=alone, draft_model=draft),
         OFF: off_stack(subject),
     }
-    tasks = [task for kind in _SETS for task in make_tasks(kind, each)]
     with extra_stacks(subject, {**own, **peers}):
-        for sampling in (GREEDY, UNSEEDED):
+        for sampling in samplings:
             stacks = ["mlx-lm", *own, *peers]
             runs = write_tasks(subject, tasks, sampling, repeats, stacks=stacks, draft_model=draft)
             yield from _figures(runs, tasks, sampling.name, peers)

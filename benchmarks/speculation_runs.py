@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from alternation import ratio_of, rotated, settle
 from document_runs import FAILURES, PASSES, sentence_of
 from scripted_model import Script
-from speculation_tasks import EACH, SETS, Task, make_tasks, share_in_prompt
+from speculation_tasks import Task, share_in_prompt
 from stacks import GREEDY, Sampling, Setting, Stack, Written
 from stacks.ours import OurStack
 from subject import Subject
@@ -84,13 +84,11 @@ def speculation(
     sampling: Sampling = GREEDY,
     *,
     repeats: int,
-    each: int = EACH,
-    sets: Sequence[str] = tuple(SETS),
+    sets: Mapping[str, Sequence[Task]],
 ) -> Iterator[dict[str, Any]]:
     """Time and forward passes with drafts, beside the other stacks, by set of documents."""
     with extra_stacks(subject, {OFF: off_stack(subject)}):
-        for kind in sets:
-            tasks = make_tasks(kind, each)
+        for kind, tasks in sets.items():
             has_schema = any(task.schema is not None for task in tasks)
             # Stacks with a constraint would write JSON.
             unconstrained = [name for name in ("ours", OFF, "mlx-lm") if name in subject.stacks]

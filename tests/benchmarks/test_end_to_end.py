@@ -269,7 +269,8 @@ def test_batches_are_compared_with_the_same_requests_alone(subject: Subject) -> 
 def test_trace_contains_every_step(subject: Subject, data: Path) -> None:
     document = choose(data, lambda document: document.kind == "text")[0]
     record = json.loads(as_text(trace(subject, document)))
-    assert {"prompt", "mask", "sample", "dispatch", "wait", "advance"} == set(record["spans"])
+    phases = {"prompt", "mask", "sample", "dispatch", "wait", "advance"}
+    assert phases <= set(record["spans"]) <= phases | {"draft"}
     assert 0 < record["overlapped"] <= 1
     spans = spans_of(record)
     assert [span.started for span in spans] == sorted(span.started for span in spans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,19 @@ from speculation_batches import speculation_batches
 from speculation_drafts import draft_model, half_as_deep
 from speculation_runs import OFF, speculation
 from speculation_tables import by_kind, passes_rows, speculation_rows
-from speculation_tasks import COPIED, SETS, has_repetition, make_tasks, share_in_prompt
-from speculation_tasks.base import copied_share
+from speculation_tasks import COPIED, SETS, Task, has_repetition, make_tasks, share_in_prompt
+from speculation_tasks.base import copied_share, object_schema
+from stacks import GREEDY
 from subject import Subject, random_subject
+
+COPY = Task(
+    "copy",
+    "copied",
+    object_schema({"name": {"type": "string"}, "age": {"type": "integer"}}),
+    '{"name": "Ada Lovelace", "age": 36}',
+    "Who is Ada Lovelace, 36?",
+)
+PROSE = Task("prose", "free text", None, "the quick brown fox jumps", "Write.")
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +86,13 @@ def test_half_as_deep_model_shares_its_first_layers() -> None:
 
 
 def test_figures_compare_with_the_engine_without_drafts(subject: Subject) -> None:
-    sets = ["paraphrased", "free text"]
-    found = speculation(subject, repeats=1, each=1, sets=sets)
+    found = speculation(subject, repeats=1, sets={"copied": [COPY], "free text": [PROSE]})
     figures = [{"model": "m", **figure} for figure in found]
     assert not [figure for figure in figures if "failure" in figure]
     times, passes = by_kind(figures)
     assert {figure["against"] for figure in times} == {OFF, "mlx-lm"}
     assert {(figure["set"], figure["stack"]) for figure in passes} == {
-        (kind, stack) for kind in sets for stack in ("ours", OFF)
+        (kind, stack) for kind in ("copied", "free text") for stack in ("ours", OFF)
     }
     for figure in passes:
         assert figure["passes"] > 0
@@ -94,7 +104,8 @@ def test_figures_compare_with_the_engine_without_drafts(subject: Subject) -> Non
 
 
 def test_batches_write_the_documents_of_each_row(subject: Subject) -> None:
-    figures = list(speculation_batches(subject, repeats=1))
+    tasks = [COPY, dataclasses.replace(PROSE, kind="free string")]
+    figures = list(speculation_batches(subject, {"mixed": tasks}, repeats=1))
     assert {figure["rows"] for figure in figures} == {
         "all rows",
         "copied rows",
@@ -103,7 +114,7 @@ def test_batches_write_the_documents_of_each_row(subject: Subject) -> None:
 
 
 def test_draft_model_is_compared_with_that_of_mlx_lm(subject: Subject) -> None:
-    figures = list(draft_model(subject, repeats=1, each=1))
+    figures = list(draft_model(subject, [COPY], [GREEDY], repeats=1))
     assert not [figure for figure in figures if "failure" in figure]
     _, passes = by_kind(figures)
     peers = [figure for figure in passes if figure["stack"].startswith("mlx-lm")]
