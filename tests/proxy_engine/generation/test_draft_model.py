@@ -58,6 +58,8 @@ TOOL: dict[str, Any] = {
 }
 ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
 
+SEEDED: dict[str, Any] = {"temperature": 1.0, "seed": 5}
+
 REQUESTS: dict[str, dict[str, Any]] = {
     "schema": {"response_format": PERSON, "max_tokens": 60},
     "text": {"max_tokens": 30},
@@ -111,8 +113,19 @@ def other_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
         yield engine
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.parametrize("given", [{}, {"temperature": 1.0, "seed": 5}])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("schema", {}),
+        ("text", {}),
+        ("every token sampled", {}),
+        ("tight limit", {}),
+        ("schema", SEEDED),
+        ("penalties", SEEDED),
+        ("reasoning", SEEDED),
+        ("tools", SEEDED),
+    ],
+)
 def test_tokens_are_those_without_a_draft_model(
     plain_engine: InferenceEngine,
     own_engine: InferenceEngine,
@@ -132,8 +145,10 @@ def test_tokens_are_those_without_a_draft_model(
         assert drafts_off.usage.drafted_tokens == 0
 
 
-@pytest.mark.parametrize("given", [{}, {"temperature": 1.0, "seed": 5}, {"temperature": 1.0}])
-@pytest.mark.parametrize("name", ["schema", "text", "tools"])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("schema", {"temperature": 1.0}), ("schema", {}), ("text", SEEDED), ("tools", SEEDED)],
+)
 def test_model_that_drafts_for_itself_is_always_accepted(
     own_engine: InferenceEngine, name: str, given: dict[str, Any]
 ) -> None:
@@ -250,8 +265,9 @@ WORD_REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("name", WORD_REQUESTS)
+@pytest.mark.parametrize(
+    ("name", "batch"), [("grammar", 4), ("tight limit", 1), ("sampling options", 1)]
+)
 def test_sampling_without_a_seed_has_the_exact_distribution(
     words_engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, name: str, batch: int
 ) -> None:
@@ -260,7 +276,7 @@ def test_sampling_without_a_seed_has_the_exact_distribution(
     arguments |= WORD_REQUESTS[name]
     exact = Enumeration.of(words_engine, "hello", **arguments).run()
     results: list[GenerationResult[Any]] = []
-    for _ in range(240 // batch):
+    for _ in range(160 // batch):
         # Drafts in flight are withdrawn when another request joins.
         results += words_engine.generate_batch(["hello"] * batch, speculation=ALWAYS, **arguments)
     drafted = sum(one.usage.drafted_tokens for one in results)
@@ -272,6 +288,28 @@ def test_sampling_without_a_seed_has_the_exact_distribution(
         expected[text[3:]] += probability
     texts = [exact.text(one.token_ids)[3:] for one in results]
     assert chi_square_p_value(texts, expected) > 0.01
+
+
+def test_drawn_tokens_that_are_not_drafted_are_verified(
+    tiny_tokenizer: TokenizerWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise half as many answers as expected would end with such a token."""
+    monkeypatch.setattr(secrets, "randbits", random.Random(4).getrandbits)
+    a, b, c = _ids(tiny_tokenizer, "a", "b", "c")
+
+    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
+        return {a: 1.0} if not text else {b: 0.5, c: 0.5}
+
+    model = PrefixModel(320, (a, b, c), 3, probabilities)
+    grammar = RegexStateMachine("[ax](c|b[bc]{3})")
+    with InferenceEngine(model, tiny_tokenizer, draft_model=model) as engine:
+        results = [
+            engine.generate("x", response_format=grammar, temperature=1.0, speculation=ALWAYS)
+            for _ in range(200)
+        ]
+    ends = sum(len(one.text) == 2 for one in results)
+    assert abs(ends - 100) < 25
+    assert sum(one.usage.drafted_tokens for one in results) > 100
 
 
 # Caches.
