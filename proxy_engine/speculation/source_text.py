@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import cached_property
+from itertools import pairwise
 
 MAX_VALUE_BYTES = 600
 """Longest value whose end is looked for. A longer one is proposed in pieces."""
@@ -61,6 +62,11 @@ _LEVELS = {
     "word": Delimiter.WORD,
 }
 _ABBREVIATION = re.compile(rb"(?:^|[^0-9A-Za-z])[A-Z][a-z]{0,2}$")
+_WRAPPED_BYTES = 50
+_WRAPPED_WORDS = 4
+_ROW = re.compile(rb"[|\t<{]|,\S.*,\S|[\r:]$|^[ ]*(?:[-*+#]|\d+[.)])[ ]")
+"""A line of a table or a list, or one that announces the next."""
+_PROSE = re.compile(rb"(?![A-Za-z][\w .-]{0,30}[:=])[A-Za-z(\x80-\xf7][^|\t<{]*\Z")
 _QUOTED = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
 _LABELLED = re.compile(rb"(?:[:=|\t>#]|^|\n[ \t]*[-*+]|\n)[ \t]*[\"'*`$]{0,2}$")
 
@@ -68,12 +74,16 @@ _LABELLED = re.compile(rb"(?:[:=|\t>#]|^|\n[ \t]*[-*+]|\n)[ \t]*[\"'*`$]{0,2}$")
 class SourceText:
     """The text that values are copied from.
 
-    Attributes:
+    Args:
         text: The bytes of the prompt. Special tokens have the form of the vocabulary.
+
+    Attributes:
+        text: The same with spaces for the line breaks within paragraphs: a value that goes beyond
+            such a line break has a space there.
     """
 
     def __init__(self, text: bytes) -> None:
-        self.text = text
+        self.text = _with_whole_paragraphs(text)
 
     @cached_property
     def lower(self) -> bytes:
@@ -173,3 +183,16 @@ class SourceText:
         """Return the delimiter at the end of a value; ``None`` if there is none."""
         match = _DELIMITERS.match(self.text, end)
         return None if match is None else _LEVELS[match.lastgroup or "field"]
+
+
+def _with_whole_paragraphs(text: bytes) -> bytes:
+    """Replace the line breaks that only wrap the lines of a paragraph by spaces."""
+    joined = bytearray(text)
+    position = 0
+    lines = text.split(b"\n")
+    for line, following in pairwise(lines):
+        position += len(line) + 1
+        is_prose = len(line) >= _WRAPPED_BYTES and line.count(b" ") >= _WRAPPED_WORDS
+        if is_prose and not _ROW.search(line) and _PROSE.match(following):
+            joined[position - 1] = ord(" ")
+    return bytes(joined)

@@ -104,6 +104,14 @@ def test_value_that_goes_beyond_a_delimiter_ends_at_a_stronger_one() -> None:
     assert proposal(prompt, '{"name": "It rained, it snowed, and it froze; th').startswith("en it")
 
 
+def test_value_goes_beyond_the_line_breaks_of_a_paragraph() -> None:
+    prompt = "In 1833 she was introduced by a mutual friend to one Charles\nBabbage in London.\nEnd"
+    assert proposal(prompt, '{"name": "Char') == 'les Babbage",'
+    rows = "Maria Gonzalez from Valencia, maria.g@example.org, customer, 87\nTom: Lagos, 92\n"
+    assert proposal(rows, '{"name": "cust') == 'omer",'
+    assert proposal(rows, '{"name": "87') == '",'
+
+
 def test_value_is_searched_at_the_beginning_of_words() -> None:
     assert proposal("A subordinate\nOrder: ordinary", '{"name": "ordin') == 'ary",'
     assert proposal("subordinate", '{"name": "ordin') == ""
