@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import jsonschema
 import numpy as np
 import numpy.typing as npt
+from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Matcher, Vocabulary
 from state_machines.root import Piece, RootMatcher, Text, repeated_part_names
@@ -40,6 +41,7 @@ from ..generation import (
 from ..models.loading import LoadedModel
 from ..results import FinishReason, GenerationResult, TokenLogprobs, Usage
 from ..speculation import Drafter, lookups
+from ..speculation.draft_length import PassCost
 from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
@@ -60,6 +62,7 @@ class SequenceFactory:
         fast_forward: Tokenizes forced text.
         masks: Masks on the device.
         text_tokens: Mask of unconstrained text, see ``text_token_mask``.
+        pass_cost: The cost of passes, from which the length of drafts follows.
         draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
             there is no draft model.
         num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
@@ -70,6 +73,7 @@ class SequenceFactory:
     fast_forward: FastForward
     masks: DeviceMasks
     text_tokens: npt.NDArray[np.bool_] | None
+    pass_cost: PassCost
     draft_cost: float | None = None
     num_draft_tokens: int | None = None
 
@@ -79,7 +83,9 @@ class SequenceFactory:
     ) -> SequenceFactory:
         """Return the factory of a model. ``tokenizer_lock`` is held while the tokenizer is used."""
         fast_forward = FastForward(text_encoder(loaded.tokenizer, tokenizer_lock), vocabulary)
-        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_token_mask(vocabulary))
+        cost = device_pass_cost(make_prompt_cache(loaded.model))
+        text_tokens = text_token_mask(vocabulary)
+        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost)
 
     def sequence(self, request: Request) -> SequenceState:
         """Return the sequence that answers a request."""
@@ -120,12 +126,11 @@ class SequenceFactory:
         drafters: list[Drafter] = []
         if options.prompt_lookup:
             drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
-        cost = device_pass_cost()
         model_cost = None
         if self.draft_cost is not None:
-            model_cost = replace(cost, per_draft_token=self.draft_cost)
+            model_cost = replace(self.pass_cost, per_draft_token=self.draft_cost)
         options = options.with_defaults(self.num_draft_tokens)
-        return Drafting(drafters, options, cost, model_cost)
+        return Drafting(drafters, options, self.pass_cost, model_cost)
 
 
 class RunningRequest:
