@@ -10,7 +10,8 @@ never has more steps than the outer one has left. A *checkpoint* is a callable t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 from state_machines.errors import GrammarBudgetError
@@ -122,6 +123,32 @@ class recursion_budget:
                 budget=LIMITS.mask_steps,
                 hint="Write the grammar so that each text has one derivation",
             ) from error
+
+
+class _StepLimitReached(BaseException):
+    """Leaves the block of :func:`step_limit`; no handler of errors may stop it."""
+
+
+@contextmanager
+def step_limit(steps: int) -> Iterator[None]:
+    """Leave a ``with`` block after about this many steps.
+
+    In a smaller :class:`step_budget`, searches end early with their best result so far. The results
+    of a block that this leaves do not depend on the limit: they are those without it, or missing.
+
+    Args:
+        steps: Maximum number of steps, a multiple of ``LIMITS.checkpoint_steps``.
+    """
+    checks = 0
+
+    def check() -> None:
+        nonlocal checks
+        checks += 1
+        if checks * LIMITS.checkpoint_steps >= steps:
+            raise _StepLimitReached
+
+    with suppress(_StepLimitReached), step_budget(checkpoint=check):
+        yield
 
 
 def spend(steps: int = 1) -> None:

@@ -43,6 +43,7 @@ from .drafts import Draft
 from .exact_choices import ExactChoices
 from .next_mask import SlowMaskError
 from .pass_cost import device_pass_cost
+from .rollback import Rollback
 from .sequence_state import SequenceState
 from .token_weights import KnownWeights
 from .tokens import Token
@@ -109,6 +110,7 @@ class Batch:
         self._rows = BatchRows()
         self._cost = device_pass_cost()
         self._padding: list[int] = []
+        self._rollback: Rollback | None = None
         self._steps = 0
         self._choices = ExactChoices(model)
 
@@ -262,6 +264,8 @@ class Batch:
         if min(lengths) == longest or drafts:
             # The padding is dropped together with refused tokens.
             self._padding = [longest - length for length in lengths]
+            if drafts and not self._rows.is_merged:
+                self._rollback = Rollback.before(self._rows.cache, longest)
             self._forward(padded, lengths)
         else:
             cache = self._rows.cache
@@ -291,10 +295,6 @@ class Batch:
             for sequence, length in zip(self.sequences, lengths, strict=True):
                 if sequence in drafts:
                     drafts[sequence].cut(length)
-        longest = max(len(one.pending) + len(draft.tokens) for one, draft in drafts.items())
-        if not can_trim(self._rows.cache, longest):
-            for draft in drafts.values():
-                draft.cut(0)
         return {one: draft for one, draft in drafts.items() if not draft.is_empty}
 
     def _extend(self, drafts: Mapping[SequenceState, Draft]) -> None:
@@ -313,7 +313,7 @@ class Batch:
         rows = self._rows
         if sequence.drafting is None or sequence.finished or rows.is_shared(sequence):
             return False
-        if len(rows) == 1:
+        if not rows.is_merged and len(rows) == 1:
             return True
         # How fast the sequences of a group advance does not depend on others.
         has_groups = any(one.weights is not None for one in self.sequences)
@@ -339,7 +339,14 @@ class Batch:
             if sequence.draft is not None:
                 counts[self._rows.row(sequence)] += len(sequence.draft.tokens)
                 sequence.draft = None
-        if any(counts):
+        rollback, self._rollback = self._rollback, None
+        if rollback is not None:
+            (sequence,) = self.sequences
+            kept = rollback.token_count - counts[0]
+            replayed = kept - rollback.keep(kept)
+            processed = sequence.processed
+            sequence.pending[:0] = sequence.tokens[processed - replayed : processed]
+        elif any(counts):
             trim_rows(self._rows.cache, counts)
             self._drop_padding()
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import groupby
 
-from state_machines.budgets import step_budget
+from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
 from ..options import SpeculationOptions
@@ -77,8 +76,8 @@ class Drafting:
         draft = Draft(sequence)
         gain = DraftGain(self._cost, max(1, len(sequence.pending)))
         limit = MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
-        # Tokens that take more steps are refused, so that no grammar makes other requests wait.
-        with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):
+        # No grammar makes other requests wait.
+        with step_limit(ADVANCE_STEPS):
             while not draft.is_closed and len(draft.tokens) < limit:
                 # A drafter goes on behind the proposal of another, and behind forced tokens.
                 if not any(self._extend(draft, one, gain) for one in list(self._drafters)):

@@ -125,9 +125,11 @@ class Draft:
                 self.unused = Proposal(token_id, log_q)
             return False
         state, forced = advanced
+        # Before the step is appended: a limit on work may leave this function here.
+        is_closed = state.open_choice() is not None
         self.steps.append(DraftStep(token_id, source, before.part_name, forced, state, log_q))
         self.tokens += [token_id, *forced]
-        self._is_closed = state.open_choice() is not None
+        self._is_closed = is_closed
         return True
 
     def cut(self, tokens: int) -> None:

@@ -27,7 +27,8 @@ class Rollback:
 
     def __init__(self, cache: list[Any], token_count: int) -> None:
         self._cache = cache
-        self._token_count = token_count
+        self.token_count = token_count
+        """The tokens of the pass."""
         self._states = {
             index: _state(layer)
             for index, layer in enumerate(flat(cache))
@@ -55,7 +56,7 @@ class Rollback:
             How many of them the cache holds now: ``accepted``, or 0 if it could only be restored to
             the state before the pass. The accepted tokens are to be processed again then.
         """
-        count = self._token_count
+        count = self.token_count
         layers = list(flat(self._cache))
         if accepted == count:
             return accepted

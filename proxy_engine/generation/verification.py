@@ -19,7 +19,7 @@ from typing import cast
 
 import mlx.core as mx
 
-from state_machines.budgets import step_budget
+from state_machines.budgets import step_limit
 
 from .drafts import Draft
 from .next_mask import MASK_STEPS
@@ -64,7 +64,7 @@ class Verification:
             self._logits += draft.logits
             self._random_states.append(sequence.random_state)
             # All later masks together have the budget of one.
-            with suppress(Exception), step_budget(MASK_STEPS):
+            with suppress(Exception), step_limit(MASK_STEPS):
                 self._sample_behind(draft)
 
     def _sample_behind(self, draft: Draft) -> None:

@@ -45,7 +45,7 @@ class Replay:
         problems: Violations of the interface by its caller.
     """
 
-    name = "replay"
+    name = source = "replay"
 
     def __init__(self, texts: Texts, *, expects: bool = True) -> None:
         self.problems: list[str] = []
@@ -91,7 +91,7 @@ class Replay:
 class Wrong(Replay):
     """Never proposes a right token first."""
 
-    name = "wrong"
+    name = source = "wrong"
 
     def change(self, right: list[int], position: int, at_most: int) -> Sequence[int]:
         """Return the neighbours of the right tokens."""
@@ -101,7 +101,7 @@ class Wrong(Replay):
 class Mistaken(Replay):
     """Makes random mistakes."""
 
-    name = "mistaken"
+    name = source = "mistaken"
 
     def __init__(self, texts: Texts, seed: int, vocabulary: int, rate: float = 0.3) -> None:
         super().__init__(texts, expects=seed % 2 == 0)
@@ -122,7 +122,7 @@ class Mistaken(Replay):
 class Garbage(Replay):
     """Proposes numbers that are no tokens, and some that must not be generated."""
 
-    name = "garbage"
+    name = source = "garbage"
 
     def __init__(self, texts: Texts, seed: int, vocabulary: int) -> None:
         super().__init__(texts, expects=seed % 2 == 0)
@@ -143,7 +143,7 @@ class Ending(Replay):
         ends: End tokens and other special tokens.
     """
 
-    name = "ending"
+    name = source = "ending"
 
     def __init__(self, texts: Texts, ends: Sequence[int]) -> None:
         super().__init__(texts)
@@ -158,7 +158,7 @@ class Ending(Replay):
 class Excessive(Replay):
     """Proposes more tokens than it may."""
 
-    name = "excessive"
+    name = source = "excessive"
 
     def change(self, right: list[int], position: int, at_most: int) -> Sequence[int]:
         """Return the right tokens, then many others."""
@@ -174,7 +174,7 @@ class Failing(Replay):
         calls: Calls that do not fail.
     """
 
-    name = "failing"
+    name = source = "failing"
 
     def __init__(self, texts: Texts, method: str, calls: int) -> None:
         super().__init__(texts)
