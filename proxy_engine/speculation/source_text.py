@@ -62,6 +62,7 @@ _LEVELS = {
     "word": Delimiter.WORD,
 }
 _ABBREVIATION = re.compile(rb"(?:^|[^0-9A-Za-z])[A-Z][a-z]{0,2}$")
+_MAX_WRAPPED_BYTES = 300_000
 _WRAPPED_BYTES = 50
 _WRAPPED_WORDS = 4
 _ROW = re.compile(rb"[|\t<{]|,\S.*,\S|[\r:]$|^[ ]*(?:[-*+#]|\d+[.)])[ ]")
@@ -186,7 +187,12 @@ class SourceText:
 
 
 def _with_whole_paragraphs(text: bytes) -> bytes:
-    """Replace the line breaks that only wrap the lines of a paragraph by spaces."""
+    """Replace the line breaks that only wrap the lines of a paragraph by spaces.
+
+    A text beyond ``_MAX_WRAPPED_BYTES``, which would take too long, is returned as it is.
+    """
+    if len(text) > _MAX_WRAPPED_BYTES:
+        return text
     joined = bytearray(text)
     position = 0
     lines = text.split(b"\n")

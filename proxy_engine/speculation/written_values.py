@@ -134,7 +134,9 @@ def open_value(answer: bytes, first: int, key: bytes) -> OpenValue | None:
         return _open_raw(answer, key)
     number = _NUMBER.search(answer, max(0, len(answer) - 40))
     if number is not None and first & _DIGITS:
-        return OpenValue("number", key, number.start(), number[0], b"")
+        return OpenValue(
+            "number", _key(answer, number.start(), key), number.start(), number[0], b""
+        )
     quote = answer.rfind(b'"', max(0, len(answer) - 200))
     if quote >= 0 and _OPENING_QUOTE.search(answer, max(0, quote - 8), quote + 1):
         return _open_string(answer, key)
@@ -145,6 +147,12 @@ def open_value(answer: bytes, first: int, key: bytes) -> OpenValue | None:
         return None
     # The value begins behind its quote.
     return OpenValue("other", named[1], len(answer) + 1, b"", b"")
+
+
+def _key(answer: bytes, end: int, key: bytes) -> bytes:
+    """Return the key right before a position, or else the last key before it."""
+    argument = _ARGUMENT.search(answer, max(0, end - 64), end)
+    return argument[1] if argument else key
 
 
 def _open_string(answer: bytes, key: bytes) -> OpenValue | None:
@@ -164,8 +172,7 @@ def _open_raw(answer: bytes, key: bytes) -> OpenValue | None:
     begin = max(0, len(answer) - _MAX_RAW)
     marked = _MARKED.search(answer, begin)
     if marked is not None:
-        argument = _ARGUMENT.search(answer, begin, marked.start(1))
-        own_key = argument[1] if argument else key
+        own_key = _key(answer, marked.start(1), key)
         return OpenValue("raw", own_key, marked.start(2), marked[2], marked[1])
     tag = _TAG.search(answer, begin)
     if tag is None:

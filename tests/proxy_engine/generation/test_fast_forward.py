@@ -175,3 +175,20 @@ def test_tokens_that_merge_with_one_of_few_characters_are_left_open(
         matcher = ChoiceStateMachine(texts).matcher(vocabulary)
         expected = tokens or tiny_tokenizer.encode("xa", add_special_tokens=False)
         assert list(forced.tokens(matcher, [])) == expected
+
+
+def test_retokenized_text_has_the_tokens_of_the_whole_text(
+    tiny_tokenizer: TokenizerWrapper,
+) -> None:
+    vocabulary = Vocabulary.from_tokenizer(tiny_tokenizer)
+    encode = text_encoder(tiny_tokenizer, threading.Lock())
+    forward = FastForward(encode, vocabulary)
+    before = list(encode('{"a'))
+    assert list(forward.retokenize(before, b'bc", "') or ()) == []
+    assert list(forward.retokenize(before, b'x", "') or ()) == list(encode('{"ax", "'))[3:]
+    # A comma merges with the quote before it.
+    assert list(forward.retokenize(before, b'x"', following=",") or ()) == list(encode("x"))
+    special = vocabulary.special_tokens["<|end|>"]
+    text = b"x" + Vocabulary.SPECIAL_MARK + b"<|end|>" + b"abc"
+    assert list(forward.retokenize(before, text) or ()) == [*encode("x"), special, *encode("abc")]
+    assert forward.retokenize(before, "é".encode()[:1]) is None
