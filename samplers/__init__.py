@@ -1,8 +1,9 @@
 """Selects a token from logits. Functions on ``mx.array``; independent of grammars and models.
 
 Reading order: ``parameters`` (the parameters of a request), ``transforms`` (one function for each
-parameter), ``sampler`` (their composition, with its own random key), ``verification`` (of drafted
-tokens), ``logprobs`` (probabilities of chosen and of most likely tokens).
+parameter), ``adjustments`` (biases and penalties), ``sampler`` (the composition, with its own
+random key), ``verification`` (of drafted tokens), ``logprobs`` (probabilities of chosen and of most
+likely tokens).
 
 ``samplers.parameters`` can be imported without mlx; the other names load it at their first use.
 """

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
 
+from samplers.adjustments import Adjustments
 from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.transforms import (
-    apply_logit_bias,
     apply_mask,
     apply_min_p,
-    apply_penalties,
     apply_temperature,
     apply_top_k,
     apply_top_p,
@@ -60,12 +58,7 @@ class Sampler:
     def __init__(self, parameters: SamplingParameters, stream: tuple[int, ...] = ()) -> None:
         self.parameters = parameters
         self._key = mx.random.key(_seed(parameters, stream))
-        self._bias = parameters.bias_pairs
-        self._has_penalties = (
-            parameters.repetition_penalty != 1
-            or parameters.presence_penalty != 0
-            or parameters.frequency_penalty != 0
-        )
+        self._adjustments = Adjustments(parameters)
 
     def __call__(
         self,
@@ -97,11 +90,11 @@ class Sampler:
                 ``among`` another shape or type.
         """
         if among is None:
-            return self._draw(self._adjusted(logits, tokens, prompt_tokens, self._bias)).token
-        self._check_candidates(logits, among)
+            return self._draw(self._adjustments.of_all(logits, tokens, prompt_tokens)).token
+        self._adjustments.check(logits, among)
         if among.size == 1:
             return among.astype(mx.uint32).reshape(logits.shape[:-1])
-        drawn = self._draw(self._adjusted_among(logits, tokens, among, prompt_tokens))
+        drawn = self._draw(self._adjustments.of_candidates(logits, tokens, among, prompt_tokens))
         return mx.take(among, drawn.token).astype(mx.uint32)
 
     def log_distribution(
@@ -128,9 +121,9 @@ class Sampler:
             InvalidSamplingParameterError: As in a call.
         """
         if among is None:
-            return self._log_draw(self._adjusted(logits, tokens, prompt_tokens, self._bias))
-        self._check_candidates(logits, among)
-        few = self._log_draw(self._adjusted_among(logits, tokens, among, prompt_tokens))
+            return self._log_draw(self._adjustments.of_all(logits, tokens, prompt_tokens))
+        self._adjustments.check(logits, among)
+        few = self._log_draw(self._adjustments.of_candidates(logits, tokens, among, prompt_tokens))
         nowhere = mx.full((logits.shape[-1],), -mx.inf)
         return mx.put_along_axis(nowhere, among, few, axis=-1)
 
@@ -173,10 +166,10 @@ class Sampler:
             return self(logits, tokens, among, prompt_tokens=prompt_tokens)
         ids = mx.arange(logits.shape[-1], dtype=mx.uint32)
         if among is None:
-            adjusted = self._adjusted(logits, tokens, prompt_tokens, self._bias)
+            adjusted = self._adjustments.of_all(logits, tokens, prompt_tokens)
         else:
-            self._check_candidates(logits, among)
-            adjusted = self._adjusted_among(logits, tokens, among, prompt_tokens)
+            self._adjustments.check(logits, among)
+            adjusted = self._adjustments.of_candidates(logits, tokens, among, prompt_tokens)
             ids = among.astype(mx.uint32)
             log_q = mx.take(log_q, ids)
         self._key, key = mx.random.split(self._key)
@@ -208,12 +201,12 @@ class Sampler:
         Raises:
             InvalidSamplingParameterError: As in a call.
         """
-        adjusted = self._adjusted(logits, tokens, prompt_tokens, self._bias)
+        adjusted = self._adjustments.of_all(logits, tokens, prompt_tokens)
         if among is None:
             drawn = self._draw(adjusted if mask is None else apply_mask(adjusted, mask))
             token = drawn.token
         else:
-            self._check_candidates(logits, among)
+            self._adjustments.check(logits, among)
             few = mx.take(adjusted, among, axis=-1)
             # As in a call, a single candidate uses no random key.
             index = mx.zeros(logits.shape[:-1], mx.uint32)
@@ -248,7 +241,7 @@ class Sampler:
         Returns:
             float32, shape (), not evaluated.
         """
-        return self._log_mass(self._adjusted(logits, tokens, prompt_tokens, self._bias), ids)
+        return self._log_mass(self._adjustments.of_all(logits, tokens, prompt_tokens), ids)
 
     @property
     def random_state(self) -> mx.array:
@@ -262,7 +255,7 @@ class Sampler:
     @property
     def has_penalties(self) -> bool:
         """Whether the distribution of a token depends on the tokens before it by penalties."""
-        return self._has_penalties
+        return self._adjustments.has_penalties
 
     def scaled_logits(
         self, logits: mx.array, tokens: Sequence[int], *, prompt_tokens: int = 0
@@ -277,7 +270,7 @@ class Sampler:
         Returns:
             float32, the same shape.
         """
-        adjusted = self._adjusted(logits, tokens, prompt_tokens, self._bias)
+        adjusted = self._adjustments.of_all(logits, tokens, prompt_tokens)
         return apply_temperature(adjusted, self.parameters.temperature or 1.0)
 
     @property
@@ -316,56 +309,6 @@ class Sampler:
             return mx.zeros((count,))
         self._key, key = mx.random.split(self._key)
         return mx.random.gumbel((count,), key=key)
-
-    def _check_candidates(self, logits: mx.array, among: mx.array) -> None:
-        if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
-            raise InvalidSamplingParameterError(
-                "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
-            )
-        size = logits.shape[-1]
-        if self._bias and self._bias[-1][0] >= size:
-            raise InvalidSamplingParameterError(
-                "logit_bias", self._bias, f"of token ids below {size}"
-            )
-
-    def _adjusted(
-        self,
-        logits: mx.array,
-        tokens: Sequence[int],
-        prompt_tokens: int,
-        bias: Iterable[tuple[int, float]],
-    ) -> mx.array:
-        """Return logits in float32 with biases and penalties."""
-        parameters = self.parameters
-        # Half precision would lose sums of penalties and of small probabilities.
-        logits = apply_logit_bias(logits.astype(mx.float32), bias)
-        return apply_penalties(
-            logits,
-            tokens,
-            prompt_tokens=prompt_tokens,
-            repetition_penalty=parameters.repetition_penalty,
-            presence_penalty=parameters.presence_penalty,
-            frequency_penalty=parameters.frequency_penalty,
-            window=parameters.penalty_window,
-        )
-
-    def _adjusted_among(
-        self, logits: mx.array, tokens: Sequence[int], among: mx.array, prompt_tokens: int
-    ) -> mx.array:
-        """Return logits of the candidates in float32 with biases and penalties."""
-        # Positions among the candidates replace ids; both are in the same order.
-        few = mx.take(logits, among, axis=-1)
-        recent: list[int] = []
-        bias: list[tuple[int, float]] = []
-        if self._bias or self._has_penalties:
-            start = max(0, len(tokens) - self.parameters.penalty_window)
-            recent = list(tokens[start:])
-            prompt_tokens = max(0, prompt_tokens - start)
-            places = _places(among, {*recent, *(token_id for token_id, _ in self._bias)})
-            # Other tokens keep their position in the window, with an id outside the vocabulary.
-            recent = [places.get(token_id, -1) for token_id in recent]
-            bias = [(places[token_id], x) for token_id, x in self._bias if token_id in places]
-        return self._adjusted(few, recent, prompt_tokens, bias)
 
     def _draw(self, logits: mx.array) -> _Drawn:
         parameters = self.parameters
@@ -428,17 +371,6 @@ def _seed(parameters: SamplingParameters, stream: tuple[int, ...]) -> int:
         return int(parameters.seed)
     sequence = np.random.SeedSequence(int(parameters.seed), spawn_key=stream)
     return int(sequence.generate_state(1, np.uint64)[0])
-
-
-def _places(among: mx.array, ids: set[int]) -> dict[int, int]:
-    """Return the positions of ids in an ascending array; ids that are not in it are left out."""
-    held = memoryview(among)  # type: ignore[arg-type]  # mlx's stubs lack the buffer protocol
-    places = {token_id: bisect_left(held, token_id) for token_id in ids}
-    return {
-        token_id: place
-        for token_id, place in places.items()
-        if place < len(held) and held[place] == token_id
-    }
 
 
 def make_sampler(
