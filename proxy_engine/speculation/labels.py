@@ -74,7 +74,7 @@ class Labels:
                 return
 
     def _phrase_ends(self, words: list[bytes]) -> Iterator[int]:
-        """Yield where words end that stand next to one another, in any case."""
+        """Yield the ends of the occurrences of adjacent words, ignoring case."""
         lower = self._source.lower
         position = -1
         for _ in range(_MAX_HITS):

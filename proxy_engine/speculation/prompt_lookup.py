@@ -13,7 +13,8 @@ MIN_MATCH = 3
 28% of cases, behind three tokens in 43%."""
 
 DRAFTED_PER_MATCHED = 2
-"""Tokens drafted for each token that has occurred before: a long match is likely to go on."""
+"""Tokens drafted for each token that has occurred before: longer matches have longer
+continuations."""
 
 TOKENS_PER_UPDATE = 1024
 """Tokens that one update adds to the automaton, in 3 to 6 ms."""
@@ -72,7 +73,7 @@ class PromptLookup:
             return None
         start, proposed, source = self._proposed
         if known <= start < len(tokens):
-            # Behind its own proposal, the copy goes on, even if the same tokens occur elsewhere.
+            # Behind its own proposal the copy continues, even if the same tokens occur elsewhere.
             own = list(tokens[start : start + len(proposed) + 1])
             if own == proposed[: len(own)]:
                 return source + len(own)

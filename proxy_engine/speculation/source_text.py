@@ -28,7 +28,7 @@ _CLOSERS = {
     "«".encode(): "»".encode(),
     "‘".encode(): "’".encode(),
 }
-"""Delimiters before a value, and those that then end it."""
+"""Opening delimiters of values, and the closing ones."""
 
 
 class Delimiter(IntEnum):
@@ -112,7 +112,7 @@ class SourceText:
                 position = text.find(part, position + 1, stop)
 
     def is_whole(self, start: int, stop: int) -> bool:
-        """Whether no word goes on beyond the end of a part."""
+        """Whether a part does not end within a word."""
         return not (_WORD.match(self.text, stop) and self._ends_word(stop))
 
     def _ends_word(self, position: int) -> bool:

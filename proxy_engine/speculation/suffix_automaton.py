@@ -2,8 +2,8 @@
 
 The automaton of a text accepts exactly the substrings of the text, with at most two states per
 token (Blumer et al., "The smallest automaton recognizing the subwords of a text", 1985). The suffix
-link of the last state is the longest suffix that has occurred before. Its occurrence is what a
-drafter continues (Hu et al., "SAM Decoding", 2024).
+link of the last state is the longest suffix that has occurred before. A drafter proposes the tokens
+behind that occurrence (Hu et al., "SAM Decoding", 2024).
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ValueLookup:
         return ValueSearch(self._decode(self._prompt_ids[: self._prompt_tokens]))
 
     def update(self, tokens: Sequence[int]) -> None:
-        """Take the tokens so far, and learn what delimits the values that are complete."""
+        """Take the tokens so far. Their values are read by the next proposal."""
         new = tokens[self._known :]
         if new:
             self._known += len(new)
@@ -209,7 +209,7 @@ def _closing(found: Continuation, after: Node) -> bytes:
     first = closed.first_bytes
     if _has_one_byte(first):
         return found.closing or bytes((first.bit_length() - 1,))
-    # Whether a list or an object goes on is not known. Most objects do.
+    # Most objects have another member.
     separators = b"],})" if found.is_last else b",]})"
     separator = next((byte for byte in separators if first >> byte & 1), None)
     return found.closing + (b"" if separator is None else bytes((separator,)))

@@ -1,4 +1,4 @@
-"""Where the value that is being written stands in the source, and how it goes on there."""
+"""Search for the value that is being written in the source, and for its continuation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LIST_SEPARATOR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How a value may go on.
+    """A possible continuation of a value.
 
     Attributes:
         rest: The text, as the answer writes it.
@@ -108,7 +108,7 @@ class ValueSearch:
         self._copied = (value.start, continuation.start)
 
     def continuations(self, value: OpenValue, state: Node, cursor: int) -> Iterator[Continuation]:
-        """Yield how a value may go on, the most likely first.
+        """Yield possible continuations of a value, the most likely first.
 
         Args:
             value: The value.

@@ -18,7 +18,7 @@ _COMPLETE = re.compile(
     rb'"(?P<name>(?:[^"\\\n]|\\.)*)"\s*:'
     rb'|"(?P<string>(?:[^"\\\n]|\\.)*)"(?=\s*[,}\])])'
     rb"|(?<=[\s:,\[])(?P<number>-?\d[\d.eE+-]*)(?=\s*[,}\]\n])"
-    # A string that may go on hides what looks like a value within it.
+    # A string that is not complete hides numbers and tags within it.
     rb'|(?P<open>"(?:[^"\\\n]|\\.)*+(?:\\|"\s*)?\Z)'
     rb"|<(?P<tag>[^<>/\"\n][^<>\n]{0,200})>"
     rb"|>\n?(?P<raw>[^<>]+?)\n?(?=</)"
