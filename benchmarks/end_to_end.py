@@ -250,9 +250,13 @@ class _Run:
             for figure in measure():
                 where = "failures" if "failure" in figure else place
                 self.report[where].append({"model": subject.name, **figure})
+                self._write()
         except SkippedError as error:
             skipped = {"model": subject.name, "figure": name, "reason": str(error)}
             self.report["skipped"].append(skipped)
+        self._write()
+
+    def _write(self) -> None:
         if self._file:
             write_record(self._file, self.report)
 

@@ -26,6 +26,9 @@ __all__ = ["AGREEMENT", "ScriptedDraftModel", "draft_model", "draft_tasks", "hal
 
 AGREEMENT = 0.8
 _SETS = ("copied", "paraphrased", "free string")
+_FIXED_TOKENS = 4
+_FIXED = f"ours, {_FIXED_TOKENS} draft tokens"
+"""A fixed number; the default follows the acceptance and the cost of passes."""
 _PEER_TOKENS = (2, 4)
 """Draft tokens of mlx-lm: its default, and more."""
 
@@ -121,15 +124,19 @@ def draft_model(
     setting = Setting(subject.model, subject.tokenizer)
     draft = ScriptedDraftModel(half_as_deep(subject.model.inner), subject.model.token_lengths)
     # Lookups would find what is copied without the draft model.
-    alone = SpeculationOptions(prompt_lookup=False)
+    settings = {
+        "ours, draft model": SpeculationOptions(prompt_lookup=False),
+        _FIXED: SpeculationOptions(prompt_lookup=False, num_draft_tokens=_FIXED_TOKENS),
+    }
     peers = {
         f"mlx-lm, {tokens} draft tokens": _PeerWithDrafts(setting, draft, tokens)
         for tokens in _PEER_TOKENS
     }
     own = {
-        "ours, draft model": OurStack(setting, speculation=alone, draft_model=draft),
-        OFF: off_stack(subject),
+        name: OurStack(setting, speculation=options, draft_model=draft)
+        for name, options in settings.items()
     }
+    own[OFF] = off_stack(subject)
     with extra_stacks(subject, {**own, **peers}):
         for sampling in samplings:
             stacks = ["mlx-lm", *own, *peers]
@@ -145,7 +152,11 @@ def _figures(
     runs: Any, tasks: Sequence[Task], sampling: str, peers: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     facts = {"set": "draft model", "sampling": sampling, "agreement": AGREEMENT, "of": len(tasks)}
-    pairs = [("ours, draft model", other) for other in (OFF, "mlx-lm", *peers)]
+    pairs = [
+        (stack, other)
+        for stack in ("ours, draft model", _FIXED)
+        for other in (OFF, "mlx-lm", *peers)
+    ]
     pairs += [(peer, "mlx-lm") for peer in peers]
     for stack, other in pairs:
         shared = runs.shared(tasks, stack, other)
@@ -159,7 +170,7 @@ def _figures(
                 "documents": len(shared),
                 **ratio_record(runs, stack, other, shared, "known"),
             }
-    for stack in ("ours, draft model", OFF, *peers):
+    for stack in ("ours, draft model", _FIXED, OFF, *peers):
         shared = runs.shared(tasks, stack)
         yield {"figure": "forward passes", **facts, "stack": stack} | passes_record(
             runs, stack, shared
