@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines.budgets import step_budget
 
@@ -41,7 +42,7 @@ from .cache_layers import (
 )
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 from .next_mask import SlowMaskError
-from .prefill import default_prefill_step_size
+from .prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
 from .sequence_state import ADVANCE_STEPS, SequenceState
 
 _log = logging.getLogger(__name__)
@@ -117,6 +118,8 @@ class DraftModel:
         self._rows: dict[SequenceState, _Row] = {}
         self._key = mx.random.key(secrets.randbits(64))
         self._is_disabled = False
+        if not is_trimmable(make_prompt_cache(model)):
+            _log.info("the draft model drafts from copies of its cache, which cannot be trimmed")
 
     @property
     def is_disabled(self) -> bool:
@@ -181,13 +184,16 @@ class DraftModel:
                 continue
             row = self._row(draft)
             missing = text[len(row.tokens) :]
-            if len(missing) <= self._step_size:
-                jobs.append(_Job(draft, row, at_most, missing))
-            elif not is_prefilled:
+            if len(missing) > self._step_size:
+                if not is_prefilled:
+                    self._read(row, missing[: self._step_size])
                 is_prefilled = True
-                self._forward(row.cache, [missing[: self._step_size]])
-                row.tokens += missing[: self._step_size]
-                mx.async_eval([layer.state for layer in row.cache])
+                continue
+            if len(missing) > MAX_TOKENS_WITH_LOGITS:
+                # In a pass of its own: neither logits nor padding for so many tokens.
+                self._read(row, missing[:-1])
+                missing = missing[-1:]
+            jobs.append(_Job(draft, row, at_most, missing))
         together = [
             job for job in jobs if len(jobs) > 1 and _can_trim(job) and self._can_batch(job)
         ]
@@ -196,6 +202,12 @@ class DraftModel:
                 self._draft_alone(job)
         if together:
             self._draft_together(together)
+
+    def _read(self, row: _Row, tokens: list[int]) -> None:
+        """Dispatch a pass that fills the cache; its logits are not computed."""
+        self._forward(row.cache, [tokens])
+        row.tokens += tokens
+        mx.async_eval([layer.state for layer in row.cache])
 
     def _has_room(self, length: int, at_most: int) -> bool:
         return self._context_length is None or length + at_most <= self._context_length
