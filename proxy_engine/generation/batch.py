@@ -25,25 +25,20 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from ..models.blas import has_fast_blas
-from ..speculation.draft_length import RowOutlook, batch_lengths
+from .batch_drafts import BatchDrafts
 from .batch_probe import BatchProbe
 from .batch_rows import BatchRows
 from .cache_layers import (
     can_merge,
     can_pad,
     can_trim,
-    drop_padding,
     right_padded,
     trim,
-    trim_rows,
 )
 from .draft_model import DraftModel
-from .drafting import drafting_of
 from .drafts import Draft
 from .exact_choices import ExactChoices
 from .next_mask import SlowMaskError
-from .pass_cost import device_pass_cost
-from .rollback import Rollback
 from .sequence_state import SequenceState
 from .token_weights import KnownWeights
 from .tokens import Token
@@ -108,9 +103,7 @@ class Batch:
         self._quantize = quantize
         self._draft_model = draft_model
         self._rows = BatchRows()
-        self._cost = device_pass_cost()
-        self._padding: list[int] = []
-        self._rollback: Rollback | None = None
+        self._drafts = BatchDrafts(self._rows, self._probe, draft_model, pads=pads)
         self._steps = 0
         self._choices = ExactChoices(model)
 
@@ -141,17 +134,17 @@ class Batch:
 
     def add(self, sequence: SequenceState, cache: list[Any]) -> None:
         """Add a sequence after its prefill: it has ``logits``. The batch takes over the cache."""
-        self._end_drafts()
+        self._drafts.end()
         self._rows.add([sequence], cache)
 
     def add_forks(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
         """Add sequences that were forked after their prefill, with the cache that all continue."""
-        self._end_drafts()
+        self._drafts.end()
         self._rows.add(sequences, cache)
 
     def add_all(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
-        self._end_drafts()
+        self._drafts.end()
         self._rows.add_all(sequences, cache)
 
     def replace(
@@ -164,7 +157,7 @@ class Batch:
             new: The sequences to add, each with the sequence in the batch that it continues; that
                 may be itself.
         """
-        self._end_drafts()
+        self._drafts.end()
         self._rows.replace(old, new)
 
     def remove(self, sequence: SequenceState, *, wants_cache: bool = True) -> list[Any] | None:
@@ -174,7 +167,7 @@ class Batch:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens or one
             more.
         """
-        self._end_drafts()
+        self._drafts.end()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
         return self._rows.remove(sequence, wants_cache=wants_cache)
@@ -185,7 +178,7 @@ class Batch:
         To be called if no other sequence is about to be added.
         """
         if self._rows.is_merged and len(self._rows) == 1:
-            self._end_drafts()
+            self._drafts.end()
             self._rows.unmerge()
 
     def generate_step(self) -> list[Step]:
@@ -220,7 +213,7 @@ class Batch:
             else:
                 accepted.append(one)
         advanced = [self._advance(one, is_processed=runs_ahead) for one in accepted]
-        self._end_drafts(sampled)
+        self._drafts.end(sampled)
         return _merged(drawn, others + advanced)
 
     def _draw_choices(self) -> tuple[dict[SequenceState, list[Token]], list[Step]]:
@@ -249,11 +242,10 @@ class Batch:
         sequences = self.sequences
         if not sequences or not all(one.pending for one in sequences):
             return
-        drafts = self._drafts()
+        drafts = self._drafts.make()
         counts = self._token_counts(drafts)
         given = {one: one.pending[:count] for one, count in zip(sequences, counts, strict=True)}
         for sequence, draft in drafts.items():
-            sequence.draft = draft
             given[sequence] = [*sequence.pending, *draft.tokens]
         tokens = self._rows.arrange(given)
         for sequence in sequences:
@@ -261,101 +253,15 @@ class Batch:
         lengths = [len(own) for own in tokens]
         longest = max(lengths)
         padded = mx.array([[*own, *[0] * (longest - len(own))] for own in tokens])
-        if min(lengths) == longest or drafts:
-            # The padding is dropped together with refused tokens.
-            self._padding = [longest - length for length in lengths]
-            if drafts and not self._rows.is_merged:
-                self._rollback = Rollback.before(self._rows.cache, longest)
+        if drafts:
+            self._drafts.begin(drafts, lengths)
+        if drafts or min(lengths) == longest:
             self._forward(padded, lengths)
         else:
             cache = self._rows.cache
             with right_padded(cache, lengths):
                 self._forward(padded, lengths)
-            self._drop_padding()
-
-    def _drafts(self) -> dict[SequenceState, Draft]:
-        """Return drafts for the next pass, as long as pays for all sequences together."""
-        sequences = [one for one in self.sequences if self._may_draft(one)]
-        drafts: dict[SequenceState, Draft] = {}
-        for sequence in sequences:
-            with sequence.timings.during("draft"):
-                drafts[sequence] = drafting_of(sequence).draft(sequence)
-        self._extend(drafts)
-        drafts = {one: draft for one, draft in drafts.items() if not draft.is_empty}
-        if not drafts:
-            return {}
-        outlooks = [
-            drafting_of(one).outlook(drafts[one], len(one.pending))
-            if one in drafts
-            else RowOutlook(0, 0, len(one.pending))
-            for one in self.sequences
-        ]
-        if len(outlooks) > 1 and all(drafting_of(one).is_adaptive for one in drafts):
-            lengths = batch_lengths(outlooks, self._cost, pads=self._pads)
-            for sequence, length in zip(self.sequences, lengths, strict=True):
-                if sequence in drafts:
-                    drafts[sequence].cut(length)
-        return {one: draft for one, draft in drafts.items() if not draft.is_empty}
-
-    def _extend(self, drafts: Mapping[SequenceState, Draft]) -> None:
-        """Let the draft model extend drafts."""
-        lengths = {draft: drafting_of(one).model_length(draft) for one, draft in drafts.items()}
-        wanted = {draft: length for draft, length in lengths.items() if length}
-        if self._draft_model is None or not wanted:
-            return
-        started = time.perf_counter()
-        self._draft_model.extend(wanted)
-        ended = time.perf_counter()
-        for draft in wanted:
-            draft.sequence.timings.add("draft", started, ended)
-
-    def _may_draft(self, sequence: SequenceState) -> bool:
-        rows = self._rows
-        if sequence.drafting is None or sequence.finished or rows.is_shared(sequence):
-            return False
-        if not rows.is_merged and len(rows) == 1:
-            return True
-        # How fast the sequences of a group advance does not depend on others.
-        has_groups = any(one.weights is not None for one in self.sequences)
-        return not has_groups and self._can_pad_rows
-
-    @property
-    def _can_pad_rows(self) -> bool:
-        self._rows.merge()
-        return can_pad(self._rows.cache) and self._probe.can_pad
-
-    def _end_drafts(self, sampled: Collection[Verification] = ()) -> None:
-        """Drop refused tokens, and the padding of the pass, from the cache.
-
-        Args:
-            sampled: Verified sequences. The drafts of others are withdrawn.
-        """
-        counts, self._padding = self._padding, []
-        for one in sampled:
-            dropped = one.settle()
-            if dropped:
-                counts[self._rows.row(one.sequence)] += dropped
-        for sequence in self.sequences:
-            if sequence.draft is not None:
-                counts[self._rows.row(sequence)] += len(sequence.draft.tokens)
-                sequence.draft = None
-        rollback, self._rollback = self._rollback, None
-        if rollback is not None:
-            (sequence,) = self.sequences
-            kept = rollback.token_count - counts[0]
-            replayed = kept - rollback.keep(kept)
-            processed = sequence.processed
-            sequence.pending[:0] = sequence.tokens[processed - replayed : processed]
-        elif any(counts):
-            trim_rows(self._rows.cache, counts)
-            self._drop_padding()
-
-    def _drop_padding(self) -> None:
-        """Drop columns that are padding in every row."""
-        rows = self._rows
-        if rows.is_merged:
-            mx.async_eval([layer.state for layer in rows.cache])
-            drop_padding(rows.cache, max(one.processed for one in self.sequences))
+            self._rows.drop_padding()
 
     def _token_counts(self, drafts: Mapping[SequenceState, Draft]) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
@@ -440,21 +346,9 @@ class Batch:
             return False
         if all(one.is_at_limit for one in sequences):
             return False
-        if self._expects_drafts():
+        if self._drafts.are_expected():
             return False
         return can_trim(self._rows.cache, 1) or not any(one.may_reject for one in sequences)
-
-    def _expects_drafts(self) -> bool:
-        """Whether the next pass is likely to have drafts."""
-        drafting = {one: drafting_of(one) for one in self.sequences if self._may_draft(one)}
-        outlooks = [
-            (drafting[one].expected_draft(one) if one in drafting else None) or RowOutlook(0, 0)
-            for one in self.sequences
-        ]
-        is_adaptive = all(one.is_adaptive for one in drafting.values())
-        if len(outlooks) == 1 or not is_adaptive:
-            return any(one.at_most for one in outlooks)
-        return any(batch_lengths(outlooks, self._cost, pads=self._pads))
 
     def _read(self, sampled: Sequence[Verification]) -> None:
         """Wait for the sampled tokens."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import mlx.core as mx
+
 from ..prompt_cache.layers import copy_cache
-from .cache_layers import extend, extract_row, keep_rows, merge
+from .cache_layers import drop_padding, extend, extract_row, keep_rows, merge
 from .sequence_state import SequenceState
 
 
@@ -124,6 +126,12 @@ class BatchRows:
             self.cache = extract_row(self.cache, row)
             self._rows[sequence] = 0
             self.is_merged, self._count = False, 1
+
+    def drop_padding(self) -> None:
+        """Drop columns that are padding in every row, if they are many."""
+        if self.is_merged:
+            mx.async_eval([layer.state for layer in self.cache])
+            drop_padding(self.cache, max(one.processed for one in self._rows))
 
     def _keep(self, rows: Sequence[int]) -> None:
         self._copy_rows(rows)

@@ -1,0 +1,144 @@
+"""The drafts of a batch: how long they are together, and how the cache drops refused tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from ..speculation.draft_length import RowOutlook, batch_lengths
+from .batch_probe import BatchProbe
+from .batch_rows import BatchRows
+from .cache_layers import can_pad, trim_rows
+from .draft_model import DraftModel
+from .drafting import drafting_of
+from .drafts import Draft
+from .pass_cost import device_pass_cost
+from .rollback import Rollback
+from .sequence_state import SequenceState
+from .verification import Verification
+
+
+class BatchDrafts:
+    """Makes the drafts of the next pass, and ends them after verification.
+
+    Args:
+        rows: The sequences with their cache.
+        probe: Determines whether rows can take different numbers of tokens.
+        draft_model: Extends the drafts of sequences that allow it.
+        pads: Whether padding is nearly free.
+    """
+
+    def __init__(
+        self, rows: BatchRows, probe: BatchProbe, draft_model: DraftModel | None, *, pads: bool
+    ) -> None:
+        self._rows = rows
+        self._probe = probe
+        self._draft_model = draft_model
+        self._pads = pads
+        self._cost = device_pass_cost()
+        self._padding: list[int] = []
+        self._rollback: Rollback | None = None
+
+    def are_expected(self) -> bool:
+        """Whether the next pass is likely to have drafts."""
+        drafting = {one: drafting_of(one) for one in self._rows.sequences if self._may_draft(one)}
+        outlooks = [
+            (drafting[one].expected_draft(one) if one in drafting else None) or RowOutlook(0, 0)
+            for one in self._rows.sequences
+        ]
+        is_adaptive = all(one.is_adaptive for one in drafting.values())
+        if len(outlooks) == 1 or not is_adaptive:
+            return any(one.at_most for one in outlooks)
+        return any(batch_lengths(outlooks, self._cost, pads=self._pads))
+
+    def make(self) -> dict[SequenceState, Draft]:
+        """Return drafts for the next pass, as long as pays for all sequences together."""
+        sequences = [one for one in self._rows.sequences if self._may_draft(one)]
+        drafts: dict[SequenceState, Draft] = {}
+        for sequence in sequences:
+            with sequence.timings.during("draft"):
+                drafts[sequence] = drafting_of(sequence).draft(sequence)
+        self._extend(drafts)
+        drafts = {one: draft for one, draft in drafts.items() if not draft.is_empty}
+        if not drafts:
+            return {}
+        outlooks = [
+            drafting_of(one).outlook(drafts[one], len(one.pending))
+            if one in drafts
+            else RowOutlook(0, 0, len(one.pending))
+            for one in self._rows.sequences
+        ]
+        if len(outlooks) > 1 and all(drafting_of(one).is_adaptive for one in drafts):
+            lengths = batch_lengths(outlooks, self._cost, pads=self._pads)
+            for sequence, length in zip(self._rows.sequences, lengths, strict=True):
+                if sequence in drafts:
+                    drafts[sequence].cut(length)
+        return {one: draft for one, draft in drafts.items() if not draft.is_empty}
+
+    def begin(self, drafts: Mapping[SequenceState, Draft], lengths: Sequence[int]) -> None:
+        """Prepare for a pass over drafts; to be called before it.
+
+        Args:
+            drafts: The drafts.
+            lengths: Tokens of each row, those of its draft included.
+        """
+        for sequence, draft in drafts.items():
+            sequence.draft = draft
+        longest = max(lengths)
+        # The padding is dropped together with refused tokens.
+        self._padding = [longest - length for length in lengths]
+        if not self._rows.is_merged:
+            self._rollback = Rollback.before(self._rows.cache, longest)
+
+    def end(self, sampled: Collection[Verification] = ()) -> None:
+        """Drop refused tokens, and the padding of the pass, from the cache.
+
+        Args:
+            sampled: Verified sequences. The drafts of others are withdrawn.
+        """
+        counts, self._padding = self._padding, []
+        for one in sampled:
+            dropped = one.settle()
+            if dropped:
+                counts[self._rows.row(one.sequence)] += dropped
+        for sequence in self._rows.sequences:
+            if sequence.draft is not None:
+                counts[self._rows.row(sequence)] += len(sequence.draft.tokens)
+                sequence.draft = None
+        rollback, self._rollback = self._rollback, None
+        if rollback is not None:
+            (sequence,) = self._rows.sequences
+            kept = rollback.token_count - counts[0]
+            replayed = kept - rollback.keep(kept)
+            processed = sequence.processed
+            sequence.pending[:0] = sequence.tokens[processed - replayed : processed]
+        elif any(counts):
+            trim_rows(self._rows.cache, counts)
+            self._rows.drop_padding()
+
+    def _extend(self, drafts: Mapping[SequenceState, Draft]) -> None:
+        """Let the draft model extend drafts."""
+        lengths = {draft: drafting_of(one).model_length(draft) for one, draft in drafts.items()}
+        wanted = {draft: length for draft, length in lengths.items() if length}
+        if self._draft_model is None or not wanted:
+            return
+        started = time.perf_counter()
+        self._draft_model.extend(wanted)
+        ended = time.perf_counter()
+        for draft in wanted:
+            draft.sequence.timings.add("draft", started, ended)
+
+    def _may_draft(self, sequence: SequenceState) -> bool:
+        rows = self._rows
+        if sequence.drafting is None or sequence.finished or rows.is_shared(sequence):
+            return False
+        if not rows.is_merged and len(rows) == 1:
+            return True
+        # How fast the sequences of a group advance does not depend on others.
+        has_groups = any(one.weights is not None for one in rows.sequences)
+        return not has_groups and self._can_pad_rows
+
+    @property
+    def _can_pad_rows(self) -> bool:
+        self._rows.merge()
+        return can_pad(self._rows.cache) and self._probe.can_pad
