@@ -113,6 +113,7 @@ class EngineCore:
         scheduler = Scheduler(
             worker, factory, caches, turns, threads, batch_size=batch_size, draft_model=drafter
         )
+        worker.submit(scheduler.split_output_layer).result()
         return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft)
 
     def prepare(

@@ -44,21 +44,20 @@ class Adjustments:
         return self._adjusted(logits, tokens, prompt_tokens, self._bias)
 
     def of_candidates(
-        self, logits: mx.array, tokens: Sequence[int], among: mx.array, prompt_tokens: int
+        self, few: mx.array, tokens: Sequence[int], among: mx.array, prompt_tokens: int
     ) -> mx.array:
         """Return adjusted logits of some tokens.
 
         Args:
-            logits: Of all tokens, as in :meth:`of_all`.
+            few: Their logits, shape (..., n), any float type.
             tokens: The token ids so far.
             among: Ids of candidates, which passed :meth:`check`: ascending, shape (n,).
             prompt_tokens: Number of leading ``tokens`` that are the prompt.
 
         Returns:
-            float32, shape (..., n).
+            float32, the same shape.
         """
         # Positions among the candidates replace ids; both are in the same order.
-        few = mx.take(logits, among, axis=-1)
         recent: list[int] = []
         bias: list[tuple[int, float]] = []
         if self._bias or self.has_penalties:

@@ -92,9 +92,38 @@ class Sampler:
         if among is None:
             return self._draw(self._adjustments.of_all(logits, tokens, prompt_tokens)).token
         self._adjustments.check(logits, among)
+        few = mx.take(logits, among, axis=-1)
+        return self.sample_among(few, tokens, among, prompt_tokens=prompt_tokens)
+
+    def sample_among(
+        self,
+        few: mx.array,
+        tokens: Sequence[int],
+        among: mx.array,
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        """Select a token as a call with ``among`` does, by the logits of the candidates alone.
+
+        Args:
+            few: Logits of the candidates, in their order; shape (n,) or (1, n), any float type.
+            tokens: As in a call.
+            among: As in a call.
+            prompt_tokens: As in a call.
+
+        Returns:
+            A token id, uint32, shape () or (1,), not evaluated.
+
+        Raises:
+            InvalidSamplingParameterError: ``among`` does not have one id for each logit.
+        """
+        if among.shape != few.shape[-1:]:
+            raise InvalidSamplingParameterError(
+                "among", f"of shape {among.shape}", f"of shape {few.shape[-1:]}"
+            )
         if among.size == 1:
-            return among.astype(mx.uint32).reshape(logits.shape[:-1])
-        drawn = self._draw(self._adjustments.of_candidates(logits, tokens, among, prompt_tokens))
+            return among.astype(mx.uint32).reshape(few.shape[:-1])
+        drawn = self._draw(self._adjustments.of_candidates(few, tokens, among, prompt_tokens))
         return mx.take(among, drawn.token).astype(mx.uint32)
 
     def log_distribution(
@@ -123,9 +152,10 @@ class Sampler:
         if among is None:
             return self._log_draw(self._adjustments.of_all(logits, tokens, prompt_tokens))
         self._adjustments.check(logits, among)
-        few = self._log_draw(self._adjustments.of_candidates(logits, tokens, among, prompt_tokens))
+        few = mx.take(logits, among, axis=-1)
+        drawn = self._log_draw(self._adjustments.of_candidates(few, tokens, among, prompt_tokens))
         nowhere = mx.full((logits.shape[-1],), -mx.inf)
-        return mx.put_along_axis(nowhere, among, few, axis=-1)
+        return mx.put_along_axis(nowhere, among, drawn, axis=-1)
 
     def verify(
         self,
@@ -169,7 +199,8 @@ class Sampler:
             adjusted = self._adjustments.of_all(logits, tokens, prompt_tokens)
         else:
             self._adjustments.check(logits, among)
-            adjusted = self._adjustments.of_candidates(logits, tokens, among, prompt_tokens)
+            few = mx.take(logits, among, axis=-1)
+            adjusted = self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
             ids = among.astype(mx.uint32)
             log_q = mx.take(log_q, ids)
         self._key, key = mx.random.split(self._key)

@@ -1,6 +1,7 @@
 """The generation loop: sequences that share forward passes, each under its own mask.
 
-Reading order: ``tokens``, ``timings``, ``device_masks``, ``fast_forward`` (forced text),
+Reading order: ``tokens``, ``timings``, ``output_layer``, ``forward_pass`` (logits on demand),
+``device_masks``, ``fast_forward`` (forced text),
 ``sampler_schedule`` (samplers and limits by part), ``token_weights`` (importance weights),
 ``sequence_options``, ``sequence_state``, ``particles`` (sequential Monte Carlo),
 ``cache_layers`` (caches of a batch),
@@ -17,6 +18,7 @@ from .device_masks import DeviceMasks, text_token_mask
 from .draft_model import DraftModel
 from .drafting import Drafting
 from .fast_forward import FastForward, text_encoder
+from .forward_pass import ForwardPass, NextLogits
 from .joint_prefill import (
     can_join_prefill,
     is_joint_prefill_worthwhile,
@@ -40,6 +42,8 @@ __all__ = [
     "DraftModel",
     "Drafting",
     "FastForward",
+    "ForwardPass",
+    "NextLogits",
     "Prefill",
     "SampledToken",
     "SamplerSchedule",

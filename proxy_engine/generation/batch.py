@@ -38,6 +38,7 @@ from .cache_layers import (
 from .draft_model import DraftModel
 from .drafts import Draft
 from .exact_choices import ExactChoices
+from .forward_pass import ForwardPass
 from .next_mask import SlowMaskError
 from .sequence_state import SequenceState
 from .token_weights import KnownWeights
@@ -75,7 +76,7 @@ class Batch:
     Call :meth:`generate_step`, remove finished sequences, then call :meth:`feed`, and repeat.
 
     Args:
-        model: The model.
+        model: The model. Batches of one model can share a ``ForwardPass``.
         quantize: Called with the cache after every pass. Quantized caches cannot be merged, so such
             a batch holds one sequence.
         pads: Whether sequences may take different numbers of tokens in one pass, padded to the
@@ -88,15 +89,15 @@ class Batch:
 
     def __init__(
         self,
-        model: Module,
+        model: Module | ForwardPass,
         *,
         quantize: Callable[[list[Any]], None] | None = None,
         pads: bool | None = None,
         probe: BatchProbe | None = None,
         draft_model: DraftModel | None = None,
     ) -> None:
-        self._model = model
-        self._probe = probe or BatchProbe(model)
+        self._pass = ForwardPass.of(model)
+        self._probe = probe or BatchProbe(self._pass.model)
         if pads is None:
             pads = mx.default_device().type == mx.DeviceType.gpu
         self._pads = pads
@@ -105,7 +106,7 @@ class Batch:
         self._rows = BatchRows()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, pads=pads)
         self._steps = 0
-        self._choices = ExactChoices(model)
+        self._choices = ExactChoices(self._pass.model)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -370,15 +371,11 @@ class Batch:
             lengths: Tokens of each row without padding.
         """
         started = time.perf_counter()
-        logits: mx.array = self._model(tokens, cache=self._rows.cache)
+        output = self._pass(tokens, self._rows.cache)
         if self._quantize is not None:
             self._quantize(self._rows.cache)
-        if min(lengths) == tokens.shape[1]:
-            last = logits[:, -1, :]
-        else:
-            last = logits[mx.arange(len(lengths)), mx.array([length - 1 for length in lengths])]
-        of_rows = [last] if len(lengths) == 1 else [last[row : row + 1] for row in range(len(last))]
-        others: list[mx.array] = []
+        of_rows = [output.at(row, length - 1) for row, length in enumerate(lengths)]
+        weights: list[mx.array] = []
         known: list[KnownWeights] = [{} for _ in lengths]
         for sequence in self.sequences:
             row = self._rows.row(sequence)
@@ -386,13 +383,12 @@ class Batch:
             if sequence.draft is not None:
                 draft = sequence.draft
                 first = lengths[row] - len(draft.tokens)
-                own = [logits[row : row + 1, first + at] for at in (-1, *draft.positions)]
-                sequence.logits, draft.logits = own[0], own[1:]
-                others += own
+                sequence.logits = output.at(row, first - 1)
+                draft.logits = [output.at(row, first + at) for at in draft.positions]
             if sequence.weights is not None and not sequence.weights.is_complete:
-                sequence.weigh_forced(logits[row, : lengths[row]], known[row])
-                others += sequence.weights.unread
-        mx.async_eval(last, *others)
+                sequence.weigh_forced(output.logits[row, : lengths[row]], known[row])
+                weights += sequence.weights.unread
+        mx.async_eval(output.inputs, *weights)
         ended = time.perf_counter()
         for sequence in self.sequences:
             sequence.timings.add("dispatch", started, ended)

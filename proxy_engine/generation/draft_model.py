@@ -41,6 +41,7 @@ from .cache_layers import (
     trim,
 )
 from .drafts import MAX_TOKENS_PER_STEP, Draft
+from .forward_pass import NextLogits
 from .next_mask import SlowMaskError
 from .prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
 from .sequence_state import ADVANCE_STEPS, SequenceState
@@ -292,7 +293,7 @@ class DraftModel:
         """Draw a token; ``None`` if the mask of its position is slow."""
         self._key, key = mx.random.split(self._key)
         try:
-            return job.draft.state.propose(logits, key)
+            return job.draft.state.propose(NextLogits.known(logits), key)
         except SlowMaskError:
             return None
 

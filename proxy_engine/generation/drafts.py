@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+from .forward_pass import NextLogits
 from .sequence_state import SequenceState
 from .tokens import Proposal
 
@@ -55,8 +56,7 @@ class Draft:
     Attributes:
         steps: The proposed tokens.
         tokens: All tokens of the draft: proposed and forced ones.
-        logits: Lazy logits behind each proposed token, shape (1, vocabulary), once the pass over
-            the draft is dispatched.
+        logits: Logits behind each proposed token, once the pass over the draft is dispatched.
         sequence: The sequence.
         unused: A token that was drawn for the position behind the draft, and is not part of it. The
             position is verified against it nevertheless: if only some of the drawn tokens were
@@ -66,7 +66,7 @@ class Draft:
     def __init__(self, sequence: SequenceState) -> None:
         self.steps: list[DraftStep] = []
         self.tokens: list[int] = []
-        self.logits: list[mx.array] = []
+        self.logits: list[NextLogits] = []
         self.sequence = sequence
         self.unused: Proposal | None = None
         self._is_closed = (

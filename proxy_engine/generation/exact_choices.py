@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
 from .choice_scores import ChoiceScorer, ChoiceScores
+from .forward_pass import NextLogits
 from .open_choices import OpenChoice, draw_option
 from .sequence_state import SequenceState
 from .shared_prefix import can_share_prefix, prefix_layers
@@ -73,7 +74,8 @@ class ExactChoices:
             end = scores.end(drawn.number)
             is_complete = tuple(sequence.pending) == drawn.tokens and sequence.weights is None
             if row is None and end is not None and is_complete:
-                layers, sequence.logits = end
+                layers, logits = end
+                sequence.logits = NextLogits.known(logits)
                 for layer, (keys, values) in zip(cache, layers, strict=True):
                     layer.update_and_fetch(keys, values)
                 sequence.pending.clear()
@@ -104,7 +106,7 @@ class ExactChoices:
         try:
             with sequence.timings.during("dispatch"):
                 scores = scorer.scores(
-                    choice.candidates, layers, sequence.logits, None if needs_all else noise
+                    choice.candidates, layers, sequence.logits.all(), None if needs_all else noise
                 )
         except Exception as error:
             # Some of mlx-lm's models take no batch.

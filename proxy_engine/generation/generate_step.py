@@ -166,7 +166,7 @@ def _generate(
     while not prefill.next_pass():
         on_progress(prefill.processed, total)
     on_progress(total, total)
-    batch = Batch(prefill.model, quantize=prefill.quantize)
+    batch = Batch(prefill.forward, quantize=prefill.quantize)
     batch.add(sequence, prefill.cache)
     for token in forced:
         yield token.token_id, _certain(token.token_id, width)

@@ -15,6 +15,7 @@ from mlx_lm.models.cache import KVCache
 
 from ..models.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, right_padded
+from .forward_pass import ForwardPass, PassOutput
 from .prefill import MAX_TOKENS_WITH_LOGITS, Prefill
 
 _STEPS_ON_GPU = 4
@@ -67,32 +68,33 @@ def prefill_together(prefills: Sequence[Prefill]) -> list[Any]:
     """
     started = time.perf_counter()
     sequences = [prefill.sequence for prefill in prefills]
-    model = prefills[0].model
+    forward = prefills[0].forward
     cache = merge([prefill.cache for prefill in prefills])
     texts = [prefill.sequence.tokens[prefill.processed :] for prefill in prefills]
-    if max(map(len, texts)) > MAX_TOKENS_WITH_LOGITS:
+    if max(map(len, texts)) > MAX_TOKENS_WITH_LOGITS and not forward.computes_logits_on_demand:
         # Lazy evaluation: logits that are not used are not computed.
-        _padded_pass(model, cache, [text[:-1] for text in texts])
+        _padded_pass(forward, cache, [text[:-1] for text in texts])
         texts = [text[-1:] for text in texts]
     lengths = [len(text) for text in texts]
-    logits = _padded_pass(model, cache, texts)
-    last = logits[mx.arange(len(sequences)), mx.array([length - 1 for length in lengths])]
-    mx.async_eval(last, [layer.state for layer in cache])
+    output = _padded_pass(forward, cache, texts)
+    last = [output.at(row, length - 1) for row, length in enumerate(lengths)]
+    mx.async_eval(output.inputs, [layer.state for layer in cache])
     drop_padding(cache, max(len(sequence.tokens) for sequence in sequences))
     mx.clear_cache()
     ended = time.perf_counter()
     for row, (sequence, prefill) in enumerate(zip(sequences, prefills, strict=True)):
-        sequence.logits = last[row : row + 1]
+        sequence.logits = last[row]
         sequence.pending.clear()
         prefill.processed = len(sequence.tokens)
         sequence.timings.add("prompt", started, ended)
     return cache
 
 
-def _padded_pass(model: Any, cache: list[Any], texts: Sequence[Sequence[int]]) -> mx.array:
+def _padded_pass(
+    forward: ForwardPass, cache: list[Any], texts: Sequence[Sequence[int]]
+) -> PassOutput:
     lengths = [len(text) for text in texts]
     longest = max(lengths)
     tokens = mx.array([[*text, *[0] * (longest - len(text))] for text in texts], mx.int32)
     with right_padded(cache, lengths):
-        logits: mx.array = model(tokens, cache=cache)
-    return logits
+        return forward(tokens, cache)

@@ -11,6 +11,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from ..models.blas import has_fast_blas
+from .forward_pass import ForwardPass, PassOutput
 from .sequence_state import SequenceState
 
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
@@ -21,7 +22,8 @@ _STEP_WITH_FAST_BLAS = 128
 
 MAX_TOKENS_WITH_LOGITS = 32
 """Longest last pass that computes logits for all of its tokens. For a longer one, a separate pass
-over the last token is faster, since only its logits are needed."""
+over the last token is faster, since only its logits are needed. Logits that are computed on demand
+need no separate pass."""
 
 
 @dataclass(slots=True)
@@ -30,21 +32,26 @@ class Prefill:
 
     Attributes:
         sequence: The sequence whose tokens are read.
-        model: The model.
+        model: The model, or its forward passes.
         cache: The sequence's own prompt cache. It holds the first ``processed`` tokens.
         step_size: Tokens of one forward pass.
         processed: Tokens that the cache holds.
         quantize: Called with the cache after every pass.
         checkpoints: Called when the given number of prompt tokens has been processed.
+        forward: The model's forward passes.
     """
 
     sequence: SequenceState
-    model: Module
+    model: Module | ForwardPass
     cache: list[Any]
     step_size: int
     processed: int = 0
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
+    forward: ForwardPass = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.forward = ForwardPass.of(self.model)
 
     @property
     def left(self) -> int:
@@ -69,17 +76,18 @@ class Prefill:
         is_last = end > last
         if is_last:
             end = len(tokens)
-        if is_last and last - start > MAX_TOKENS_WITH_LOGITS:
+        computes_all = sequence.weights is not None or not self.forward.computes_logits_on_demand
+        if is_last and computes_all and last - start > MAX_TOKENS_WITH_LOGITS:
             # Lazy evaluation: logits that are not used are not computed.
             self._forward(tokens[start:last])
             start = last
-        logits = self._forward(tokens[start:end])
+        output = self._forward(tokens[start:end])
         if is_last:
-            sequence.logits = logits[:, -1, :]
+            sequence.logits = output.at(0, end - start - 1)
             sequence.pending.clear()
             if sequence.weights is not None:
-                sequence.weigh_forced(logits[0], {})
-            mx.async_eval(sequence.logits)
+                sequence.weigh_forced(output.logits[0], {})
+            mx.async_eval(output.inputs)
         else:
             mx.eval([layer.state for layer in self.cache])
         mx.clear_cache()
@@ -89,11 +97,11 @@ class Prefill:
         sequence.timings.add("prompt", started, time.perf_counter())
         return is_last
 
-    def _forward(self, token_ids: list[int]) -> mx.array:
-        logits: mx.array = self.model(mx.array(token_ids)[None], cache=self.cache)
+    def _forward(self, token_ids: list[int]) -> PassOutput:
+        output = self.forward(mx.array(token_ids)[None], self.cache)
         if self.quantize is not None:
             self.quantize(self.cache)
-        return logits
+        return output
 
 
 def default_prefill_step_size() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import mlx.core as mx
 
@@ -20,6 +20,7 @@ from state_machines.root import Part, RootMatcher
 from ..results import ScoredChoice
 from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward, must_end
+from .forward_pass import NextLogits
 from .next_mask import NextMask
 from .open_choices import DrawnOption, OpenChoice
 from .sampler_schedule import Deadline, RandomState
@@ -37,6 +38,9 @@ from .tokens import Proposal, SampledToken, Token
 if TYPE_CHECKING:
     from .drafting import Drafting
     from .drafts import Draft
+
+Boost: TypeAlias = tuple[mx.array, float]
+"""Tokens that are boosted, and the boost in nats."""
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -63,7 +67,7 @@ class SequenceState:
         tokens: Prompt and generated tokens.
         prompt_tokens: Length of the prompt.
         pending: The last of ``tokens``, which the model has not processed yet.
-        logits: Lazy logits of the next token, shape (1, vocabulary).
+        logits: Logits of the next token.
         finished: Whether the last token has been generated.
         weights: The importance weights of the generated tokens, if they are recorded.
         group: Identifies the sequences that were forked from the same one.
@@ -93,7 +97,7 @@ class SequenceState:
         self.tokens = list(prompt_ids)
         self.prompt_tokens = len(self.tokens)
         self.pending: list[int] = []
-        self.logits: mx.array | None = None
+        self.logits: NextLogits | None = None
         self.finished = False
         self.timings = timings or Timings()
         self.guard = guard
@@ -221,7 +225,7 @@ class SequenceState:
                 self.weights.add_factor(-drawn.log_mass)
             else:
                 self.weights.add_factor(-drawn.log_proposal)
-            self.weights.weigh(self.logits, start - 1, self.tokens, self.prompt_tokens, {})
+            self.weights.weigh(self.logits.all(), start - 1, self.tokens, self.prompt_tokens, {})
         return appended
 
     @property
@@ -238,40 +242,43 @@ class SequenceState:
         self._schedule.next_sampler(self.generated)
 
     def sample(
-        self, logits: mx.array, *, exact: bool = False, proposed: Proposal | None = None
+        self, logits: NextLogits, *, exact: bool = False, proposed: Proposal | None = None
     ) -> SampledToken:
         """Sample the next token on the device, without waiting for it.
 
         Args:
-            logits: Shape (1, vocabulary).
+            logits: Logits of the token.
             exact: Allow only tokens that :meth:`accepts` accepts.
             proposed: A proposed token. The sampled token equals it exactly if it is accepted.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        sampler, boosted, mask = self._restrict(self._mask, logits, exact=exact)
+        sampler, boost, mask = self._restrict(self._mask, logits.width, exact=exact)
         with self.timings.during("sample"):
+            top = self._options.logprobs
+            # Before the token is sampled, so that it takes its logits from these.
+            every = None if top is None else logits.all()
             sampled = (
-                self._sample(sampler, boosted, mask, proposed)
+                self._sample(sampler, logits, boost, mask, proposed)
                 if self.weights is None
-                else self._sample_weighted(sampler, boosted, mask, is_redrawn=exact)
+                else self._sample_weighted(sampler, _boosted(logits, boost), mask, is_redrawn=exact)
             )
             if mask is not None and mask.count == 1:
                 sampled = replace(sampled, has_alternatives=False)
-            if self._options.logprobs is None:
+            if every is None or top is None:
                 return sampled
-            masked = logits if mask is None else apply_mask(logits, mask.mask)
-            return sampled.with_logprobs(logits, masked, self._options.logprobs)
+            masked = every if mask is None else apply_mask(every, mask.mask)
+            return sampled.with_logprobs(every, masked, top)
 
-    def propose(self, logits: mx.array, key: mx.array) -> tuple[mx.array, mx.array | None]:
+    def propose(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
         """Draw the next token of a draft from the logits of a draft model.
 
         The logits are masked, penalised and filtered as in :meth:`sample`. With a seed, the token
         is drawn with the random key that :meth:`sample` would use, and takes it.
 
         Args:
-            logits: Shape (1, vocabulary).
+            logits: Logits of the token.
             key: The random key of a token without a seed.
 
         Returns:
@@ -281,37 +288,49 @@ class SequenceState:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
         # The mask of the sequence itself is computed again, and what it knows stays.
-        chosen, boosted, mask = self._restrict(copy(self._mask), logits, exact=False)
+        chosen, boost, mask = self._restrict(copy(self._mask), logits.width, exact=False)
         sampler = own_sampler(chosen)
         parameters = sampler.parameters
         if parameters.temperature == 0 or parameters.seed is not None:
-            return self._sample(sampler, boosted, mask).token, None
-        given, among = _masked(boosted, mask)
+            return self._sample(sampler, logits, boost, mask).token, None
+        given, among = _masked(_boosted(logits, boost), mask)
         log_q = sampler.log_distribution(
             given, self.tokens, among, prompt_tokens=self.prompt_tokens
         )
         return mx.random.categorical(log_q, key=key).reshape(1), log_q
 
     def _restrict(
-        self, next_mask: NextMask, logits: mx.array, *, exact: bool
-    ) -> tuple[TokenSampler, mx.array, DeviceMask | None]:
-        """Return the sampler of the next token, its logits with boosts, and its mask."""
+        self, next_mask: NextMask, width: int, *, exact: bool
+    ) -> tuple[TokenSampler, Boost | None, DeviceMask | None]:
+        """Return the sampler of the next token, boosted tokens and its mask.
+
+        Args:
+            next_mask: Computes the mask.
+            width: Size of the vocabulary.
+            exact: Allow only tokens that :meth:`accepts` accepts.
+        """
         with self.timings.during("mask"):
             sampler = self._schedule.next_sampler(self.generated)
-            allowed = next_mask.allowed(self.generated, logits.shape[-1], exact=exact)
+            allowed = next_mask.allowed(self.generated, width, exact=exact)
             boost = next_mask.end_boost(self.generated, allowed)
-        boosted = logits if boost is None else apply_token_boost(logits, *boost)
-        return sampler, boosted, None if allowed is None else self.masks.on_device(allowed)
+        return sampler, boost, None if allowed is None else self.masks.on_device(allowed)
 
     def _sample(
         self,
         sampler: TokenSampler,
-        logits: mx.array,
+        logits: NextLogits,
+        boost: Boost | None,
         mask: DeviceMask | None,
         proposed: Proposal | None = None,
     ) -> SampledToken:
-        given, among = _masked(logits, mask)
         count = self.prompt_tokens
+        is_drawn = proposed is not None and proposed.log_q is not None
+        few = None if mask is None or boost is not None or is_drawn else mask.ids
+        if few is not None and isinstance(sampler, Sampler):
+            # Only the logits of the allowed tokens are computed.
+            token = sampler.sample_among(logits.of(few), self.tokens, few, prompt_tokens=count)
+            return SampledToken(token.reshape(1))
+        given, among = _masked(_boosted(logits, boost), mask)
         if proposed is None or proposed.log_q is None:
             token = sampler(given, self.tokens, among, prompt_tokens=count)
         else:
@@ -460,7 +479,7 @@ class SequenceState:
     def _is_usable(self, token_id: int) -> bool:
         """Whether a token is one that unconstrained text may contain; grammars check their own."""
         usable = self._options.usable_tokens
-        width = 0 if self.logits is None else self.logits.shape[-1]
+        width = 0 if self.logits is None else self.logits.width
         return 0 <= token_id < width and (usable is None or bool(usable[token_id]))
 
     def _append_forced(self, token_id: int) -> Token:
@@ -506,6 +525,11 @@ class SequenceState:
 
     def _may_stop(self) -> bool:
         return self._matcher is None or self._matcher.is_accepting
+
+
+def _boosted(logits: NextLogits, boost: Boost | None) -> mx.array:
+    every = logits.all()
+    return every if boost is None else apply_token_boost(every, *boost)
 
 
 def _masked(logits: mx.array, mask: DeviceMask | None) -> tuple[mx.array, mx.array | None]:

@@ -16,6 +16,7 @@ from ..generation import (
     Batch,
     BatchProbe,
     DraftModel,
+    ForwardPass,
     Prefill,
     SequenceState,
     Step,
@@ -71,6 +72,7 @@ class ContinuousBatch:
         self._caches = caches
         self._slow = slow
         self._draft_model = draft_model
+        self._forward = ForwardPass(factory.loaded.model)
         self._probe = BatchProbe(factory.loaded.model)
         self._batch, self._groups = self._new_batch()
         # Generating, or finished and not reported yet.
@@ -84,6 +86,10 @@ class ContinuousBatch:
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
         return len(self._jobs) + len(self._groups) + len(self._prefills)
+
+    def split_output_layer(self) -> None:
+        """Find out whether the model's logits can be computed on demand."""
+        _ = self._forward.computes_logits_on_demand
 
     def probe(self) -> None:
         """Determine which batches the model computes correctly."""
@@ -183,11 +189,10 @@ class ContinuousBatch:
             job.fail(error)
 
     def _new_batch(self) -> tuple[Batch, SequenceGroups]:
-        model = self._factory.loaded.model
         if self._draft_model is not None:
             self._draft_model.clear()
         batch = Batch(
-            model, quantize=self._quantize, probe=self._probe, draft_model=self._draft_model
+            self._forward, quantize=self._quantize, probe=self._probe, draft_model=self._draft_model
         )
         return batch, SequenceGroups(batch, self._slow, self._finish_group)
 
@@ -216,7 +221,7 @@ class ContinuousBatch:
         insert = self._caches.insert_copy
         prefill = Prefill(
             running.sequence,
-            self._factory.loaded.model,
+            self._forward,
             fetched.cache,
             _step_size(request),
             fetched.cached_tokens,

@@ -77,6 +77,10 @@ class Scheduler:
         """Requests that have begun and are not finished."""
         return len(self._running)
 
+    def split_output_layer(self) -> None:
+        """Find the model's output layer, before requests run. On the model thread."""
+        self._running.split_output_layer()
+
     def probe_batches(self) -> None:
         """Determine which batches the model computes correctly. On the model thread."""
         self._running.probe()

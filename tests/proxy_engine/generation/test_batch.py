@@ -15,7 +15,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models import gpt_bigcode
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.generation import Batch, Prefill, SampledToken, Timings, Token
+from proxy_engine.generation import Batch, NextLogits, Prefill, SampledToken, Timings, Token
 from proxy_engine.generation.cache_layers import can_merge
 
 TOGETHER = [kind for kind in KINDS if kind != "chunked"]
@@ -36,7 +36,7 @@ class ScriptedSequence:
         self.tokens = list(prompt)
         self.prompt_tokens = len(prompt)
         self.pending: list[int] = []
-        self.logits: mx.array | None = None
+        self.logits: NextLogits | None = None
         self.finished = False
         self.expects_fast_forward = False
         self.may_reject = bool(rejected)
@@ -63,9 +63,9 @@ class ScriptedSequence:
         return None
 
     def sample(
-        self, logits: mx.array, *, exact: bool = False, proposed: object = None
+        self, logits: NextLogits, *, exact: bool = False, proposed: object = None
     ) -> SampledToken:
-        assert logits.shape == (1, VOCABULARY)
+        assert logits.all().shape == (1, VOCABULARY)
         self.expects_fast_forward = self._chosen % 3 == 0
         token = self._stretches[0][0]
         if self._chosen in self._rejected and not exact:
@@ -110,7 +110,7 @@ def joined(batch: Batch, sequence: Any, model: Module, step_size: int = 7) -> No
 
 
 def logits_of(sequence: Any) -> Any:
-    return np.array(sequence.logits[0].astype(mx.float32))
+    return np.array(sequence.logits.all()[0].astype(mx.float32))
 
 
 @pytest.mark.parametrize("pads", [False, True], ids=["", "padded"])

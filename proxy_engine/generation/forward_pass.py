@@ -1,0 +1,154 @@
+"""Forward passes whose logits are computed on demand.
+
+A pass is dispatched up to the input of the output layer. While the device computes it, the CPU
+computes the masks of the next tokens. Then, where a mask allows few tokens, only their logits are
+computed. The other positions of the pass share one matrix product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+from .output_layer import OutputLayer
+
+
+class ForwardPass:
+    """Runs the forward passes of one model. To be used on the thread that runs the model.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        model: The model.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self.model = model
+        self._output_layer: OutputLayer | None = None
+        self._is_checked = False
+
+    @classmethod
+    def of(cls, model: Module | ForwardPass) -> ForwardPass:
+        """Return the argument, or the passes of a model."""
+        return model if isinstance(model, ForwardPass) else cls(model)
+
+    @property
+    def computes_logits_on_demand(self) -> bool:
+        """Whether the logits of a token cost nothing unless they are used."""
+        return self._layer is not None
+
+    @property
+    def _layer(self) -> OutputLayer | None:
+        """The model's output layer, if it can be split off. Determined on first access."""
+        if not self._is_checked:
+            self._is_checked = True
+            self._output_layer = OutputLayer.of(self.model)
+        return self._output_layer
+
+    def __call__(self, tokens: mx.array, cache: list[Any]) -> PassOutput:
+        """Run a pass. Nothing is evaluated.
+
+        Args:
+            tokens: Shape (rows, tokens).
+            cache: The cache, which is updated.
+        """
+        if self._layer is None:
+            return PassOutput(self.model(tokens, cache=cache))
+        hidden, logits = self._layer.forward(tokens, cache)
+        return PassOutput(logits, hidden, self._layer)
+
+
+class PassOutput:
+    """The output of a forward pass, not evaluated.
+
+    Args:
+        logits: Logits behind all tokens, shape (rows, tokens, vocabulary).
+        hidden: The output layer's inputs, shape (rows, tokens, hidden).
+        layer: The output layer. Without it, all logits are computed with the pass.
+
+    Attributes:
+        logits: Logits behind all tokens.
+    """
+
+    def __init__(
+        self, logits: mx.array, hidden: mx.array | None = None, layer: OutputLayer | None = None
+    ) -> None:
+        self.logits = logits
+        self._hidden = logits if hidden is None else hidden
+        self._layer = layer
+        self._positions: list[tuple[int, int]] = []
+        self._inputs: mx.array | None = None
+        self._chosen: mx.array | None = None
+
+    def at(self, row: int, column: int) -> NextLogits:
+        """Return the logits behind one token.
+
+        To be called for all tokens whose logits may be used, before any logits are.
+        """
+        self._positions.append((row, column))
+        return NextLogits(self, len(self._positions) - 1)
+
+    @property
+    def inputs(self) -> mx.array:
+        """What the pass computes before logits are used, at the positions of :meth:`at`.
+
+        Inputs of the output layer, shape (positions, hidden), or without one logits of all tokens.
+        """
+        if self._inputs is None:
+            rows, columns = (list(numbers) for numbers in zip(*self._positions, strict=True))
+            height, width = self._hidden.shape[:2]
+            if rows == list(range(height)) and set(columns) == {width - 1}:
+                self._inputs = self._hidden[:, -1]
+            else:
+                self._inputs = self._hidden[mx.array(rows), mx.array(columns)]
+        return self._inputs
+
+    def all_at(self, number: int) -> mx.array:
+        """Return the logits of all tokens at one position, shape (1, vocabulary)."""
+        if self._chosen is None:
+            # One product for all positions, which reads the weight once.
+            inputs = self.inputs
+            self._chosen = inputs if self._layer is None else self._layer.logits(inputs)
+        return self._chosen[number : number + 1]
+
+    def some_at(self, number: int, ids: mx.array) -> mx.array:
+        """Return the logits of some tokens at one position, shape (1, n)."""
+        if self._layer is None or self._chosen is not None:
+            return mx.take(self.all_at(number), ids, axis=-1)
+        return self._layer.logits_of(self.inputs[number : number + 1], ids)
+
+
+class NextLogits:
+    """Logits of one sequence's next token. Those that are not used are not computed."""
+
+    def __init__(self, output: PassOutput, number: int) -> None:
+        self._output = output
+        self._number = number
+
+    @classmethod
+    def known(cls, logits: mx.array) -> NextLogits:
+        """Return logits that are computed for all tokens, shape (1, vocabulary)."""
+        return PassOutput(logits[:, None]).at(0, 0)
+
+    @property
+    def width(self) -> int:
+        """Size of the vocabulary."""
+        return self._output.logits.shape[-1]
+
+    def all(self) -> mx.array:
+        """Return the logits of all tokens, shape (1, vocabulary), not evaluated."""
+        return self._output.all_at(self._number)
+
+    def of(self, ids: mx.array) -> mx.array:
+        """Return the logits of some tokens, not evaluated.
+
+        Args:
+            ids: Token ids, integers, shape (n,).
+
+        Returns:
+            Shape (1, n).
+        """
+        return self._output.some_at(self._number, ids)
