@@ -25,7 +25,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from state_machines.budgets import step_budget
+from state_machines.budgets import step_limit
 
 from ..prompt_cache import PromptCaches
 from ..prompt_cache.layers import copy_cache, is_trimmable
@@ -148,9 +148,11 @@ class DraftModel:
             return
         states = {draft: draft.sequence.random_state for draft in drafts}
         try:
-            # Masks and states that take more steps end the drafts.
-            with step_budget(ADVANCE_STEPS):
+            # No grammar makes other requests wait.
+            with step_limit(ADVANCE_STEPS):
                 self._extend(drafts)
+            # A limit that was reached has left rows in a batch cache.
+            self._rows = {one: row for one, row in self._rows.items() if row.cache}
         except Exception as error:
             _log.warning("the draft model is disabled: %r", error)
             self._is_disabled = True

@@ -118,11 +118,11 @@ class Draft:
         """
         if self._is_closed or self.unused is not None:
             return False
+        if log_q is not None:
+            self.unused = Proposal(token_id, log_q)
         before = self.state
         advanced = before.after_proposed(token_id)
         if advanced is None or advanced[0].finished:
-            if log_q is not None:
-                self.unused = Proposal(token_id, log_q)
             return False
         state, forced = advanced
         # Before the step is appended: a limit on work may leave this function here.
@@ -130,6 +130,7 @@ class Draft:
         self.steps.append(DraftStep(token_id, source, before.part_name, forced, state, log_q))
         self.tokens += [token_id, *forced]
         self._is_closed = is_closed
+        self.unused = None
         return True
 
     def cut(self, tokens: int) -> None:

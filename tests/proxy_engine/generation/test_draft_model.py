@@ -33,6 +33,7 @@ from proxy_engine import (
     TokenGenerated,
 )
 from proxy_engine.generation import DraftModel
+from proxy_engine.generation import draft_model as draft_model_module
 from state_machines import RegexStateMachine
 
 PERSON: dict[str, Any] = {
@@ -168,6 +169,21 @@ def test_batch_gives_the_tokens_of_single_requests(
     found = other_engine.generate_batch(prompts, speculation=ALWAYS, **arguments)
     assert tokens_of(list(found)) == tokens_of(expected)
     assert all(one.usage.drafted_tokens for one in found)
+
+
+def test_limit_on_grammar_work_ends_drafts(
+    plain_engine: InferenceEngine, tiny_tokenizer: TokenizerWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft_model_module, "ADVANCE_STEPS", 500)
+    schema = {**PERSON, "properties": {**PERSON["properties"], "name": {"pattern": "^[a-c]{4,9}$"}}}
+    prompts = ["a", "hello you", "12"]
+    arguments = {"response_format": schema, "max_tokens": 60}
+    expected = [plain_engine.generate(p, speculation="off", **arguments) for p in prompts]
+    model = make_tiny_model()
+    with InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=model) as engine:
+        found = engine.generate_batch(prompts, speculation=ALWAYS, **arguments)
+        assert not draft_model_of(engine).is_disabled
+    assert tokens_of(list(found)) == tokens_of(expected)
 
 
 def test_batch_of_a_model_that_drafts_for_itself_is_accepted(own_engine: InferenceEngine) -> None:
