@@ -23,7 +23,7 @@ class BatchDrafts:
 
     Args:
         rows: The sequences with their cache.
-        probe: Determines whether rows can take different numbers of tokens.
+        probe: Determines whether the model computes wide passes and padded rows correctly.
         draft_model: Extends the drafts of sequences that allow it.
         pads: Whether padding is nearly free.
     """
@@ -73,6 +73,7 @@ class BatchDrafts:
             for sequence, length in zip(self._rows.sequences, lengths, strict=True):
                 if sequence in drafts:
                     drafts[sequence].cut(length)
+        self._check_pass(drafts)
         return {one: draft for one, draft in drafts.items() if not draft.is_empty}
 
     def begin(self, drafts: Mapping[SequenceState, Draft], lengths: Sequence[int]) -> None:
@@ -116,6 +117,13 @@ class BatchDrafts:
             trim_rows(self._rows.cache, counts)
             self._rows.drop_padding()
 
+    def _check_pass(self, drafts: Mapping[SequenceState, Draft]) -> None:
+        """Empty the drafts if the model would compute other logits in a pass over them."""
+        given = [[*one.pending, *draft.tokens] for one, draft in drafts.items() if draft.tokens]
+        if given and not self._probe.wide_passes.are_right(self._rows.cache, max(given, key=len)):
+            for draft in drafts.values():
+                draft.cut(0)
+
     def _extend(self, drafts: Mapping[SequenceState, Draft]) -> None:
         """Let the draft model extend drafts."""
         lengths = {draft: drafting_of(one).model_length(draft) for one, draft in drafts.items()}
@@ -131,6 +139,8 @@ class BatchDrafts:
     def _may_draft(self, sequence: SequenceState) -> bool:
         rows = self._rows
         if sequence.drafting is None or sequence.finished or rows.is_shared(sequence):
+            return False
+        if self._probe.wide_passes.are_wrong(rows.cache):
             return False
         if not rows.is_merged and len(rows) == 1:
             return True

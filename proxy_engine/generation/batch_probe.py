@@ -18,6 +18,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from ..prompt_cache.layers import copy_cache
 from .cache_layers import merge, right_padded
+from .wide_passes import WidePasses
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +42,13 @@ class BatchProbe:
     """Which batches a model computes correctly. Each property is determined on first access.
 
     To be used on the thread that runs the model.
+
+    Attributes:
+        wide_passes: Whether the model computes passes over several tokens correctly.
     """
 
     def __init__(self, model: Module) -> None:
+        self.wide_passes = WidePasses(model)
         self._model = model
         self._texts: tuple[_Text, _Text] | None = None
         self._can_decode: bool | None = None

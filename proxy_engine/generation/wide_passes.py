@@ -47,6 +47,8 @@ class WidePasses:
 
     def are_wrong(self, cache: Sequence[Any]) -> bool:
         """Whether a check has found that passes over several tokens behind this cache are wrong."""
+        if all(self._is_right.values()):
+            return False
         return not self._is_right.get(_is_beyond_window(cache, 0), True)
 
     def are_right(self, cache: list[Any], token_ids: Sequence[int]) -> bool:
