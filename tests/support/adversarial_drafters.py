@@ -35,11 +35,11 @@ def drafters(make: Make) -> Iterator[None]:
 
 
 class Replay:
-    """Proposes how known texts go on.
+    """Proposes continuations of known texts.
 
     Args:
         texts: The texts.
-        expects: What it says about whether a draft is likely.
+        expects: The result of :meth:`expects_draft`.
 
     Attributes:
         problems: Violations of the interface by its caller.
@@ -52,6 +52,11 @@ class Replay:
         self._texts = [list(text) for text in texts]
         self._expects = expects
         self._updated: list[int] = []
+
+    @property
+    def source(self) -> str:
+        """The kind of proposals."""
+        return self.name
 
     def update(self, tokens: Sequence[int]) -> None:
         """Take the tokens so far."""
@@ -78,7 +83,7 @@ class Replay:
         return right
 
     def expects_draft(self, matcher: Matcher | None) -> bool:
-        """Return what the constructor was told."""
+        """Return the argument of the constructor."""
         return self._expects
 
     def _right(self, tokens: list[int], at_most: int) -> list[int]:

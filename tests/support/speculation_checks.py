@@ -45,7 +45,7 @@ def babbling_model(tokenizer: TokenizerWrapper) -> PrefixModel:
 
 
 def outcome(result: GenerationResult[Any]) -> dict[str, Any]:
-    """Return what a caller sees of a result, apart from times, identifiers and drafts."""
+    """Return the parts of a result that do not depend on times, identifiers and drafts."""
     return {
         "text": result.text,
         "parsed": result.parsed,
