@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from adversarial_drafters import ALWAYS, Replay, Texts, drafter_of, drafters
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from patched_limits import patch_limits
 from prefix_model import PrefixModel
 
 from proxy_engine import (
@@ -42,6 +45,18 @@ def babbling_model(tokenizer: TokenizerWrapper) -> PrefixModel:
         return {token: max(share, 1e-6) for token, share in found.items()}
 
     return PrefixModel(320, symbols, 2, probabilities)
+
+
+@contextmanager
+def complete_masks() -> Iterator[None]:
+    """Let guards narrow masks completely.
+
+    Which tokens a guard decides within its own step limits depends on what its caches know, so that
+    even runs without drafts differ from each other.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patch_limits(patched, narrowing_steps=10**7, token_plan_steps=10**7, narrowed_tokens=10**6)
+        yield
 
 
 def outcome(result: GenerationResult[Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import jsonschema
 import pytest
@@ -15,7 +16,7 @@ from adversarial_drafters import ALWAYS, KINDS, Replay, drafters
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from speculation_checks import Comparison, babbling_model, merged
+from speculation_checks import Comparison, babbling_model, complete_masks, merged
 
 from proxy_engine import (
     InferenceEngine,
@@ -24,7 +25,9 @@ from proxy_engine import (
     ReasoningOptions,
     TokenGenerated,
 )
+from proxy_engine.generation import drafting, verification
 from state_machines import ChoiceStateMachine, MaxTokensTooSmallError, RegexStateMachine
+from state_machines.completion import Guard
 from state_machines.root import Choice, Loop, Marker, Structured, Text
 from state_machines.root import Sequence as Parts
 
@@ -57,7 +60,10 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "pattern": {"response_format": RegexStateMachine("(ab|a|b|:){1,12}x?|12{1,9}")},
     "choice": {"response_format": ChoiceStateMachine(["ab", "abx", "abxab:12", "12", "122"])},
     "object": {"response_format": RECORD},
-    "open object": {"response_format": {"type": "object", "minProperties": 1, "maxProperties": 2}},
+    "open object": {
+        "response_format": {"type": "object", "minProperties": 1, "maxProperties": 2},
+        "max_tokens": 35,
+    },
     "composition": {"response_format": COMPOSITION},
     "reasoning": {
         "response_format": RECORD,
@@ -100,7 +106,8 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
-    with InferenceEngine(babbling_model(tiny_tokenizer), tiny_tokenizer) as engine:
+    model = babbling_model(tiny_tokenizer)
+    with complete_masks(), InferenceEngine(model, tiny_tokenizer) as engine:
         yield engine
 
 
@@ -120,7 +127,7 @@ EXAMPLES = settings(suppress_health_check=list(HealthCheck))
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True),
     st.integers(0, 1000),
 )
-@settings(EXAMPLES, max_examples=30)
+@settings(EXAMPLES, max_examples=25)
 def test_answer_is_that_of_a_run_without_drafts(
     engine: InferenceEngine, answer: str, sampling: str, limit: str, kinds: list[str], seed: int
 ) -> None:
@@ -179,6 +186,46 @@ def test_answers_with_little_time_are_complete(engine: InferenceEngine, kind: st
             )
         jsonschema.validate(result.parsed, RECORD)
         assert result.finish_reason == "stop"
+
+
+@pytest.mark.parametrize("steps", [0, 300])
+@pytest.mark.parametrize("limited", [(drafting, "ADVANCE_STEPS"), (verification, "MASK_STEPS")])
+def test_drafts_that_exceed_their_step_budget_do_not_change_answers(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, limited: Any, steps: int
+) -> None:
+    schema = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string"}}
+    monkeypatch.setattr(*limited, steps)
+    options = {"max_tokens": 25, "temperature": 1.0, "seed": 7 + steps}
+    Comparison(engine, "hello", response_format=schema, **options).run("right", "mistaken")
+
+
+@pytest.mark.parametrize("kind", ["right", "mistaken", "wrong"])
+def test_tokens_that_the_guard_refuses_are_sampled_again(
+    engine: InferenceEngine, kind: str
+) -> None:
+    """A first byte begins a text that is too long; the mask admits it far from the limit."""
+    first = engine.vocabulary.token_bytes.index("é".encode()[:1])
+    machine = RegexStateMachine("([ab]{1,2}|é[0-9]{200}|:){9,20}")
+    refusals = []
+    accepts = Guard.accepts
+
+    def counted(guard: Guard, token_id: int) -> bool:
+        is_accepted = accepts(guard, token_id)
+        refusals.extend([token_id] * (not is_accepted and token_id == first))
+        return is_accepted
+
+    with patch.object(Guard, "accepts", counted):
+        for seed in range(4):
+            Comparison(
+                engine,
+                "hello",
+                response_format=machine,
+                max_tokens=150,
+                temperature=1.0,
+                seed=seed,
+                logit_bias={first: 4.0},
+            ).run(kind)
+    assert len(refusals) > 8
 
 
 def test_right_drafts_save_passes(engine: InferenceEngine) -> None:

@@ -14,7 +14,7 @@ from cached_models import random_llama
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from speculation_checks import Comparison, babbling_model, outcome
+from speculation_checks import Comparison, babbling_model, complete_masks, outcome
 
 from proxy_engine import CacheOptions, GenerationResult, InferenceEngine, RawPrompt
 from proxy_engine.generation import Batch, next_mask
@@ -54,7 +54,7 @@ def engine(
     def made() -> InferenceEngine:
         return InferenceEngine(babbling_model(tiny_tokenizer), tiny_tokenizer, batch_size=3)
 
-    with padded(made) if request.param else made() as engine:
+    with complete_masks(), padded(made) if request.param else made() as engine:
         yield engine
 
 
