@@ -55,7 +55,7 @@ def complete_masks() -> Iterator[None]:
     even runs without drafts differ from each other.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patch_limits(patched, narrowing_steps=10**7, token_plan_steps=10**7, narrowed_tokens=10**6)
+        patch_limits(patched, narrowing_steps=200_000, token_plan_steps=200_000)
         yield
 
 
