@@ -53,11 +53,6 @@ class Replay:
         self._expects = expects
         self._updated: list[int] = []
 
-    @property
-    def source(self) -> str:
-        """The kind of proposals."""
-        return self.name
-
     def update(self, tokens: Sequence[int]) -> None:
         """Take the tokens so far."""
         given = list(tokens)

@@ -127,7 +127,7 @@ EXAMPLES = settings(suppress_health_check=list(HealthCheck))
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True),
     st.integers(0, 1000),
 )
-@settings(EXAMPLES, max_examples=14)
+@settings(EXAMPLES, max_examples=8)
 def test_answer_is_that_of_a_run_without_drafts(
     engine: InferenceEngine, answer: str, sampling: str, limit: str, kinds: list[str], seed: int
 ) -> None:
@@ -140,7 +140,7 @@ def test_answer_is_that_of_a_run_without_drafts(
     st.sampled_from(KINDS),
     st.integers(0, 1000),
 )
-@settings(EXAMPLES, max_examples=7)
+@settings(EXAMPLES, max_examples=5)
 def test_events_are_those_of_a_run_without_drafts(
     engine: InferenceEngine, answer: str, kind: str, seed: int
 ) -> None:
