@@ -40,16 +40,13 @@ from .drafts import Draft
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass
 from .next_mask import SlowMaskError
+from .pass_cost import most_efficient_count
 from .sequence_state import SequenceState
 from .token_weights import KnownWeights
 from .tokens import Token
 from .verification import Verification
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
-
-_PASS_COST = 9
-"""Time of a pass on a CPU with a fast BLAS, apart from its tokens, in the time of a token. Measured
-with the embedded model: 75 ms and 8 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +298,7 @@ class Batch:
             return lengths
         # A later pass would have nothing else to do for a finished group.
         counts = {
-            group: _best_count(few) if group in unfinished else max(few)
+            group: most_efficient_count(few) if group in unfinished else max(few)
             for group, few in groups.items()
         }
         return [
@@ -397,20 +394,6 @@ class Batch:
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
             mx.clear_cache()
-
-
-def _best_count(pending: Sequence[int]) -> int:
-    """Return how many tokens per row a padded pass should take, for the most tokens in its time.
-
-    Args:
-        pending: Tokens that wait in each row.
-    """
-
-    def speed(count: int) -> float:
-        tokens = sum(min(count, length) for length in pending)
-        return tokens / (_PASS_COST + count * len(pending))
-
-    return max(range(1, max(pending) + 1), key=speed)
 
 
 def _merged(drawn: dict[SequenceState, list[Token]], steps: list[Step]) -> list[Step]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
-from samplers import Sampler, apply_mask, apply_token_boost
+from samplers import Sampler, apply_mask
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
@@ -18,7 +18,7 @@ from state_machines.grammar.finite_choices import finite_choice
 from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
-from .device_masks import DeviceMask, DeviceMasks
+from .device_masks import DeviceMasks
 from .fast_forward import FastForward, must_end
 from .forward_pass import NextLogits
 from .next_mask import NextMask
@@ -27,20 +27,16 @@ from .sampler_schedule import Deadline, RandomState
 from .sequence_options import (
     Schedule,
     SequenceOptions,
-    TokenSampler,
-    own_sampler,
     own_schedule,
 )
 from .timings import Timings
+from .token_distribution import TokenDistribution
 from .token_weights import KnownWeights, TokenWeights
 from .tokens import Proposal, SampledToken, Token
 
 if TYPE_CHECKING:
     from .drafting import Drafting
     from .drafts import Draft
-
-Boost: TypeAlias = tuple[mx.array, float]
-"""Tokens that are boosted, and the boost in nats."""
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -254,16 +250,16 @@ class SequenceState:
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        sampler, boost, mask = self._restrict(self._mask, logits.width, exact=exact)
+        distribution = self._distribution(self._mask, logits.width, exact=exact)
+        mask = distribution.mask
         with self.timings.during("sample"):
             top = self._options.logprobs
             # Before the token is sampled, so that it takes its logits from these.
             every = None if top is None else logits.all()
-            sampled = (
-                self._sample(sampler, logits, boost, mask, proposed)
-                if self.weights is None
-                else self._sample_weighted(sampler, _boosted(logits, boost), mask, is_redrawn=exact)
-            )
+            if self.weights is None:
+                sampled = distribution.sample(logits, proposed)
+            else:
+                sampled = distribution.sample_weighted(logits, is_redrawn=exact)
             if mask is not None and mask.count == 1:
                 sampled = replace(sampled, has_alternatives=False)
             if every is None or top is None:
@@ -288,21 +284,12 @@ class SequenceState:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
         # The mask of the sequence itself is computed again, and what it knows stays.
-        chosen, boost, mask = self._restrict(copy(self._mask), logits.width, exact=False)
-        sampler = own_sampler(chosen)
-        parameters = sampler.parameters
-        if parameters.temperature == 0 or parameters.seed is not None:
-            return self._sample(sampler, logits, boost, mask).token, None
-        given, among = _masked(_boosted(logits, boost), mask)
-        log_q = sampler.log_distribution(
-            given, self.tokens, among, prompt_tokens=self.prompt_tokens
-        )
-        return mx.random.categorical(log_q, key=key).reshape(1), log_q
+        # What the mask knows stays: it is computed again for verification.
+        distribution = self._distribution(copy(self._mask), logits.width, exact=False)
+        return distribution.propose(logits, key)
 
-    def _restrict(
-        self, next_mask: NextMask, width: int, *, exact: bool
-    ) -> tuple[TokenSampler, Boost | None, DeviceMask | None]:
-        """Return the sampler of the next token, boosted tokens and its mask.
+    def _distribution(self, next_mask: NextMask, width: int, *, exact: bool) -> TokenDistribution:
+        """Return the distribution of the next token.
 
         Args:
             next_mask: Computes the mask.
@@ -313,52 +300,8 @@ class SequenceState:
             sampler = self._schedule.next_sampler(self.generated)
             allowed = next_mask.allowed(self.generated, width, exact=exact)
             boost = next_mask.end_boost(self.generated, allowed)
-        return sampler, boost, None if allowed is None else self.masks.on_device(allowed)
-
-    def _sample(
-        self,
-        sampler: TokenSampler,
-        logits: NextLogits,
-        boost: Boost | None,
-        mask: DeviceMask | None,
-        proposed: Proposal | None = None,
-    ) -> SampledToken:
-        count = self.prompt_tokens
-        is_drawn = proposed is not None and proposed.log_q is not None
-        few = None if mask is None or boost is not None or is_drawn else mask.ids
-        if few is not None and isinstance(sampler, Sampler):
-            # Only the logits of the allowed tokens are computed.
-            token = sampler.sample_among(logits.of(few), self.tokens, few, prompt_tokens=count)
-            return SampledToken(token.reshape(1))
-        given, among = _masked(_boosted(logits, boost), mask)
-        if proposed is None or proposed.log_q is None:
-            token = sampler(given, self.tokens, among, prompt_tokens=count)
-        else:
-            token = own_sampler(sampler).verify(
-                given, self.tokens, proposed.token_id, proposed.log_q, among, prompt_tokens=count
-            )
-        return SampledToken(token.reshape(1))
-
-    def _sample_weighted(
-        self,
-        sampler: TokenSampler,
-        logits: mx.array,
-        mask: DeviceMask | None,
-        *,
-        is_redrawn: bool,
-    ) -> SampledToken:
-        among = None if mask is None else mask.ids
-        token, log_weight = own_sampler(sampler).sample_weighted(
-            logits,
-            self.tokens,
-            mask=None if mask is None or among is not None else mask.mask,
-            among=among,
-            prompt_tokens=self.prompt_tokens,
-        )
-        if is_redrawn:
-            # The first draw stands for all tokens, accepted or not: it has the whole weight.
-            log_weight = mx.array(-mx.inf)
-        return SampledToken(token.reshape(1), log_weight)
+        mask = None if allowed is None else self.masks.on_device(allowed)
+        return TokenDistribution(sampler, boost, mask, self.tokens, self.prompt_tokens)
 
     def compute_mask(self) -> None:
         """Compute the mask that was too slow for the model thread, so that :meth:`sample` finds it.
@@ -525,15 +468,3 @@ class SequenceState:
 
     def _may_stop(self) -> bool:
         return self._matcher is None or self._matcher.is_accepting
-
-
-def _boosted(logits: NextLogits, boost: Boost | None) -> mx.array:
-    every = logits.all()
-    return every if boost is None else apply_token_boost(every, *boost)
-
-
-def _masked(logits: mx.array, mask: DeviceMask | None) -> tuple[mx.array, mx.array | None]:
-    """Return masked logits, or the logits and the ids of the few allowed tokens."""
-    if mask is None or mask.ids is not None:
-        return logits, None if mask is None else mask.ids
-    return apply_mask(logits, mask.mask), None

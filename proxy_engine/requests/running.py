@@ -124,7 +124,8 @@ class SequenceFactory:
         if options is None or request.sequences > 1:
             return None
         drafters: list[Drafter] = []
-        if options.prompt_lookup:
+        # Where no draft pays, lookups need not search.
+        if options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive):
             drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
         model_cost = None
         if self.draft_cost is not None:

@@ -48,7 +48,7 @@ FAST_CPU = PassCost(12.0)
 1.70 (embedded model), 1.42 (8 layers of width 256, vocabulary 128,256) or 1.91 (vocabulary 8,192),
 and one over 17 costs 2.03, 1.69 or 2.41."""
 
-SLOW_CPU = PassCost(0.1)
+SLOW_CPU = PassCost(0.0)
 """A CPU without a fast BLAS, which processes tokens one by one. Measured, 8 layers of width 256,
 vocabulary 128,256: a pass over 9 tokens costs 8.4. Drafts do not pay at any rate."""
 

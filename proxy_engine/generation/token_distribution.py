@@ -1,0 +1,105 @@
+"""The distribution of one next token: a sampler, under a mask and a boost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import mlx.core as mx
+
+from samplers import Sampler, apply_mask, apply_token_boost
+
+from .device_masks import DeviceMask
+from .forward_pass import NextLogits
+from .sequence_options import TokenSampler, own_sampler
+from .tokens import Proposal, SampledToken
+
+Boost: TypeAlias = tuple[mx.array, float]
+"""Tokens that are boosted, and the boost in nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDistribution:
+    """How the next token of a sequence is sampled from its logits.
+
+    Attributes:
+        sampler: Applies biases, penalties, filters and temperature.
+        boost: Tokens whose logits are boosted.
+        mask: The allowed tokens; ``None``: all of them.
+        tokens: The tokens so far.
+        prompt_tokens: Length of the prompt.
+    """
+
+    sampler: TokenSampler
+    boost: Boost | None
+    mask: DeviceMask | None
+    tokens: Sequence[int]
+    prompt_tokens: int
+
+    def sample(self, logits: NextLogits, proposed: Proposal | None = None) -> SampledToken:
+        """Sample a token on the device, without waiting for it.
+
+        Args:
+            logits: Logits of the token.
+            proposed: A proposed token. The sampled token equals it exactly if it is accepted.
+        """
+        sampler, mask, count = self.sampler, self.mask, self.prompt_tokens
+        is_drawn = proposed is not None and proposed.log_q is not None
+        few = None if mask is None or self.boost is not None or is_drawn else mask.ids
+        if few is not None and isinstance(sampler, Sampler):
+            # Only the logits of the allowed tokens are computed.
+            token = sampler.sample_among(logits.of(few), self.tokens, few, prompt_tokens=count)
+            return SampledToken(token.reshape(1))
+        given, among = self._masked(logits)
+        if proposed is None or proposed.log_q is None:
+            token = sampler(given, self.tokens, among, prompt_tokens=count)
+        else:
+            token = own_sampler(sampler).verify(
+                given, self.tokens, proposed.token_id, proposed.log_q, among, prompt_tokens=count
+            )
+        return SampledToken(token.reshape(1))
+
+    def sample_weighted(self, logits: NextLogits, *, is_redrawn: bool) -> SampledToken:
+        """Sample a token with its importance weight.
+
+        Args:
+            logits: Logits of the token.
+            is_redrawn: The token replaces one that was not accepted.
+        """
+        mask = self.mask
+        among = None if mask is None else mask.ids
+        token, log_weight = own_sampler(self.sampler).sample_weighted(
+            self._boosted(logits),
+            self.tokens,
+            mask=None if mask is None or among is not None else mask.mask,
+            among=among,
+            prompt_tokens=self.prompt_tokens,
+        )
+        if is_redrawn:
+            # The first draw stands for all tokens, accepted or not: it has the whole weight.
+            log_weight = mx.array(-mx.inf)
+        return SampledToken(token.reshape(1), log_weight)
+
+    def propose(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
+        """Draw a token for a draft; see :meth:`SequenceState.propose`."""
+        sampler = own_sampler(self.sampler)
+        parameters = sampler.parameters
+        if parameters.temperature == 0 or parameters.seed is not None:
+            return self.sample(logits).token, None
+        given, among = self._masked(logits)
+        log_q = sampler.log_distribution(
+            given, self.tokens, among, prompt_tokens=self.prompt_tokens
+        )
+        return mx.random.categorical(log_q, key=key).reshape(1), log_q
+
+    def _boosted(self, logits: NextLogits) -> mx.array:
+        every = logits.all()
+        return every if self.boost is None else apply_token_boost(every, *self.boost)
+
+    def _masked(self, logits: NextLogits) -> tuple[mx.array, mx.array | None]:
+        """Return masked logits, or the logits and the ids of the few allowed tokens."""
+        boosted, mask = self._boosted(logits), self.mask
+        if mask is None or mask.ids is not None:
+            return boosted, None if mask is None else mask.ids
+        return apply_mask(boosted, mask.mask), None
