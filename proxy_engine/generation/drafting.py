@@ -79,7 +79,7 @@ class Drafting:
         # No grammar makes other requests wait.
         with step_limit(ADVANCE_STEPS):
             while not draft.is_closed and len(draft.tokens) < limit:
-                # A drafter goes on behind the proposal of another, and behind forced tokens.
+                # A drafter may continue the proposal of another, and text behind forced tokens.
                 if not any(self._extend(draft, one, gain) for one in list(self._drafters)):
                     break
         draft.cut(limit)
@@ -96,7 +96,7 @@ class Drafting:
         return self._model_length(state.part_name, pending=max(1, len(state.pending)))
 
     def outlook(self, draft: Draft, pending: int) -> RowOutlook:
-        """Return what the batch has to know of a draft.
+        """Return the length and the acceptance rate of a draft.
 
         Args:
             draft: A draft of the sequence.
@@ -107,17 +107,19 @@ class Drafting:
         first = draft.steps[0]
         return RowOutlook(self._rates.rate(first.part, first.source), len(draft.tokens), pending)
 
-    def record(self, draft: Draft, accepted: int) -> None:
-        """Take the result of a verification.
+    def record(self, draft: Draft, accepted: int, judged: int) -> None:
+        """Record the result of a verification.
 
         Args:
             draft: The draft.
             accepted: How many of its proposed tokens were accepted.
+            judged: How many of them were verified. Slow masks end a verification early.
         """
         self.drafted_tokens += len(draft.steps)
         self.accepted_tokens += accepted
         left = accepted
-        for (part, source), steps in groupby(draft.steps, lambda step: (step.part, step.source)):
+        steps_judged = draft.steps[:judged]
+        for (part, source), steps in groupby(steps_judged, lambda step: (step.part, step.source)):
             drafted = len(list(steps))
             self._rates.record(part, source, drafted, min(left, drafted))
             if left < drafted:
@@ -145,7 +147,7 @@ class Drafting:
         return draft_length(rate, self._model_cost, options.max_draft_tokens, pending=pending)
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
-        """Append what a drafter proposes, as far as it pays; return whether there is anything."""
+        """Append the proposal of a drafter, as far as it pays; return whether a token was added."""
         state, steps = draft.state, len(draft.steps)
         left = self._options.max_draft_tokens - steps
         if left <= 0:

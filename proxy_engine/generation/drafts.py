@@ -113,8 +113,8 @@ class Draft:
             log_q: See :class:`DraftStep`.
 
         Returns:
-            Whether the token is appended. Not those that the grammar or the guard refuses, and not
-            the last token of the answer, which the model need not process.
+            Whether the token is appended. Tokens that the grammar or the guard refuses are not, and
+            neither is the last token of the answer, which the model need not process.
         """
         if self._is_closed or self.unused is not None:
             return False

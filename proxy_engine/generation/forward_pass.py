@@ -93,7 +93,7 @@ class PassOutput:
 
     @property
     def inputs(self) -> mx.array:
-        """What the pass computes before logits are used, at the positions of :meth:`at`.
+        """The arrays that the pass computes before logits are used, at the positions of :meth:`at`.
 
         Inputs of the output layer, shape (positions, hidden), or without one logits of all tokens.
         """
@@ -122,7 +122,7 @@ class PassOutput:
 
 
 class NextLogits:
-    """Logits of one sequence's next token. Those that are not used are not computed."""
+    """Logits of one sequence's next token, computed when they are used."""
 
     def __init__(self, output: PassOutput, number: int) -> None:
         self._output = output

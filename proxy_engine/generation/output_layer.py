@@ -264,7 +264,7 @@ def _with_layer(module: Module, layer: Module, other: _RecordedLayer) -> Module:
 
 
 def _finish(model: Module, path: Sequence[Module], layer: _RecordedLayer) -> _Head | None:
-    """Return what a model applies behind its output layer, such as a scale or a soft-cap.
+    """Return the function that a model applies to logits, such as a scale or a soft-cap.
 
     It is the model's own code, run with a constant in place of the body.
 

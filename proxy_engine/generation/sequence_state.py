@@ -283,8 +283,7 @@ class SequenceState:
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        # The mask of the sequence itself is computed again, and what it knows stays.
-        # What the mask knows stays: it is computed again for verification.
+        # The mask is computed again for verification, so its state must not change here.
         distribution = self._distribution(copy(self._mask), logits.width, exact=False)
         return distribution.propose(logits, key)
 

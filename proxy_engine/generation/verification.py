@@ -154,7 +154,7 @@ class Verification:
         return is_whole and pending[:length] == draft.tokens[:length]
 
     def settle(self) -> int:
-        """End the draft: keep what the model has processed for the sequence.
+        """End the draft, and remove the tokens that the pass has processed from the pending ones.
 
         Returns:
             The number of tokens at the end of the draft that the cache has to drop.
@@ -172,5 +172,6 @@ class Verification:
             # The next token was not sampled, because a choice is to be scored first.
             sequence.logits = draft.logits[self.accepted - 1]
         if sequence.drafting is not None:
-            sequence.drafting.record(draft, self.accepted)
+            judged = min(len(self._ids), len(draft.steps))
+            sequence.drafting.record(draft, self.accepted, judged)
         return len(draft.tokens) - processed

@@ -49,8 +49,8 @@ FAST_CPU = PassCost(12.0)
 and one over 17 costs 2.03, 1.69 or 2.41."""
 
 SLOW_CPU = PassCost(0.0)
-"""A CPU without a fast BLAS, which processes tokens one by one. Measured, 8 layers of width 256,
-vocabulary 128,256: a pass over 9 tokens costs 8.4. Drafts do not pay at any rate."""
+"""A CPU without a fast BLAS: the time of a pass is proportional to its tokens, so drafts never pay.
+Measured, 8 layers of width 256, vocabulary 128,256: a pass over 9 tokens costs 8.4."""
 
 GPU = PassCost(32.0)
 """A GPU reads the weights in most of the time of a small pass. Not measured."""
@@ -127,7 +127,7 @@ class DraftGain:
 
 @dataclass(frozen=True, slots=True)
 class RowOutlook:
-    """What a row of a batch can draft.
+    """The draft that a row of a batch can make.
 
     Attributes:
         rate: Probability that each proposed token is accepted; 0 for a row that does not draft.
