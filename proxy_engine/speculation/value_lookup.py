@@ -2,8 +2,8 @@
 
 In extraction a value is copied from the prompt, while the text before it is a key that the prompt
 never had. Values are therefore looked up by their own first characters, as bytes: a value can be
-escaped in the answer, and tokenized differently in the prompt. A value that has not begun is guessed
-from its key: behind a label, or by the delimiters of earlier values of this key.
+escaped in the answer, and tokenized differently in the prompt. A value that has not begun is
+guessed from its key: behind a label, or by the delimiters of earlier values of this key.
 """
 
 from __future__ import annotations
