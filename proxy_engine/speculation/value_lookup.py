@@ -8,6 +8,7 @@ guessed from its key: behind a label, or by the delimiters of earlier values of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -29,6 +30,9 @@ _MERGING_BYTES = 8
 
 _STEPS = 3_000
 """Step budget of one proposal."""
+
+_DELIMITER = re.compile(rb'["<>]')
+"""Occurs between two values, in all notations."""
 
 _NOWHERE = -1
 _RECURSION_BUDGET = recursion_budget()
@@ -99,7 +103,11 @@ class ValueLookup:
 
     def expects_draft(self, matcher: Matcher | None) -> bool:
         """Whether the state is before or in a value that may be in the source."""
-        if matcher is None or matcher.state is self._absent[0] or _has_no_value(matcher):
+        if matcher is None or _has_no_value(matcher):
+            return False
+        state, _, length = self._absent
+        if state is not None and not _DELIMITER.search(self._answer, length):
+            # Still in the value that is not in the source.
             return False
         return bool(matcher.state.first_bytes & _VALUE_BYTES)
 
