@@ -303,7 +303,8 @@ def test_sampling_without_a_seed_has_the_exact_distribution(
     for text, probability in exact.masked_by_text.items():
         expected[text[3:]] += probability
     texts = [exact.text(one.token_ids)[3:] for one in results]
-    assert chi_square_p_value(texts, expected) > 0.01
+    # The draws change with every change of the loop, so a true hypothesis must seldom be rejected.
+    assert chi_square_p_value(texts, expected) > 0.001
 
 
 def test_drawn_tokens_that_are_not_drafted_are_verified(
