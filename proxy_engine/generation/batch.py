@@ -314,7 +314,7 @@ class Batch:
             if sequence.pending or sequence.finished:
                 continue
             try:
-                sampled.append(Verification(sequence))
+                sampled.append(Verification(sequence, self._drafts.in_flight.get(sequence)))
             except SlowMaskError:
                 others.append(Step(sequence, [], is_slow=True))
             except Exception as error:
@@ -337,12 +337,9 @@ class Batch:
         sequences = self.sequences
         if not self._rows.is_one_each:
             return False
-        if any(
-            one.expects_fast_forward or one.weights is not None or one.draft is not None
-            for one in sequences
-        ):
+        if any(one.expects_fast_forward or one.weights is not None for one in sequences):
             return False
-        if all(one.is_at_limit for one in sequences):
+        if self._drafts.in_flight or all(one.is_at_limit for one in sequences):
             return False
         if self._drafts.are_expected():
             return False
@@ -377,8 +374,8 @@ class Batch:
         for sequence in self.sequences:
             row = self._rows.row(sequence)
             sequence.logits = of_rows[row]
-            if sequence.draft is not None:
-                draft = sequence.draft
+            draft = self._drafts.in_flight.get(sequence)
+            if draft is not None:
                 first = lengths[row] - len(draft.tokens)
                 sequence.logits = output.at(row, first - 1)
                 draft.logits = [output.at(row, first + at) for at in draft.positions]

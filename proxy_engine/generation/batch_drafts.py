@@ -26,6 +26,9 @@ class BatchDrafts:
         probe: Determines whether the model computes wide passes and padded rows correctly.
         draft_model: Extends the drafts of sequences that allow it.
         pads: Whether padding is nearly free.
+
+    Attributes:
+        in_flight: The drafts whose pass is dispatched and not verified.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class BatchDrafts:
         self._probe = probe
         self._draft_model = draft_model
         self._pads = pads
+        self.in_flight: dict[SequenceState, Draft] = {}
         self._cost = device_pass_cost()
         self._padding: list[int] = []
         self._rollback: Rollback | None = None
@@ -83,8 +87,7 @@ class BatchDrafts:
             drafts: The drafts.
             lengths: Tokens of each row, those of its draft included.
         """
-        for sequence, draft in drafts.items():
-            sequence.draft = draft
+        self.in_flight = dict(drafts)
         longest = max(lengths)
         # The padding is dropped together with refused tokens.
         self._padding = [longest - length for length in lengths]
@@ -98,14 +101,14 @@ class BatchDrafts:
             sampled: Verified sequences. The drafts of others are withdrawn.
         """
         counts, self._padding = self._padding, []
+        withdrawn, self.in_flight = self.in_flight, {}
         for one in sampled:
-            dropped = one.settle()
-            if dropped:
-                counts[self._rows.row(one.sequence)] += dropped
-        for sequence in self._rows.sequences:
-            if sequence.draft is not None:
-                counts[self._rows.row(sequence)] += len(sequence.draft.tokens)
-                sequence.draft = None
+            draft = withdrawn.pop(one.sequence, None)
+            if draft is not None:
+                counts[self._rows.row(one.sequence)] += one.settle()
+                drafting_of(one.sequence).record(draft, one.accepted, one.judged)
+        for sequence, draft in withdrawn.items():
+            counts[self._rows.row(sequence)] += len(draft.tokens)
         rollback, self._rollback = self._rollback, None
         if rollback is not None:
             (sequence,) = self._rows.sequences

@@ -177,6 +177,6 @@ class Drafting:
 
 def drafting_of(sequence: SequenceState) -> Drafting:
     """Return the drafters of a sequence that drafts."""
-    if sequence.drafting is None:
+    if not isinstance(sequence.drafting, Drafting):
         raise AssertionError("a sequence that drafts has drafters")
     return sequence.drafting

@@ -39,6 +39,18 @@ class Schedule(Protocol):
         """Return the sampler of the next token. Called before each mask."""
 
 
+class DraftCounts(Protocol):
+    """Counts the draft tokens of a sequence; see :class:`Drafting`.
+
+    Attributes:
+        drafted_tokens: Proposed tokens that the model has verified.
+        accepted_tokens: Those of them that were accepted.
+    """
+
+    drafted_tokens: int
+    accepted_tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class SequenceOptions:
     """Options of one sequence.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
@@ -25,6 +24,7 @@ from .next_mask import NextMask
 from .open_choices import DrawnOption, OpenChoice
 from .sampler_schedule import Deadline, RandomState
 from .sequence_options import (
+    DraftCounts,
     Schedule,
     SequenceOptions,
     own_schedule,
@@ -33,10 +33,6 @@ from .timings import Timings
 from .token_distribution import TokenDistribution
 from .token_weights import KnownWeights, TokenWeights
 from .tokens import Proposal, SampledToken, Token
-
-if TYPE_CHECKING:
-    from .drafting import Drafting
-    from .drafts import Draft
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -71,7 +67,6 @@ class SequenceState:
         scored_choices: The finite choices that were drawn so far.
         forced_text: The text at the end of the output whose tokens had no alternative.
         drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
-        draft: The draft that the model processes; ``None`` between passes.
         forward_passes: Passes after the prompt in which the sequence took part.
     """
 
@@ -86,7 +81,7 @@ class SequenceState:
         guard: Guard | None = None,
         fast_forward: FastForward | None = None,
         choices: FastForward | None = None,
-        drafting: Drafting | None = None,
+        drafting: DraftCounts | None = None,
         deadline: Deadline | None = None,
         timings: Timings | None = None,
     ) -> None:
@@ -105,7 +100,6 @@ class SequenceState:
         self.scored_choices: list[ScoredChoice] = []
         self.forced_text = b""
         self.drafting = drafting
-        self.draft: Draft | None = None
         self.forward_passes = 0
         self._schedule = schedule
         self._fast_forward = None if options.samples_all else fast_forward
@@ -370,7 +364,7 @@ class SequenceState:
         """
         twin = self._copy()
         # Drafters belong to one sequence.
-        twin.drafting = twin.draft = None
+        twin.drafting = None
         twin.timings = self.timings.copy()
         twin.scored_choices = list(self.scored_choices)
         twin.weights = None if self.weights is None else self.weights.copy()
@@ -389,7 +383,6 @@ class SequenceState:
         if token_id in self._options.end_token_ids or not self._is_usable(token_id):
             return None
         twin = self._copy()
-        twin.draft = None
         schedule = own_schedule(self._schedule)
         twin._schedule = schedule.ahead(twin._matcher, twin.guard, self.generated)
         # The limits of a token are set before its mask is computed.

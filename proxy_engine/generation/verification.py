@@ -36,6 +36,7 @@ class Verification:
 
     Args:
         sequence: A sequence with logits.
+        draft: The draft that the last pass has processed, if there is one.
 
     Attributes:
         sequence: The sequence.
@@ -46,9 +47,9 @@ class Verification:
         SlowMaskError: The mask of the first position takes too long.
     """
 
-    def __init__(self, sequence: SequenceState) -> None:
+    def __init__(self, sequence: SequenceState, draft: Draft | None = None) -> None:
         self.sequence = sequence
-        self.draft = draft = sequence.draft
+        self.draft = draft
         self.accepted = 0
         if sequence.logits is None:
             raise AssertionError("a sequence without pending tokens has logits")
@@ -153,6 +154,11 @@ class Verification:
         is_whole = len(pending) == length or self.sequence.finished
         return is_whole and pending[:length] == draft.tokens[:length]
 
+    @property
+    def judged(self) -> int:
+        """Number of proposed tokens that are verified. Slow masks end a verification early."""
+        return 0 if self.draft is None else min(len(self._ids), len(self.draft.steps))
+
     def settle(self) -> int:
         """End the draft, and remove the tokens that the pass has processed from the pending ones.
 
@@ -162,7 +168,6 @@ class Verification:
         sequence, draft = self.sequence, self.draft
         if draft is None:
             return 0
-        sequence.draft = None
         same = takewhile(
             lambda pair: pair[0] == pair[1], zip(sequence.pending, draft.tokens, strict=False)
         )
@@ -171,7 +176,4 @@ class Verification:
         if not (sequence.pending or sequence.finished) and self.accepted:
             # The next token was not sampled, because a choice is to be scored first.
             sequence.logits = draft.logits[self.accepted - 1]
-        if sequence.drafting is not None:
-            judged = min(len(self._ids), len(draft.steps))
-            sequence.drafting.record(draft, self.accepted, judged)
         return len(draft.tokens) - processed

@@ -43,7 +43,6 @@ class ScriptedSequence:
         self.weights = None
         self.group = self
         self.drafting = None
-        self.draft = None
         self.forward_passes = 0
         self.timings = Timings()
         self.sizes: list[int] = []
