@@ -291,14 +291,19 @@ def _finish(model: Module, path: Sequence[Module], layer: _RecordedLayer) -> _He
     if _equal(finished, samples):
         return None
     ids = _checked_ids(width)
+    rolled = mx.roll(samples, 1, -1)
     for calls in range(1, len(path)):
         head = _head(path[:calls], path[calls:], layer, mx.zeros_like(hidden))
         try:
-            own = head(samples), head(mx.take(samples, ids, axis=-1))
+            own, of_rolled = head(samples), head(rolled)
         except Exception as error:
             _log.debug("module %d does not call the output layer: %s", calls, error)
             continue
-        if _equal(own[0], finished) and _equal(own[1], mx.take(finished, ids, axis=-1)):
+        # Before fewer logits are computed: a model that assigns to tokens of its vocabulary would
+        # write out of bounds, which mlx does not check.
+        if not (_equal(own, finished) and _equal(of_rolled, mx.roll(finished, 1, -1))):
+            continue
+        if _equal(head(mx.take(samples, ids, axis=-1)), mx.take(finished, ids, axis=-1)):
             return head
     raise _UnsupportedError("what follows the output layer is not applied to each logit alone")
 

@@ -14,7 +14,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 
 from proxy_engine import InferenceEngine
-from proxy_engine.generation import ForwardPass, NextLogits
+from proxy_engine.generation import ForwardPass, NextLogits, output_layer
 from proxy_engine.generation.forward_pass import PassOutput
 from proxy_engine.generation.output_layer import OutputLayer
 from samplers import SamplingParameters, make_sampler
@@ -300,3 +300,20 @@ def test_answers_are_those_of_a_model_that_computes_all_logits(
     few = written()
     monkeypatch.setattr(OutputLayer, "of", lambda model: None)
     assert written() == few
+
+
+def test_model_that_assigns_to_tokens_never_gets_fewer_logits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    widths = []
+    returning = output_layer._RecordedLayer.returning
+
+    def recorded(layer: Any, projected: mx.array) -> Any:
+        widths.append(projected.shape[-1])
+        return returning(layer, projected)
+
+    monkeypatch.setattr(output_layer._RecordedLayer, "returning", recorded)
+    model = small_model("phi3small")
+    assert OutputLayer.of(model) is None
+    # Its assignment to ids of the vocabulary would be out of bounds.
+    assert set(widths) == {VOCABULARY}
