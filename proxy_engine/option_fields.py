@@ -67,7 +67,7 @@ def given_options(model: pydantic.BaseModel) -> OptionOverrides:
 def add_option_flags(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add a flag for each of some options, such as ``--max-tokens N``.
 
-    The options are numbers, or texts of which some are named. For others there is no flag.
+    Numbers and options with named values have flags. A flag accepts the named values only.
     """
     for name in names:
         field = GenerationOptions.model_fields[name]

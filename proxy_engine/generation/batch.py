@@ -307,7 +307,7 @@ class Batch:
         ]
 
     def _sample(self) -> tuple[list[Verification], list[Step]]:
-        """Sample tokens for the sequences with logits; return the steps of those that cannot."""
+        """Sample tokens for the sequences with logits; also return the steps of failures."""
         sampled: list[Verification] = []
         others = []
         for sequence in self.sequences:

@@ -9,7 +9,7 @@ draft, and are processed with it in the next pass.
 A sampled token is drafted in one of two ways. With a seed, the draft model draws with the random
 keys that the target uses at the same positions, so that a seed gives the same tokens with any
 drafts: common random numbers (Daliri, Musco & Suresh 2024, "Coupling without communication and
-drafter-invariant speculative decoding"). Without a seed, it draws with keys of its own, and the
+drafter-invariant speculative decoding"). Without a seed, it draws with independent keys, and the
 token is verified by :meth:`samplers.Sampler.verify`, which accepts more often.
 """
 
@@ -87,7 +87,7 @@ class _Job:
 class DraftModel:
     """Extends drafts with the tokens of a draft model. To be used on the model thread.
 
-    A pass that fails disables the draft model, and requests go on without it.
+    A failed pass disables the draft model. Requests continue without it.
 
     Args:
         model: The draft model.
@@ -193,7 +193,7 @@ class DraftModel:
                 is_prefilled = True
                 continue
             if len(missing) > MAX_TOKENS_WITH_LOGITS:
-                # In a pass of its own: neither logits nor padding for so many tokens.
+                # A separate pass computes neither logits nor padding for so many tokens.
                 self._read(row, missing[:-1])
                 missing = missing[-1:]
             jobs.append(_Job(draft, row, at_most, missing))

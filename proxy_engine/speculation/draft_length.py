@@ -25,13 +25,11 @@ class PassCost:
 
     Attributes:
         base: Constant time of a pass, in the time of one token.
-        per_draft: Time of making a draft, and of the overlap that it costs, in the time of a pass
-            over one token.
-        per_draft_token: Time of making each token of the draft, in the same unit: a draft model's.
+        per_draft_token: Time in which a draft model makes a token, in the time of a pass over one
+            token.
     """
 
     base: float
-    per_draft: float = 0.0
     per_draft_token: float = 0.0
 
     def of_pass(self, tokens: int) -> float:
@@ -39,8 +37,8 @@ class PassCost:
         return (self.base + tokens) / (self.base + 1)
 
     def of_draft(self, tokens: int) -> float:
-        """Return the cost of making a draft; 0 for no tokens."""
-        return self.per_draft + tokens * self.per_draft_token if tokens else 0.0
+        """Return the cost of making a draft."""
+        return tokens * self.per_draft_token
 
 
 FAST_CPU = PassCost(12.0)

@@ -11,9 +11,7 @@ from proxy_engine.speculation import PassCost, RowOutlook, batch_lengths, draft_
 from proxy_engine.speculation.draft_length import FAST_CPU, GPU, SLOW_CPU, expected_tokens
 
 RATES = st.floats(0, 1)
-COSTS = st.builds(
-    PassCost, st.floats(0, 100), per_draft=st.floats(0, 2), per_draft_token=st.floats(0, 0.5)
-)
+COSTS = st.builds(PassCost, st.floats(0, 100), per_draft_token=st.floats(0, 0.5))
 ROWS = st.lists(
     st.builds(RowOutlook, RATES, st.integers(0, 16), st.integers(1, 6)), min_size=1, max_size=6
 )
@@ -71,7 +69,7 @@ def test_cheap_passes_have_long_drafts() -> None:
 
 def test_time_of_a_draft_counts() -> None:
     assert draft_length(0.2, FAST_CPU, 16) > 0
-    assert draft_length(0.2, PassCost(12, per_draft=0.3), 16) == 0
+    assert draft_length(0.2, PassCost(12, per_draft_token=0.3), 16) == 0
     slow_drafts = PassCost(12, per_draft_token=0.5)
     assert draft_length(0.8, slow_drafts, 16) < draft_length(0.8, FAST_CPU, 16)
 
