@@ -60,6 +60,9 @@ from .errors import (
     InvalidToolError as InvalidToolError,
 )
 from .errors import (
+    MissingExtraError as MissingExtraError,
+)
+from .errors import (
     ModelError as ModelError,
 )
 from .errors import (

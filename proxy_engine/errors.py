@@ -9,6 +9,7 @@
         │   ├── ModelFormatError            the files are no model
         │   ├── DraftModelError             a draft model has another vocabulary
         │   └── ModelFetchError             the embedded model cannot be downloaded
+        ├── MissingExtraError               a package of an optional extra is not installed
         ├── PromptError (V)                 the prompt is invalid
         │   └── PromptTooLongError          the context has no room for an answer
         ├── InvalidOptionError (V)          an option or argument is unknown or invalid
@@ -81,6 +82,18 @@ class DraftModelError(ModelError):
 
 class ModelFetchError(ModelError):
     """The embedded model cannot be downloaded, or the file has another checksum."""
+
+
+class MissingExtraError(EngineError, ImportError):
+    """A package of an optional extra is not installed.
+
+    Attributes:
+        extra: The extra that contains the package.
+    """
+
+    def __init__(self, what: str, *, extra: str) -> None:
+        super().__init__(what, hint=f"Run `pip install 'proxy-engine[{extra}]'`.")
+        self.extra = extra
 
 
 class PromptError(EngineError, ValueError):

@@ -1,0 +1,66 @@
+"""A prompt as a model reads it: token ids, and inputs beside them such as pixels of images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+class PromptInputs(Protocol):
+    """Inputs of one prompt beside its token ids, such as the pixels of its images.
+
+    Created on any thread, used on the thread that runs the model.
+
+    Attributes:
+        rope_delta: Position of each token behind the prompt's media minus its index, for models
+            with multimodal rotary position embeddings; 0 for others.
+        single_pass_end: Prefill passes end at this token or later, because the model processes
+            what is before it in one pass only; 0 if passes may end anywhere.
+    """
+
+    @property
+    def rope_delta(self) -> int: ...
+
+    @property
+    def single_pass_end(self) -> int: ...
+
+    def prepare(self, cache: list[Any], cached_tokens: int) -> None:
+        """Begin a prefill. Called once, before its first pass.
+
+        Args:
+            cache: The sequence's cache, one entry per layer; changed in place.
+            cached_tokens: Leading tokens of the prompt that the cache holds.
+        """
+
+    def arguments(self, start: int, end: int) -> Mapping[str, Any]:
+        """Return the keyword arguments of the model's call over the prompt's tokens [start, end)."""
+
+    def release(self) -> None:
+        """Drop all arrays: the prefill has ended, or was given up."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPrompt:
+    """Token ids, and what the model reads beside them.
+
+    Attributes:
+        token_ids: Token ids. Each medium is a run of placeholder tokens, whose embeddings are
+            computed from the medium.
+        cache_key: The identity of each token in prompt caches, shape (tokens,): the token id, or a
+            negative number that is derived from the content of the medium. ``None``: the token ids.
+        inputs: What the model reads beside the tokens; ``None`` for text.
+        media_spans: Start and end of each run of placeholder tokens, in ascending order.
+        image_tokens: Placeholder tokens of images.
+        audio_tokens: Placeholder tokens of audio recordings.
+    """
+
+    token_ids: list[int]
+    cache_key: npt.NDArray[np.int64] | None = None
+    inputs: PromptInputs | None = None
+    media_spans: tuple[tuple[int, int], ...] = ()
+    image_tokens: int = 0
+    audio_tokens: int = 0
