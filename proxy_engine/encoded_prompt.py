@@ -37,7 +37,7 @@ class PromptInputs(Protocol):
         """
 
     def arguments(self, start: int, end: int) -> Mapping[str, Any]:
-        """Return the keyword arguments of the model's call over the prompt's tokens [start, end)."""
+        """Return the keyword arguments of the model's call over the tokens [start, end)."""
 
     def release(self) -> None:
         """Drop all arrays: the prefill has ended, or was given up."""
