@@ -46,6 +46,8 @@ class Usage:
         drafted_tokens: Draft tokens that forward passes verified. Forced tokens are not counted.
         accepted_tokens: Those of them that became tokens of the output.
         forward_passes: Forward passes after the prompt in which the request took part.
+        image_tokens: Tokens of the prompt that stand for images.
+        audio_tokens: Tokens of the prompt that stand for audio recordings.
     """
 
     prompt_tokens: int
@@ -63,6 +65,8 @@ class Usage:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     forward_passes: int = 0
+    image_tokens: int = 0
+    audio_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:

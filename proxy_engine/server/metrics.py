@@ -19,6 +19,8 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _TOKENS = {
     "prompt": "prompt_tokens",
     "cached": "cached_tokens",
+    "image": "image_tokens",
+    "audio": "audio_tokens",
     "completion": "completion_tokens",
     "fast_forwarded": "fast_forwarded_tokens",
     "drafted": "drafted_tokens",
@@ -42,8 +44,8 @@ class Metrics:
         self.refused = self._counter("queue_refused", "Answers refused because the queue is full.")
         self.tokens = self._counter(
             "tokens",
-            "Tokens: prompt (including cached), drafted, completion (including fast-forwarded and "
-            "accepted draft tokens).",
+            "Tokens: prompt (including cached, image and audio), drafted, completion (including "
+            "fast-forwarded and accepted draft tokens).",
             "kind",
         )
         self.seconds = self._counter(

@@ -21,11 +21,10 @@ from ..schemas.common import (
     CompletionDetails,
     ExtendedChoice,
     Extension,
-    PromptDetails,
     TokenLogprob,
 )
 from ..streaming import DONE, frame
-from .encoder import TokenTexts, new_id, seconds_now, timings, token_info
+from .encoder import TokenTexts, new_id, prompt_details, seconds_now, timings, token_info
 
 D = TypeVar("D")
 
@@ -204,9 +203,7 @@ class ChoicesEncoder(ABC, Generic[D]):
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             total_tokens=prompt_tokens + completion_tokens,
-            prompt_tokens_details=PromptDetails(
-                cached_tokens=sum(usage.cached_tokens for usage in prompts)
-            ),
+            prompt_tokens_details=prompt_details(prompts),
             completion_tokens_details=CompletionDetails(
                 reasoning_tokens=sum(choice.reasoning_tokens for choice in self._choices)
             ),

@@ -14,7 +14,7 @@ from ...answers.composition import REASONING
 from ...events import StreamEvent, TokenGenerated
 from ...results import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
-from ..schemas.common import Timings, TokenInfo, TokenLogprob, TopLogprob
+from ..schemas.common import PromptDetails, Timings, TokenInfo, TokenLogprob, TopLogprob
 
 # JSON has no infinity; OpenAI writes this number.
 _MIN_LOGPROB = -9999.0
@@ -103,3 +103,11 @@ def timings(usage: Usage) -> Timings:
     """Return the timings for the extension ``include_tokens``, rounded to microseconds."""
     values = {name: getattr(usage, name) for name in Timings.model_fields}
     return Timings(**{name: round(value, 6) for name, value in values.items()})
+
+
+def prompt_details(usages: Iterable[Usage]) -> PromptDetails:
+    """Return the kinds of prompt tokens in the sum of all usages."""
+    counted = [*usages]
+    return PromptDetails(
+        **{name: sum(getattr(one, name) for one in counted) for name in PromptDetails.model_fields}
+    )

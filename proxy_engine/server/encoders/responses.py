@@ -22,7 +22,6 @@ from ...results import GenerationResult
 from ..errors import ApiError
 from ..schemas.responses import (
     FunctionCallItem,
-    InputTokensDetails,
     MessageItem,
     OutputItem,
     OutputText,
@@ -35,7 +34,7 @@ from ..schemas.responses import (
     ResponsesUsage,
 )
 from ..streaming import frame
-from .encoder import TokenTexts, new_id, timings, token_info
+from .encoder import TokenTexts, new_id, prompt_details, timings, token_info
 
 
 class ResponsesEncoder:
@@ -209,7 +208,7 @@ class ResponsesEncoder:
         usage = result.usage
         self._response.usage = ResponsesUsage(
             input_tokens=usage.prompt_tokens,
-            input_tokens_details=InputTokensDetails(cached_tokens=usage.cached_tokens),
+            input_tokens_details=prompt_details([usage]),
             output_tokens=usage.completion_tokens,
             output_tokens_details=OutputTokensDetails(reasoning_tokens=self._reasoning_tokens),
             total_tokens=usage.total_tokens,

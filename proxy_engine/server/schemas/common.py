@@ -151,9 +151,11 @@ class TokenLogprob(TopLogprob):
 
 
 class PromptDetails(ResponseModel):
-    """``cached_tokens``: prompt tokens found in the prompt cache."""
+    """Prompt tokens found in the prompt cache, and those that stand for images and recordings."""
 
     cached_tokens: int
+    image_tokens: int
+    audio_tokens: int
 
 
 class CompletionDetails(ResponseModel):

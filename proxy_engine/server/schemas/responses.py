@@ -11,6 +11,7 @@ from .common import (
     SCHEMA_IN_PROMPT,
     Extension,
     IgnoredFields,
+    PromptDetails,
     RequestModel,
     ResponseModel,
     SamplingFields,
@@ -112,12 +113,6 @@ class FunctionCallItem(ResponseModel):
 OutputItem = MessageItem | ReasoningItem | FunctionCallItem
 
 
-class InputTokensDetails(ResponseModel):
-    """``cached_tokens``: prompt tokens found in the prompt cache."""
-
-    cached_tokens: int
-
-
 class OutputTokensDetails(ResponseModel):
     """``reasoning_tokens``: tokens of the reasoning."""
 
@@ -128,7 +123,7 @@ class ResponsesUsage(ResponseModel):
     """Token counts."""
 
     input_tokens: int
-    input_tokens_details: InputTokensDetails
+    input_tokens_details: PromptDetails
     output_tokens: int
     output_tokens_details: OutputTokensDetails
     total_tokens: int

@@ -166,6 +166,14 @@ def test_draft_tokens_and_forward_passes_are_counted() -> None:
     assert metrics.value("forward_passes_total") == 10
 
 
+def test_image_and_audio_tokens_are_counted() -> None:
+    metrics = Metrics()
+    metrics.count_usage(Usage(9, 8, 0.1, 0.2, image_tokens=4, audio_tokens=3))
+    metrics.count_usage(Usage(9, 8, 0.1, 0.2, image_tokens=2))
+    assert metrics.value("tokens_total", kind="image") == 6
+    assert metrics.value("tokens_total", kind="audio") == 3
+
+
 def test_metrics_are_in_prometheus_text_format(live: Live) -> None:
     with live.http() as http:
         reply = http.get("/metrics")
