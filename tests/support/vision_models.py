@@ -1,0 +1,95 @@
+"""Checkpoints of small random multimodal models, as directories that mlx-vlm loads without a network.
+
+Each has the image processor and the processor of its family, read from local configuration files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import mlx.core as mx
+import mlx_vlm.utils
+import numpy as np
+from mlx.nn.layers.base import Module
+from mlx.utils import tree_flatten
+from PIL import Image
+from vision_model_configs import FAMILIES, Family
+from vision_tokenizers import save_byte_level_tokenizer
+
+__all__ = ["VISION_ARCHITECTURES", "sample_image", "vision_checkpoint"]
+
+VISION_ARCHITECTURES: tuple[str, ...] = tuple(FAMILIES)
+"""Model types of the checkpoints that ``vision_checkpoint`` builds."""
+
+
+def sample_image(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
+    """Return an RGB image of coloured tiles; the same one for the same seed.
+
+    Args:
+        seed: Selects the colours.
+        size: Width and height in pixels.
+    """
+    tiles = np.random.default_rng(seed).integers(0, 256, (3, 4, 3), dtype=np.uint8)
+    return Image.fromarray(tiles).resize(size, Image.Resampling.NEAREST)
+
+
+def vision_checkpoint(name: str, directory: Path) -> Path:
+    """Write the checkpoint of one of ``VISION_ARCHITECTURES`` and return its directory."""
+    family = FAMILIES[name]
+    directory.mkdir(parents=True, exist_ok=True)
+    for file, content in {"config.json": family.config, **family.files}.items():
+        (directory / file).write_text(json.dumps(content, indent=1))
+    save_byte_level_tokenizer(
+        directory, family.special_tokens, family.named_tokens, family.chat_template
+    )
+    weights = _random_weights(_model(family), seed=family.seed)
+    if family.tied_output:
+        weights = {name: w for name, w in weights.items() if not name.endswith("lm_head.weight")}
+    _make_unlikely(weights, len(family.special_tokens))
+    mx.save_safetensors(str(directory / "model.safetensors"), weights, {"format": "mlx"})
+    return directory
+
+
+def _model(family: Family) -> Module:
+    """Construct a model as ``mlx_vlm.utils.load_model`` does."""
+    config = json.loads(json.dumps(family.config))
+    module, _ = mlx_vlm.utils.get_model_and_args(config=config)
+    for part in ("text_config", "vision_config", "audio_config"):
+        config.setdefault(part, {})
+    model_config = mlx_vlm.utils.update_module_configs(
+        module.ModelConfig.from_dict(config),
+        module,
+        config,
+        ["text", "vision", "perceiver", "projector", "audio"],
+    )
+    model: Module = module.Model(model_config)
+    return model
+
+
+def _random_weights(model: Module, seed: int) -> dict[str, mx.array]:
+    """Return weights of a model: matrices that keep the size of activations, vectors near their value.
+
+    Vectors, such as the weights of norms, keep their initial value but for noise. Matrices get a
+    standard deviation of ``1.5 / sqrt(inputs)``, so that what a layer adds is not lost beside the
+    residual stream.
+    """
+    key = mx.random.key(seed)
+    weights = {}
+    for name, weight in tree_flatten(model.parameters()):
+        key, own = mx.random.split(key)
+        noise = mx.random.normal(weight.shape, key=own)
+        if weight.ndim < 2:
+            weights[name] = weight.astype(mx.float32) + 0.1 * noise
+        else:
+            weights[name] = noise * (1.5 / math.sqrt(math.prod(weight.shape[1:])))
+    mx.eval(weights)
+    return weights
+
+
+def _make_unlikely(weights: dict[str, mx.array], count: int) -> None:
+    """Give the last ``count`` tokens, which are special, small logits, so that answers are text."""
+    names = [name for name in weights if name.endswith("lm_head.weight")]
+    for name in names or [name for name in weights if name.endswith("embed_tokens.weight")]:
+        weights[name] = mx.concatenate([weights[name][:-count], 0.1 * weights[name][-count:]])
