@@ -200,3 +200,15 @@ from .tools import (
     ToolChoice as ToolChoice,
 )
 from .tools.tool_loop import ToolRun as ToolRun
+from .transcription.options import (
+    TranscriptionOptions as TranscriptionOptions,
+)
+from .transcription.results import (
+    Transcript as Transcript,
+)
+from .transcription.results import (
+    TranscriptSegment as TranscriptSegment,
+)
+from .transcription.results import (
+    TranscriptWord as TranscriptWord,
+)

@@ -1,0 +1,1 @@
+"""Transcription of speech by the models of mlx-audio."""

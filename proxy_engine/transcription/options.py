@@ -1,0 +1,72 @@
+"""Options of a transcription."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from pydantic import Field, field_validator
+
+from ..options import OptionModel
+
+Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
+
+
+class TranscriptionOptions(OptionModel):
+    """How a recording is transcribed. The defaults are Whisper's. Immutable.
+
+    Raises:
+        InvalidOptionError: An option is unknown or its value is invalid.
+    """
+
+    language: str | None = Field(default=None, min_length=2)
+    """Spoken language: an ISO 639-1 code such as `"de"`, or its English name. Default: detected
+    from the first 30 seconds, if the model knows several."""
+    task: Literal["transcribe", "translate"] = "transcribe"
+    """`"translate"` writes English whatever the spoken language."""
+    prompt: str = ""
+    """Text as it could stand before the transcript: names, spellings, a style."""
+    temperature: Temperature | tuple[Temperature, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    """Sampling temperature. Of several, the next one is used for a window whose text is repetitive
+    or improbable. With a response format, the first one is used."""
+    timestamps: Literal["segment", "word", "none"] = "segment"
+    """`"word"` adds the times of words, `"none"` decodes each window without times."""
+    condition_on_previous_text: bool = True
+    """Whether a window is decoded with the text before it as its prompt."""
+    compression_ratio_threshold: float | None = Field(default=2.4, gt=0)
+    """A text with a larger compression ratio counts as repetitive."""
+    logprob_threshold: float | None = Field(default=-1.0, le=0)
+    """A text with a smaller mean log-probability counts as improbable."""
+    no_speech_threshold: float | None = Field(default=0.6, ge=0, le=1)
+    """A window with a larger probability of no speech and an improbable text is left out."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Seed of the samples at temperatures above 0."""
+
+    @field_validator("temperature")
+    @classmethod
+    def _check_temperature(
+        cls, temperature: float | tuple[float, ...]
+    ) -> float | tuple[float, ...]:
+        if temperature == ():
+            raise ValueError("should have at least one temperature")
+        return temperature
+
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        """The temperatures, in the order in which they are used."""
+        one = self.temperature
+        return one if isinstance(one, tuple) else (one,)
+
+
+class TranscriptionOverrides(TypedDict, total=False):
+    """The fields of :class:`TranscriptionOptions`, which describes them."""
+
+    language: str | None
+    task: Literal["transcribe", "translate"]
+    prompt: str
+    temperature: float | tuple[float, ...]
+    timestamps: Literal["segment", "word", "none"]
+    condition_on_previous_text: bool
+    compression_ratio_threshold: float | None
+    logprob_threshold: float | None
+    no_speech_threshold: float | None
+    seed: int

@@ -1,0 +1,128 @@
+"""Transcripts of recordings, and their forms as subtitles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from ..results import Usage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptWord:
+    """A word with its time, in seconds from the beginning of the recording.
+
+    Attributes:
+        text: The word with the punctuation next to it; in languages with spaces, a space first.
+        start: When it begins.
+        end: When it ends.
+        probability: Mean probability of its tokens.
+    """
+
+    text: str
+    start: float
+    end: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptSegment:
+    """A part of a transcript, about a sentence, in seconds from the beginning of the recording.
+
+    Attributes:
+        start: When it begins.
+        end: When it ends.
+        text: The text, as the model writes it, mostly with a space first.
+        tokens: Token ids, with timestamp tokens.
+        window_start: When the window begins in which it was decoded.
+        temperature: The temperature of that window.
+        avg_logprob: Mean log-probability (natural logarithm) of the window's tokens; ``None`` if
+            the model does not state it.
+        compression_ratio: UTF-8 bytes of the window's text over their size when compressed by
+            zlib. Repetitive text has a large ratio.
+        no_speech_prob: Probability that the window has no speech, in [0, 1]; ``None`` if the model
+            does not state it.
+        words: The words, with ``timestamps="word"``.
+    """
+
+    start: float
+    end: float
+    text: str
+    tokens: tuple[int, ...] = ()
+    window_start: float = 0.0
+    temperature: float = 0.0
+    avg_logprob: float | None = None
+    compression_ratio: float = 0.0
+    no_speech_prob: float | None = None
+    words: tuple[TranscriptWord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript(Generic[T]):
+    """The transcript of a recording.
+
+    Attributes:
+        text: The whole text.
+        segments: The segments, in order.
+        language: ISO 639-1 code of the spoken language, given or detected; ``None`` if the model
+            does not state it.
+        duration: Seconds of the recording.
+        parsed: The value of the response format; ``None`` without one, or after a cancellation.
+        usage: Token counts and times. The prompt tokens are those of all windows.
+        model: The model's name.
+        finish_reason: ``"cancelled"`` if the caller stopped it: the transcript then ends early.
+    """
+
+    text: str
+    segments: tuple[TranscriptSegment, ...]
+    language: str | None
+    duration: float
+    parsed: T
+    usage: Usage
+    model: str
+    finish_reason: Literal["stop", "cancelled"] = "stop"
+
+    def to_srt(self) -> str:
+        """Return the segments as SubRip subtitles."""
+        return subtitles_srt(self.segments)
+
+    def to_vtt(self) -> str:
+        """Return the segments as WebVTT subtitles (https://www.w3.org/TR/webvtt1/)."""
+        return subtitles_vtt(self.segments)
+
+
+def subtitles_srt(segments: Iterable[TranscriptSegment]) -> str:
+    """Return segments as SubRip subtitles. Segments without text are left out."""
+    cues = [
+        f"{number}\n{_time(one.start, ',')} --> {_time(one.end, ',')}\n{text}\n"
+        for number, (one, text) in enumerate(_cues(segments), start=1)
+    ]
+    return "\n".join(cues)
+
+
+def subtitles_vtt(segments: Iterable[TranscriptSegment]) -> str:
+    """Return segments as WebVTT subtitles. Segments without text are left out."""
+    cues = ["WEBVTT\n"]
+    for one, text in _cues(segments):
+        escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        cues.append(f"{_time(one.start, '.')} --> {_time(one.end, '.')}\n{escaped}\n")
+    return "\n".join(cues)
+
+
+def _cues(segments: Iterable[TranscriptSegment]) -> Iterable[tuple[TranscriptSegment, str]]:
+    """Return the segments with text. A line break or an arrow would end a cue."""
+    for segment in segments:
+        text = " ".join(segment.text.split()).replace("-->", "->")
+        if text:
+            yield segment, text
+
+
+def _time(seconds: float, decimal_mark: str) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, milliseconds = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    whole, milliseconds = divmod(milliseconds, 1000)
+    return f"{hours:02d}:{minutes:02d}:{whole:02d}{decimal_mark}{milliseconds:03d}"
