@@ -88,9 +88,7 @@ def create_app(
         app.include_router(module.router)
     _add_error_handlers(app)
     # Middleware that is added last handles a request first.
-    app.add_middleware(
-        BodyMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds
-    )
+    app.add_middleware(BodyMiddleware, max_bytes=settings.body_bytes, seconds=settings.body_seconds)
     if settings.api_key is not None:
         app.add_middleware(KeyMiddleware, key=settings.api_key.get_secret_value())
     if settings.cors_origins:

@@ -29,6 +29,7 @@ _PART_KEYS = {
     "summary_text": {"text"},
     "refusal": {"refusal"},
     "input_image": {"image_url", "detail"},
+    "input_audio": {"input_audio"},
     "input_file": {"file_data", "filename", "detail"},
 }
 
@@ -110,6 +111,8 @@ def _part(part: Any) -> dict[str, Any]:
             return {"type": "text", "text": text}
         case {"image_url": str(url)}:
             return {"type": "image_url", "image_url": {"url": url}}
+        case {"input_audio": Mapping() as audio}:
+            return {"type": "input_audio", "input_audio": audio}
         case {"file_data": str(data)}:
             return {"type": "file", "file": {"file_data": data, "filename": part.get("filename")}}
     raise PromptError(f"{what} lacks a key, or has a value of a wrong type")

@@ -12,6 +12,8 @@ from pydantic_settings import BaseSettings, CliApp, NoDecode, SettingsConfigDict
 
 from ..options import MAX_DRAFT_TOKENS
 
+_MAX_TEXT_BYTES = 8 << 20
+
 
 class ServerSettings(BaseSettings):
     """The settings of a server; ``docs/server.md`` explains each.
@@ -57,10 +59,18 @@ class ServerSettings(BaseSettings):
     """answers waiting at a time; further ones get status 503"""
     max_choices: int = Field(default=16, ge=1)
     """answers per request"""
-    max_body_bytes: int = Field(default=8 << 20, ge=1)
-    """size of a request's body; larger ones get status 413"""
+    max_body_bytes: int | None = Field(default=None, ge=1)
+    """size of a request's body; 413 beyond (8 MiB and the allowed images if not given)"""
     max_prompt_characters: int = Field(default=1_000_000, ge=1)
     """size of a prompt; longer ones get status 413"""
+    allow_image_urls: bool = False
+    """whether images at http and https URLs are fetched, from public addresses"""
+    max_images: int = Field(default=20, ge=0)
+    """images in a prompt"""
+    max_image_bytes: int = Field(default=20 << 20, ge=1)
+    """size of an image's file"""
+    max_image_pixels: int = Field(default=50_000_000, ge=1)
+    """pixels of an image, checked before it is decoded"""
     max_compile_seconds: float = Field(default=1, gt=0)
     """processor time to compile a response format and tools; status 400 beyond"""
     header_seconds: float = Field(default=10, gt=0)
@@ -108,6 +118,14 @@ class ServerSettings(BaseSettings):
         return value
 
     @property
+    def body_bytes(self) -> int:
+        """The size of the largest body that is accepted."""
+        if self.max_body_bytes is not None:
+            return self.max_body_bytes
+        # Base64 writes three bytes as four characters.
+        return _MAX_TEXT_BYTES + self.max_images * -(-self.max_image_bytes // 3) * 4
+
+    @property
     def checks_hosts(self) -> bool:
         """Whether the ``Host`` header of requests is checked."""
         return "*" not in self.allowed_hosts and (self.is_local or bool(self.allowed_hosts))
@@ -136,6 +154,7 @@ class _CommandLine(ServerSettings):
         cli_kebab_case=True,
         cli_hide_none_type=True,
         cli_avoid_json=True,
+        cli_implicit_flags=True,
     )
 
 

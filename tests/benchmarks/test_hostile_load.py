@@ -28,7 +28,7 @@ MIB = 1 << 20
 def test_hostile_requests_differ_and_are_within_the_servers_limits(kind: HostileKind) -> None:
     first, second = kind.make(1), kind.make(2)
     assert first.body != second.body
-    assert len(first.body) <= ServerSettings(_env_file=None).max_body_bytes  # type: ignore[call-arg]
+    assert len(first.body) <= ServerSettings(_env_file=None).body_bytes  # type: ignore[call-arg]
     # The server reads the body: a refusal names the constraint, not the format.
     ChatRequest.model_validate_json(first.body)
 

@@ -9,6 +9,7 @@ from ...options import ReasoningOptions
 from ..encoders.chat import ChatEncoder
 from ..encoders.choices import EncoderOptions
 from ..errors import ApiError
+from ..media_parts import prompt_characters
 from ..model_host import Lease
 from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
@@ -19,7 +20,6 @@ from .generating import (
     GenerationRequest,
     check_choices,
     check_prompt_size,
-    count_characters,
     generating_router,
     reply,
 )
@@ -51,7 +51,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
     check_choices(choices, settings)
     field, response_format = body.constraint(body.response_format)
     messages = [message.model_dump(exclude_unset=True) for message in body.messages]
-    check_prompt_size(count_characters(messages), settings, "messages")
+    check_prompt_size(prompt_characters(messages), settings, "messages")
     generations = [
         Generation(
             messages,

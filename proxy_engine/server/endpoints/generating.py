@@ -19,6 +19,7 @@ from state_machines.errors import ProxyError
 from ...events import Finished, StreamEvent
 from ..encoders.encoder import Encoder
 from ..errors import INTERNAL_ERROR, ApiError, ErrorResponse, api_error, translated_errors
+from ..media_parts import without_media
 from ..model_host import Lease
 from ..running import Generation, RunningAnswers, begin
 from ..schemas.common import json_reply
@@ -83,7 +84,7 @@ async def reply(
     log_fields: dict[str, Any] = request.state.log_fields
     log_fields["model"] = running.lease.model.name
     if services.settings.log_prompts:
-        log_fields["prompts"] = [generation.prompt for generation in parsed.generations]
+        log_fields["prompts"] = [without_media(one.prompt) for one in parsed.generations]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(running.close)
         encoder = parsed.make_encoder(running.lease)
@@ -228,12 +229,3 @@ def check_prompt_size(characters: int, settings: ServerSettings, param: str) -> 
             code="prompt_too_large",
             param=param,
         )
-
-
-def count_characters(value: Any) -> int:
-    """Return the number of characters in the strings of a JSON value."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(count_characters, value.values()))
-    return sum(map(count_characters, value)) if isinstance(value, list) else 0

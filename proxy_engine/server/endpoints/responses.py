@@ -10,6 +10,7 @@ from ...option_overrides import OptionOverrides
 from ..encoders.encoder import new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
+from ..media_parts import prompt_characters
 from ..model_host import Lease
 from ..response_items import messages_of_input, messages_of_output
 from ..response_store import ResponseStore, StoredResponse
@@ -23,7 +24,6 @@ from .generating import (
     STREAMED,
     GenerationRequest,
     check_prompt_size,
-    count_characters,
     generating_router,
     reply,
 )
@@ -103,7 +103,7 @@ def _read_request(
     if body.instructions is not None:
         # Instructions of a response do not apply to earlier or later ones.
         messages = [{"role": "system", "content": body.instructions}, *conversation]
-    check_prompt_size(count_characters(messages), settings, "input")
+    check_prompt_size(prompt_characters(messages), settings, "input")
     generation = Generation(
         messages, response_format, body.tools or None, body.tool_choice, _options(body)
     )

@@ -212,3 +212,12 @@ def test_command_line_imports_no_server() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "set()"
+
+
+def test_bodies_have_room_for_the_allowed_images() -> None:
+    def body_bytes(**given: int) -> int:
+        return ServerSettings(_env_file=None, **given).body_bytes  # type: ignore[arg-type, call-arg]
+
+    text = body_bytes(max_images=0)
+    assert body_bytes(max_images=3, max_image_bytes=10) == text + 3 * 16
+    assert body_bytes(max_body_bytes=100) == 100
