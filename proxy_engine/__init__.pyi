@@ -60,6 +60,9 @@ from .errors import (
     InvalidToolError as InvalidToolError,
 )
 from .errors import (
+    MediaError as MediaError,
+)
+from .errors import (
     MissingExtraError as MissingExtraError,
 )
 from .errors import (
@@ -135,6 +138,7 @@ from .events import (
     ToolCallStarted as ToolCallStarted,
 )
 from .generation.generate_step import generate_step as generate_step
+from .media.options import MediaOptions as MediaOptions
 from .options import (
     GenerationOptions as GenerationOptions,
 )

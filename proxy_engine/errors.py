@@ -11,6 +11,7 @@
         │   └── ModelFetchError             the embedded model cannot be downloaded
         ├── MissingExtraError               a package of an optional extra is not installed
         ├── PromptError (V)                 the prompt is invalid
+        │   ├── MediaError                  an image or a recording cannot be read
         │   └── PromptTooLongError          the context has no room for an answer
         ├── InvalidOptionError (V)          an option or argument is unknown or invalid
         ├── InvalidResponseFormatError (V)  the response format is none of the accepted kinds
@@ -98,6 +99,31 @@ class MissingExtraError(EngineError, ImportError):
 
 class PromptError(EngineError, ValueError):
     """The prompt is empty, malformed, or of an unknown type."""
+
+
+class MediaError(PromptError):
+    """An image or an audio recording cannot be read, or exceeds a limit.
+
+    Attributes:
+        where: Its location in the prompt, such as ``"message 3, part 1"``, counted from 0; empty
+            if it is read outside of a prompt.
+        limit: The option of ``MediaOptions`` that refuses it; ``None`` if none does.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", limit: str | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(what, hint=hint)
+        self.where = where
+        self.limit = limit
+
+    def at(self, where: str) -> Self:
+        """Return the same error with a location in the prompt."""
+        return type(self)(self.what, where=where, limit=self.limit, hint=self.hint)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.where}: {text}" if self.where else text
 
 
 class PromptTooLongError(PromptError):

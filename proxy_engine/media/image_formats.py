@@ -1,0 +1,87 @@
+"""Formats of image files: recognition by content, and media types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFormat:
+    """A format of image files.
+
+    Attributes:
+        name: Pillow's name.
+        media_types: Its media types, the registered one first.
+    """
+
+    name: str
+    media_types: tuple[str, ...]
+
+    @property
+    def media_type(self) -> str:
+        """The registered media type."""
+        return self.media_types[0]
+
+
+PNG = ImageFormat("PNG", ("image/png", "image/x-png", "image/apng"))
+JPEG = ImageFormat("JPEG", ("image/jpeg", "image/jpg", "image/pjpeg"))
+WEBP = ImageFormat("WEBP", ("image/webp",))
+GIF = ImageFormat("GIF", ("image/gif",))
+BMP = ImageFormat("BMP", ("image/bmp", "image/x-bmp", "image/x-ms-bmp"))
+TIFF = ImageFormat("TIFF", ("image/tiff", "image/tif", "image/x-tiff"))
+
+READABLE = "PNG, JPEG, WebP, GIF, BMP and TIFF"
+
+_NAMES_NOTHING = ("", "application/octet-stream", "binary/octet-stream", "image/*")
+# Files that are often mistaken for readable images: brands of ISO base media files and first bytes.
+_OTHER_BRANDS = {
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1"), "HEIC"),
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+}
+_OTHER_STARTS = {
+    b"%PDF": "PDF",
+    b"8BPS": "Photoshop",
+    b"\x00\x00\x01\x00": "ICO",
+    b"\xff\x0a": "JPEG XL",
+    b"\x00\x00\x00\x0cJXL ": "JPEG XL",
+    b"\x00\x00\x00\x0cjP  ": "JPEG 2000",
+    b"%!PS": "PostScript",
+    b"PK\x03\x04": "ZIP",
+}
+
+
+def image_format(data: bytes) -> ImageFormat | None:
+    """Return the format of a file by its first bytes; ``None`` if it is not readable."""
+    match data[:4]:
+        case b"\x89PNG" if data[:8] == b"\x89PNG\r\n\x1a\n":
+            return PNG
+        case b"GIF8" if data[:6] in (b"GIF87a", b"GIF89a"):
+            return GIF
+        case b"RIFF" if data[8:12] == b"WEBP":
+            return WEBP
+        case b"II*\0" | b"MM\0*":
+            return TIFF
+    if data[:3] == b"\xff\xd8\xff":
+        return JPEG
+    return BMP if data[:2] == b"BM" else None
+
+
+def other_format(data: bytes) -> str | None:
+    """Return the name of a common format that is not readable; ``None`` if it is none of these."""
+    for start, name in _OTHER_STARTS.items():
+        if data.startswith(start):
+            return name
+    if data[4:8] == b"ftyp":
+        return _OTHER_BRANDS.get(data[8:12], "video")
+    text = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith((b"<svg", b"<?xml", b"<!--")) and b"<svg" in data[:4096].lower():
+        return "SVG"
+    if text.startswith((b"<!doctype html", b"<html", b"<head")):
+        return "HTML"
+    return "XML" if text.startswith(b"<?xml") else None
+
+
+def contradicts(media_type: str, found: ImageFormat) -> bool:
+    """Whether a media type names something else than the format of the content."""
+    name = media_type.partition(";")[0].strip().lower()
+    return name not in found.media_types and name not in _NAMES_NOTHING

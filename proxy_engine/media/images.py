@@ -1,0 +1,170 @@
+"""Images as RGB pixels: decoding within limits, orientation, transparency."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MediaError
+from ..extras import import_extra
+from .image_formats import READABLE, TIFF, ImageFormat, contradicts, image_format, other_format
+from .options import MediaOptions
+from .sources import MediaSource, read_source
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# The values of this tag of Exif 2.3, as operations that make the image upright.
+_ORIENTATION = 0x0112
+_TRANSPOSITIONS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+_TILE_WIDTH, _TILE_LENGTH = 322, 323
+_START_OF_SCAN = b"\xff\xda"
+# Encoders write about ten. Each costs the time of decoding the whole image, however short it is.
+_MAX_JPEG_SCANS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedImage:
+    """An image as a model reads it.
+
+    Attributes:
+        image: Pillow's image, of mode RGB, upright. Transparent areas are white.
+        digest: Identifies the image: equal files have equal digests, different ones do not.
+    """
+
+    image: Image = field(repr=False)
+    digest: bytes = field(repr=False)
+
+
+def load_image(source: MediaSource, options: MediaOptions) -> LoadedImage:
+    """Decode an image. Of an animation, the first frame is decoded.
+
+    The format is recognised by content. Size and number of pixels are checked before the pixels
+    are decoded.
+
+    Args:
+        source: The image, such as an ``ImageContent``.
+        options: The limits.
+
+    Raises:
+        MediaError: The image cannot be read, is damaged, of a format that is not supported, of
+            another format than declared, or exceeds a limit.
+        MissingExtraError: The extra ``vision`` is not installed.
+    """
+    data, media_type = read_source(source, options)
+    found = _recognised(data, media_type)
+    image = _decode(data, found, options)
+    return LoadedImage(image, hashlib.sha256(data).digest())
+
+
+def encode_png(image: Image) -> bytes:
+    """Return an image of Pillow as a PNG file. Its pixels are those that ``load_image`` returns.
+
+    Raises:
+        MediaError: The image cannot be read.
+    """
+    try:
+        file = io.BytesIO()
+        # A higher level takes several times as long.
+        _upright_rgb(image).save(file, "PNG", compress_level=1)
+    except (OSError, ValueError) as error:
+        raise MediaError(f"the image cannot be read: {error}") from error
+    return file.getvalue()
+
+
+def _recognised(data: bytes, media_type: str | None) -> ImageFormat:
+    found = image_format(data)
+    if found is None:
+        other = other_format(data)
+        what = f"a format that is not supported: {other}" if other else "no known format"
+        declared = f", although declared as {media_type!r}" if media_type else ""
+        raise MediaError(f"the image is of {what}{declared}", hint=f"Formats are {READABLE}.")
+    if media_type and contradicts(media_type, found):
+        raise MediaError(
+            f"the image is declared as {media_type!r}, but its content is {found.media_type!r}"
+        )
+    return found
+
+
+def _decode(data: bytes, found: ImageFormat, options: MediaOptions) -> Image:
+    pillow = import_extra("vision", "PIL.Image", purpose="reading images")
+    if data.count(_START_OF_SCAN) > _MAX_JPEG_SCANS and found.name == "JPEG":
+        raise MediaError(f"the JPEG image has more than {_MAX_JPEG_SCANS} scans")
+    try:
+        image = pillow.open(io.BytesIO(data), formats=(found.name,))
+        _check_pixels(image, options)
+        if found is TIFF:
+            _check_tiles(image, options)
+        image.load()
+        # A frame of a GIF can be larger than its header says.
+        _check_pixels(image, options)
+        return _upright_rgb(image)
+    except MediaError:
+        raise
+    except MemoryError as error:
+        raise MediaError(f"there is no memory for the {found.name} image") from error
+    except Exception as error:
+        # Decoders raise anything for damaged files: OSError, SyntaxError, struct.error, KeyError.
+        raise MediaError(
+            f"the {found.name} image is damaged or cut off: {str(error)[:200]}"
+        ) from error
+
+
+def _check_pixels(image: Image, options: MediaOptions) -> None:
+    pixels = image.width * image.height
+    if pixels > options.max_image_pixels:
+        raise MediaError(
+            f"the image has {image.width:,} x {image.height:,} = {pixels:,} pixels; the maximum "
+            f"is {options.max_image_pixels:,}",
+            limit="max_image_pixels",
+            hint="Scale it down, or raise max_image_pixels of MediaOptions.",
+        )
+
+
+def _check_tiles(image: Any, options: MediaOptions) -> None:
+    """Refuse tiles that are larger than the limit: each is decoded as a whole."""
+    tile = [image.tag_v2.get(tag, 1) for tag in (_TILE_WIDTH, _TILE_LENGTH)]
+    if tile[0] * tile[1] > options.max_image_pixels:
+        raise MediaError(
+            f"the TIFF image has tiles of {tile[0]:,} x {tile[1]:,} pixels",
+            limit="max_image_pixels",
+        )
+
+
+def _upright_rgb(image: Image) -> Image:
+    """Return a new image without metadata, so that no processor turns it once more."""
+    try:
+        orientation = image.getexif().get(_ORIENTATION)
+    except Exception:
+        # Cameras and editors write damaged metadata. The pixels are whole.
+        orientation = None
+    upright = _rgb(image)
+    if orientation in _TRANSPOSITIONS:
+        pillow = import_extra("vision", "PIL.Image", purpose="reading images")
+        upright = upright.transpose(pillow.Transpose[_TRANSPOSITIONS[orientation]])
+    upright.info = {}
+    return upright
+
+
+def _rgb(image: Image) -> Image:
+    pillow = import_extra("vision", "PIL.Image", purpose="reading images")
+    if image.mode.startswith("I"):
+        # 16 bits per pixel. Pillow's conversion would clip them to eight.
+        return image.convert("I").point(lambda value: value / 256).convert("L").convert("RGB")
+    if not image.has_transparency_data:
+        # Floats have no direct conversion to colours.
+        return (image.convert("L") if image.mode == "F" else image).convert("RGB")
+    colours = image if image.mode == "RGBA" else image.convert("RGBA")
+    opaque = pillow.new("RGB", image.size, "white")
+    opaque.paste(colours, mask=colours)
+    return opaque  # type: ignore[no-any-return]

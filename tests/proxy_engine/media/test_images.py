@@ -1,0 +1,349 @@
+"""Images: formats, orientation, transparency, limits, damaged files."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from proxy_engine.errors import MediaError
+from proxy_engine.media.images import encode_png, load_image
+from proxy_engine.media.options import MediaOptions
+
+# Pillow warns of damaged metadata.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+OPTIONS = MediaOptions()
+
+
+class Source:
+    """What ``load_image`` needs of an ``ImageContent``."""
+
+    kind = "image"
+
+    def __init__(
+        self, data: bytes | None = None, media_type: str | None = None, url: str | None = None
+    ) -> None:
+        self.data, self.media_type, self.url = data, media_type, url
+
+
+def gradient(mode: str = "RGB", size: tuple[int, int] = (24, 16)) -> Image.Image:
+    width, height = size
+    x, y = np.meshgrid(np.arange(width), np.arange(height))
+    pixels = np.stack([x * 255 // width, y * 255 // height, (x + y) * 3 % 256], axis=-1)
+    return Image.fromarray(pixels.astype(np.uint8)).convert(mode)
+
+
+def written(image: Image.Image, kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def loaded(data: bytes, **options: Any) -> Image.Image:
+    return load_image(Source(data), MediaOptions(**options)).image
+
+
+def pixels(image: Image.Image) -> np.ndarray[Any, Any]:
+    return np.asarray(image).astype(int)
+
+
+LOSSLESS = [
+    ("PNG", {}),
+    ("WEBP", {"lossless": True}),
+    ("BMP", {}),
+    ("TIFF", {}),
+    ("TIFF", {"compression": "tiff_lzw"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), LOSSLESS)
+def test_lossless_formats_give_the_pixels_that_were_written(kind: str, options: Any) -> None:
+    image = loaded(written(gradient(), kind, **options))
+    assert image.mode == "RGB"
+    assert (pixels(image) == pixels(gradient())).all()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP", "GIF"])
+def test_lossy_formats_give_similar_pixels(kind: str) -> None:
+    image = loaded(written(gradient(), kind))
+    assert (image.mode, image.size) == ("RGB", (24, 16))
+    assert abs(pixels(image) - pixels(gradient())).mean() < 12
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "CMYK", "YCbCr", "F", "I", "I;16"])
+def test_every_mode_becomes_rgb(mode: str) -> None:
+    grey = np.linspace(0, 255, 24 * 16).reshape(16, 24)
+    if mode == "I;16":
+        image = Image.fromarray((grey * 256).astype(np.uint16))
+    elif mode == "I":
+        image = Image.fromarray((grey * 256).astype(np.int32))
+    elif mode == "F":
+        image = Image.fromarray(grey.astype(np.float32))
+    else:
+        image = Image.fromarray(grey.astype(np.uint8)).convert(mode)
+    assert image.mode == mode
+    rgb = pixels(loaded(written(image, "TIFF")))
+    assert rgb.shape == (16, 24, 3)
+    # A picture of two colours is dithered.
+    assert abs(rgb.mean(axis=-1) - grey).mean() < (90 if mode == "1" else 2)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA"])
+def test_transparent_areas_are_white(mode: str) -> None:
+    image = Image.new("RGBA", (4, 2), (200, 0, 0, 255))
+    image.paste((0, 0, 0, 0), (0, 0, 2, 2))
+    kind = "TIFF" if mode == "PA" else "PNG"
+    if mode == "PA":
+        data = written(image.convert("P"), "PNG", transparency=image.convert("P").getpixel((0, 0)))
+    else:
+        data = written(image.convert(mode), kind)
+    rgb = pixels(loaded(data))
+    assert (rgb[:, :2] == 255).all()
+    assert (rgb[:, 2:] != 255).any(axis=-1).all()
+
+
+def test_transparent_colour_of_a_png_is_white() -> None:
+    image = Image.new("RGB", (2, 1), (1, 2, 3))
+    image.putpixel((1, 0), (9, 9, 9))
+    data = written(image, "PNG", transparency=(1, 2, 3))
+    assert pixels(loaded(data)).tolist() == [[[255] * 3, [9] * 3]]
+
+
+@given(st.integers(0, 9), st.sampled_from(["JPEG", "PNG", "WEBP", "TIFF"]))
+def test_orientation_is_applied_once(orientation: int, kind: str) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options = {"quality": 100, "lossless": True} if kind == "WEBP" else {"quality": 100}
+    data = written(gradient(), kind, exif=exif, **options)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    image = loaded(data)
+    assert (pixels(image) == pixels(expected)).all()
+    assert image.size == ((16, 24) if 5 <= orientation <= 8 else (24, 16))
+    # A processor that applies the orientation finds none.
+    assert (pixels(ImageOps.exif_transpose(image)) == pixels(image)).all()
+
+
+def test_first_frame_of_an_animation_is_read() -> None:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "green", "blue")]
+    for kind in ("GIF", "PNG", "WEBP", "TIFF"):
+        data = written(frames[0], kind, save_all=True, append_images=frames[1:])
+        assert loaded(data).getpixel((4, 4)) == pytest.approx((255, 0, 0), abs=4)
+
+
+def test_equal_files_have_equal_digests() -> None:
+    one, other = written(gradient(), "PNG"), written(gradient(), "BMP")
+    assert load_image(Source(one), OPTIONS).digest == load_image(Source(one), OPTIONS).digest
+    assert load_image(Source(one), OPTIONS).digest != load_image(Source(other), OPTIONS).digest
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "LA", "F", "I;16", "HSV"])
+def test_images_of_pillow_become_png_with_the_same_pixels(mode: str) -> None:
+    if mode == "I;16":
+        image = Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000)
+    else:
+        image = gradient("L" if mode == "F" else "RGB").convert(mode)
+    before = image.tobytes()
+    again = loaded(encode_png(image))
+    expected = written(image, "TIFF") if mode not in ("HSV",) else None
+    if expected is not None and mode != "I;16":
+        assert (pixels(again) == pixels(loaded(expected))).all()
+    assert image.tobytes() == before
+    assert image.mode == mode
+
+
+def test_orientation_of_an_image_of_pillow_is_kept() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = written(gradient(), "PNG", exif=exif)
+    image = Image.open(io.BytesIO(data))
+    assert (pixels(loaded(encode_png(image))) == pixels(loaded(data))).all()
+    assert image.size == (24, 16)
+
+
+def test_data_urls_are_read() -> None:
+    coded = base64.b64encode(written(gradient(), "PNG")).decode()
+    for head in ("data:image/png;base64,", "DATA:;base64,", "data:image/png;charset=x;base64,"):
+        image = load_image(Source(url=head + coded), OPTIONS).image
+        assert image.size == (24, 16)
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("data:image/png;base64,?", "not base64"),
+        ("data:image/png;base64,AAA", "not base64"),
+        ("data:image/png;base64,AA\nAA", "not base64"),
+        ("data:image/png;base64,", "0 bytes"),
+        ("data:image/png,abc", "malformed"),
+        ("data:", "malformed"),
+        ("file:///etc/passwd", "not a URL that can be read"),
+        ("/etc/passwd", "not a URL that can be read"),
+        ("image.png", "not a URL that can be read"),
+        ("", "not a URL that can be read"),
+        ("ftp://example.org/x.png", "not a URL that can be read"),
+    ],
+)
+def test_urls_that_are_refused(url: str, what: str) -> None:
+    with pytest.raises(MediaError, match=what):
+        load_image(Source(url=url), OPTIONS)
+
+
+def test_size_of_a_data_url_is_checked_before_it_is_decoded() -> None:
+    with pytest.raises(MediaError, match="the maximum is 30") as caught:
+        load_image(Source(url="data:;base64," + "?" * 60), MediaOptions(max_image_bytes=30))
+    assert caught.value.limit == "max_image_bytes"
+    data = written(gradient(), "PNG")
+    url = f"data:;base64,{base64.b64encode(data).decode()}"
+    load_image(Source(url=url), MediaOptions(max_image_bytes=len(data)))
+    with pytest.raises(MediaError, match="maximum"):
+        load_image(Source(url=url), MediaOptions(max_image_bytes=len(data) - 1))
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<svg/>", "SVG"),
+        (b"<!DOCTYPE html><title>404</title>", "HTML"),
+        (b"%PDF-1.7", "PDF"),
+        (b"8BPS\0\1", "Photoshop"),
+        (b"\0\0\1\0\1\0", "ICO"),
+        (b"\0\0\0\x18ftypheic", "HEIC"),
+        (b"\0\0\0\x18ftypavif", "AVIF"),
+        (b"\0\0\0\x18ftypmp42", "video"),
+        (b"%!PS-Adobe", "PostScript"),
+        (b"BZh91", None),
+        (b"x", None),
+        (b"GIF88a", None),
+        (b"RIFF\0\0\0\0WAVE", None),
+    ],
+)
+def test_other_formats_are_named(data: bytes, name: str | None) -> None:
+    with pytest.raises(MediaError, match=name or "no known format") as caught:
+        load_image(Source(data), OPTIONS)
+    assert "PNG, JPEG, WebP" in caught.value.hint
+
+
+def test_contradicting_media_type_is_refused() -> None:
+    data = written(gradient(), "JPEG")
+    for media_type in ("image/jpeg", "IMAGE/JPG; q=1", None, "application/octet-stream"):
+        load_image(Source(data, media_type), OPTIONS)
+    for media_type in ("image/png", "text/html", "image/svg+xml"):
+        with pytest.raises(MediaError, match=f"{media_type!r}.*'image/jpeg'".replace("+", r"\+")):
+            load_image(Source(data, media_type), OPTIONS)
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(width: int, height: int, *more: bytes, colour: int = 0, rows: int | None = None) -> bytes:
+    """A PNG image of one grey value."""
+    depth = 8
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    samples = {0: 1, 2: 3, 6: 4}[colour]
+    packer = zlib.compressobj(9)
+    row = b"\0" * (1 + width * samples)
+    data = b"".join(packer.compress(row) for _ in range(height if rows is None else rows))
+    data += packer.flush()
+    parts = [chunk(b"IHDR", head), *more, chunk(b"IDAT", data), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_hundred_megapixels_are_refused_before_decoding() -> None:
+    for data in (
+        png(10_000, 10_000),
+        png(65_000, 65_000, rows=1),
+        png(2**31 - 1, 2**31 - 1, rows=0),
+    ):
+        assert len(data) < 200_000
+        with pytest.raises(MediaError, match="pixels"):
+            load_image(Source(data), OPTIONS)
+
+
+def test_limit_on_pixels_is_inclusive() -> None:
+    data = png(100, 50)
+    assert loaded(data, max_image_pixels=5000).size == (100, 50)
+    with pytest.raises(MediaError, match="100 x 50 = 5,000 pixels; the maximum is 4,999") as caught:
+        loaded(data, max_image_pixels=4999)
+    assert caught.value.limit == "max_image_pixels"
+
+
+def test_files_longer_than_the_limit_are_refused() -> None:
+    data = png(10, 10)
+    assert loaded(data, max_image_bytes=len(data)).size == (10, 10)
+    with pytest.raises(MediaError, match=f"has {len(data)} bytes; the maximum is {len(data) - 1}"):
+        loaded(data, max_image_bytes=len(data) - 1)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
+def test_file_cut_off_anywhere_is_an_error_or_the_whole_image(kind: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (16, 24, 3), np.uint8)
+    data = written(Image.fromarray(noise), kind)
+    whole = pixels(loaded(data))
+    errors = 0
+    for length in range(len(data)):
+        try:
+            image = loaded(data[:length])
+        except MediaError:
+            errors += 1
+        else:
+            assert (pixels(image) == whole).all()
+    # Formats end with a few bytes that say nothing about the pixels.
+    assert errors >= len(data) - 24
+
+
+@given(st.data())
+def test_damaged_file_is_an_error_or_an_image(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"]))
+    file = bytearray(written(gradient(), kind))
+    for _ in range(data.draw(st.integers(1, 4))):
+        file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        image = loaded(bytes(file), max_image_pixels=10_000)
+    except MediaError:
+        return
+    assert image.mode == "RGB"
+    assert image.width * image.height <= 10_000
+
+
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(
+        [
+            b"\x89PNG\r\n\x1a\n",
+            b"\xff\xd8\xff",
+            b"GIF89a",
+            b"BM",
+            b"II*\0",
+            b"MM\0*",
+            b"RIFF\0\0\0\0WEBP",
+        ]
+    ),
+)
+def test_noise_behind_a_signature_is_an_error(noise: bytes, start: bytes) -> None:
+    with pytest.raises(MediaError):
+        loaded(start + noise, max_image_pixels=10_000)
+
+
+def test_error_has_a_location() -> None:
+    error = MediaError("the image is empty", limit="max_images", hint="Do.")
+    located = error.at("message 3, part 1")
+    assert str(located) == "message 3, part 1: the image is empty. Do."
+    assert (located.where, located.limit, error.where) == ("message 3, part 1", "max_images", "")
+
+
+def test_path_is_not_read() -> None:
+    """Only bytes and URLs are read: a string from a client is never a path."""
+    with pytest.raises(MediaError):
+        load_image(Source(url=str(Path(__file__))), OPTIONS)
