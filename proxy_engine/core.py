@@ -19,6 +19,7 @@ from state_machines.tool_calls import ToolFormat
 
 from .answers.turns import Turns
 from .conversation.prompts import Prompt
+from .encoded_prompt import EncodedPrompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
 from .generation import DraftModel, model_bytes
@@ -118,7 +119,7 @@ class EngineCore:
 
     def prepare(
         self,
-        prompt: Prompt,
+        prompt: Prompt | EncodedPrompt,
         response_format: Any,
         arguments: RequestArguments,
         cancelled: threading.Event | None = None,
@@ -157,7 +158,7 @@ class EngineCore:
         changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
         request = replace(request, options=changed)
         self.scheduler.submit(request, _until_read(request)).result()
-        return self.worker.submit(lambda: self.caches.save(path, request.prompt_ids)).result()
+        return self.worker.submit(lambda: self.caches.save(path, request.cache_key())).result()
 
     def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
         """Load a saved prompt cache."""

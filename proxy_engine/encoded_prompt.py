@@ -16,20 +16,26 @@ class PromptInputs(Protocol):
     Created on any thread, used on the thread that runs the model.
 
     Attributes:
-        rope_delta: Position of each token behind the prompt's media minus its index, for models
-            with multimodal rotary position embeddings; 0 for others.
-        single_pass_end: Prefill passes end at this token or later, because the model processes
-            what is before it in one pass only; 0 if passes may end anywhere.
+        media_end: Tokens from this one on are text: the model needs nothing beside them but their
+            positions. Less than the length of the prompt.
+        single_pass_end: The model processes the tokens before this one in one pass from the first
+            token on, for instance because tokens of an image attend to later ones; 0 if passes
+            may begin and end anywhere.
+        rope_delta: Position of each token from ``media_end`` on minus its index, for models with
+            multimodal rotary position embeddings; 0 for others. Known after :meth:`prepare`.
     """
 
     @property
-    def rope_delta(self) -> int: ...
+    def media_end(self) -> int: ...
 
     @property
     def single_pass_end(self) -> int: ...
 
+    @property
+    def rope_delta(self) -> int: ...
+
     def prepare(self, cache: list[Any], cached_tokens: int) -> None:
-        """Begin a prefill. Called once, before its first pass.
+        """Begin a prefill, before its first pass.
 
         Args:
             cache: The sequence's cache, one entry per layer; changed in place.
@@ -37,10 +43,13 @@ class PromptInputs(Protocol):
         """
 
     def arguments(self, start: int, end: int) -> Mapping[str, Any]:
-        """Return the keyword arguments of the model's call over the tokens [start, end)."""
+        """Return the keyword arguments of the model's call over the prompt's tokens [start, end).
+
+        Called for passes that begin before ``media_end``.
+        """
 
     def release(self) -> None:
-        """Drop all arrays: the prefill has ended, or was given up."""
+        """Drop the arrays of the prefill, which has ended. It may be prepared again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

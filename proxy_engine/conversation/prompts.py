@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -30,8 +31,7 @@ def encode_prompt(
 
     A conversation that ends with the assistant is continued. A tokenizer without a chat template
     gets the texts, joined by blank lines. Tools, calls and results that the template cannot write
-    become plain
-    text: tools in a system message, results in messages of the user.
+    become plain text: tools in a system message, results in messages of the user.
 
     Args:
         prompt: The prompt.
@@ -45,49 +45,79 @@ def encode_prompt(
     Raises:
         PromptError: The prompt is malformed or empty, or the template raises.
     """
-    messages = template_messages(prompt)
-    if not any(message["content"] or len(message) > 2 for message in messages):
-        raise PromptError("the prompt is empty")
-    if messages[-1].get("tool_calls"):
-        raise PromptError(
-            "the conversation ends with tool calls that have no results",
-            hint="Add a message of role 'tool' for each of them.",
-        )
-    if schema_text:
-        messages = with_schema_text(messages, schema_text)
-    if tokenizer.has_chat_template:
-        ids = _through_template(messages, tokenizer, thinking, tools, tool_text, native_tools)
-    else:
-        messages = _described(_as_text(messages, tool_text), tools, tool_text, takes_system=True)
-        ids = list(tokenizer.encode("\n\n".join(message["content"] for message in messages)))
-    if not ids:
-        raise PromptError("the prompt is empty")
-    return ids
+    style = PromptStyle(thinking, tools, tool_text, native_tools, schema_text)
+    return style.encode(template_messages(prompt), tokenizer)
 
 
-def _through_template(
-    messages: list[dict[str, Any]],
-    tokenizer: TokenizerWrapper,
-    thinking: bool,
-    tools: Sequence[Mapping[str, Any]],
-    tool_text: ToolText,
-    native_tools: bool,
-) -> list[int]:
-    keywords: dict[str, Any] = {} if thinking else {"enable_thinking": False}
-    with_calls = any(m.get("tool_calls") or m["role"] == "tool" for m in messages)
-    if tools or with_calls:
-        traits = template_traits(tokenizer)
-        if with_calls:
-            messages = (
-                traits.calls.rewrite(messages)
-                if traits.calls is not None and native_tools
-                else _as_text(messages, tool_text)
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How the messages of a request are rendered. The fields are those of :func:`encode_prompt`."""
+
+    thinking: bool = True
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_text: ToolText = PLAIN_TOOL_TEXT
+    native_tools: bool = True
+    schema_text: str = ""
+
+    def encode(
+        self, messages: Sequence[Mapping[str, Any]], tokenizer: TokenizerWrapper
+    ) -> list[int]:
+        """Return the token ids of messages of :func:`template_messages`."""
+        ids = self._rendered(messages, tokenizer, tokenize=True)
+        if not ids:
+            raise PromptError("the prompt is empty")
+        return [int(token_id) for token_id in ids]
+
+    def render(self, messages: Sequence[Mapping[str, Any]], tokenizer: TokenizerWrapper) -> str:
+        """Return the text of messages of :func:`template_messages`."""
+        return str(self._rendered(messages, tokenizer, tokenize=False))
+
+    def _rendered(
+        self,
+        given: Sequence[Mapping[str, Any]],
+        tokenizer: TokenizerWrapper,
+        *,
+        tokenize: bool,
+    ) -> Any:
+        messages = [dict(message) for message in given]
+        if not any(message["content"] or len(message) > 2 for message in messages):
+            raise PromptError("the prompt is empty")
+        if messages[-1].get("tool_calls"):
+            raise PromptError(
+                "the conversation ends with tool calls that have no results",
+                hint="Add a message of role 'tool' for each of them.",
             )
-        if tools and traits.describes_tools and native_tools:
-            keywords["tools"] = [dict(tool) for tool in tools]
-        else:
-            messages = _described(messages, tools, tool_text, takes_system=traits.takes_system)
-    return _apply_chat_template(messages, tokenizer, keywords)
+        if self.schema_text:
+            messages = with_schema_text(messages, self.schema_text)
+        if tokenizer.has_chat_template:
+            messages, keywords = self._for_template(messages, tokenizer)
+            return _apply_chat_template(messages, tokenizer, keywords, tokenize=tokenize)
+        messages = _as_text(messages, self.tool_text)
+        messages = _described(messages, self.tools, self.tool_text, takes_system=True)
+        text = "\n\n".join(message["content"] for message in messages)
+        return list(tokenizer.encode(text)) if tokenize else text
+
+    def _for_template(
+        self, messages: list[dict[str, Any]], tokenizer: TokenizerWrapper
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Return the messages as a chat template takes them, and its other arguments."""
+        keywords: dict[str, Any] = {} if self.thinking else {"enable_thinking": False}
+        with_calls = any(m.get("tool_calls") or m["role"] == "tool" for m in messages)
+        if self.tools or with_calls:
+            traits = template_traits(tokenizer)
+            if with_calls:
+                messages = (
+                    traits.calls.rewrite(messages)
+                    if traits.calls is not None and self.native_tools
+                    else _as_text(messages, self.tool_text)
+                )
+            if self.tools and traits.describes_tools and self.native_tools:
+                keywords["tools"] = [dict(tool) for tool in self.tools]
+            else:
+                messages = _described(
+                    messages, self.tools, self.tool_text, takes_system=traits.takes_system
+                )
+        return messages, keywords
 
 
 def _described(
@@ -141,12 +171,18 @@ def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[s
 
 
 def _apply_chat_template(
-    messages: list[dict[str, Any]], tokenizer: TokenizerWrapper, keywords: Mapping[str, Any]
-) -> list[int]:
+    messages: list[dict[str, Any]],
+    tokenizer: TokenizerWrapper,
+    keywords: Mapping[str, Any],
+    *,
+    tokenize: bool,
+) -> Any:
+    """Return token ids, or the text."""
     is_continued = messages[-1]["role"] == "assistant"
     try:
-        ids = tokenizer.apply_chat_template(
+        return tokenizer.apply_chat_template(
             messages,
+            tokenize=tokenize,
             add_generation_prompt=not is_continued,
             continue_final_message=is_continued,
             **keywords,
@@ -154,4 +190,3 @@ def _apply_chat_template(
     except Exception as error:
         # Templates are programs and may raise anything.
         raise PromptError(f"the model's chat template refuses the messages: {error}") from error
-    return [int(token_id) for token_id in ids]

@@ -38,7 +38,7 @@ from .cache_layers import (
 from .draft_model import DraftModel
 from .drafts import Draft
 from .exact_choices import ExactChoices
-from .forward_pass import ForwardPass
+from .forward_pass import ForwardPass, position_arguments
 from .next_mask import SlowMaskError
 from .pass_cost import most_efficient_count
 from .sequence_state import SequenceState
@@ -365,7 +365,10 @@ class Batch:
             lengths: Tokens of each row without padding.
         """
         started = time.perf_counter()
-        output = self._pass(tokens, self._rows.cache)
+        deltas = [0] * len(lengths)
+        for sequence in self.sequences:
+            deltas[self._rows.row(sequence)] = sequence.rope_delta
+        output = self._pass(tokens, self._rows.cache, **position_arguments(deltas))
         if self._quantize is not None:
             self._quantize(self._rows.cache)
         of_rows = [output.at(row, length - 1) for row, length in enumerate(lengths)]

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import mlx.core as mx
 import numpy as np
@@ -161,12 +161,14 @@ class ChoiceScorer:
         temper: Returns the logits of the distribution that options are scored by.
         depends_on_tokens: Whether ``temper`` reads the tokens. Otherwise it is called with the
             logits of a whole pass, shape (rows, tokens, vocabulary).
+        arguments: Other arguments of the model's call.
     """
 
     model: Module
     masks: DeviceMasks
     temper: Temper
     depends_on_tokens: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def scores(
         self,
@@ -217,7 +219,7 @@ class ChoiceScorer:
         caches = [PrefixCache(*layer) for layer in prefix.layers]
         longest = max(len(row.tokens) for row in rows)
         tokens = mx.array([[*row.tokens, *[0] * (longest - len(row.tokens))] for row in rows])
-        logits: mx.array = self.model(tokens, cache=caches)
+        logits: mx.array = self.model(tokens, cache=caches, **self.arguments)
         tempered = self._tempered(logits, rows)
         totals = mx.logsumexp(tempered, axis=-1)
         lengths = mx.array([len(row.tokens) for row in rows])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
 from .choice_scores import ChoiceScorer, ChoiceScores
-from .forward_pass import NextLogits
+from .forward_pass import NextLogits, position_arguments
 from .open_choices import OpenChoice, draw_option
 from .sequence_state import SequenceState
 from .shared_prefix import can_share_prefix, prefix_layers
@@ -99,7 +99,13 @@ class ExactChoices:
             before = [*sequence.tokens, *behind] if has_penalties else ()
             return sampler.scaled_logits(logits, before, prompt_tokens=sequence.prompt_tokens)
 
-        scorer = ChoiceScorer(self._model, sequence.masks, temper, depends_on_tokens=has_penalties)
+        scorer = ChoiceScorer(
+            self._model,
+            sequence.masks,
+            temper,
+            depends_on_tokens=has_penalties,
+            arguments=position_arguments([sequence.rope_delta]),
+        )
         layers = prefix_layers(cache, row, sequence.processed)
         if sequence.logits is None:
             raise AssertionError("the sequence has logits")

@@ -7,6 +7,7 @@ computed. The other positions of the pass share one matrix product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -48,17 +49,32 @@ class ForwardPass:
             self._output_layer = OutputLayer.of(self.model)
         return self._output_layer
 
-    def __call__(self, tokens: mx.array, cache: list[Any]) -> PassOutput:
+    def __call__(self, tokens: mx.array, cache: list[Any], **arguments: Any) -> PassOutput:
         """Run a pass. Nothing is evaluated.
 
         Args:
             tokens: Shape (rows, tokens).
             cache: The cache, which is updated.
+            **arguments: Other arguments of the model's call, such as input embeddings.
         """
         if self._layer is None:
-            return PassOutput(self.model(tokens, cache=cache))
-        hidden, logits = self._layer.forward(tokens, cache)
+            return PassOutput(self.model(tokens, cache=cache, **arguments))
+        hidden, logits = self._layer.forward(tokens, cache, **arguments)
         return PassOutput(logits, hidden, self._layer)
+
+
+def position_arguments(rope_deltas: Sequence[int]) -> dict[str, mx.array]:
+    """Return the argument of a model's call that sets the positions of its tokens.
+
+    Args:
+        rope_deltas: The rope delta of each row, see ``PromptInputs``.
+
+    Returns:
+        ``rope_deltas``, int32, shape (rows, 1); nothing if all are 0, as they are for text.
+    """
+    if not any(rope_deltas):
+        return {}
+    return {"rope_deltas": mx.array(list(rope_deltas), mx.int32)[:, None]}
 
 
 class PassOutput:

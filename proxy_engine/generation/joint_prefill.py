@@ -27,6 +27,7 @@ def can_join_prefill(prefill: Prefill) -> bool:
     """Whether the rest of a prompt fits one pass and its cache supports padding."""
     return (
         prefill.left <= prefill.step_size
+        and prefill.inputs is None
         # Forced tokens are weighed by logits that a joint pass does not keep.
         and prefill.sequence.weights is None
         and prefill.quantize is None

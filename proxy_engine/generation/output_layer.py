@@ -22,7 +22,12 @@ from mlx_lm.models.cache import make_prompt_cache
 
 _log = logging.getLogger(__name__)
 
-_KNOWN_CODE = ("mlx_lm.models.", "mlx.nn.")
+_KNOWN_CODE = (
+    "mlx_lm.models.",
+    "mlx_vlm.models.",
+    "mlx.nn.",
+    "proxy_engine.multimodal.",
+)
 """Packages whose modules compute equal logits for equal inputs. The module of a caller could change
 logits by a state that a check on some tokens does not see."""
 
@@ -66,19 +71,22 @@ class OutputLayer:
             return None
         return own
 
-    def forward(self, tokens: mx.array, cache: list[Any]) -> tuple[mx.array, mx.array]:
+    def forward(
+        self, tokens: mx.array, cache: list[Any], **arguments: Any
+    ) -> tuple[mx.array, mx.array]:
         """Run a pass. Nothing is evaluated.
 
         Args:
             tokens: Shape (rows, tokens).
             cache: The model's cache.
+            **arguments: Other arguments of the model's call.
 
         Returns:
             The inputs of the output layer, shape (rows, tokens, hidden), and the logits as the
             model computes them, shape (rows, tokens, vocabulary).
         """
         with self._layer.recording() as inputs:
-            logits: mx.array = self._model(tokens, cache=cache)
+            logits: mx.array = self._model(tokens, cache=cache, **arguments)
         (hidden,) = inputs
         return hidden, logits
 

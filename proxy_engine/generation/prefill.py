@@ -10,8 +10,9 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from ..encoded_prompt import PromptInputs
 from ..models.blas import has_fast_blas
-from .forward_pass import ForwardPass, PassOutput
+from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .sequence_state import SequenceState
 
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
@@ -38,6 +39,7 @@ class Prefill:
         processed: Tokens that the cache holds.
         quantize: Called with the cache after every pass.
         checkpoints: Called when the given number of prompt tokens has been processed.
+        inputs: What the model reads beside the tokens.
         forward: The model's forward passes.
     """
 
@@ -48,7 +50,9 @@ class Prefill:
     processed: int = 0
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
+    inputs: PromptInputs | None = None
     forward: ForwardPass = field(init=False)
+    _is_prepared: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.forward = ForwardPass.of(self.model)
@@ -68,21 +72,27 @@ class Prefill:
             Whether this was the last pass.
         """
         started = time.perf_counter()
+        self._prepare()
         sequence, start = self.sequence, self.processed
         tokens = sequence.tokens
         last = sequence.prompt_tokens - 1
-        stops = [length for length in self.checkpoints if start < length <= last]
-        end = min([start + self.step_size, *stops])
+        end = self._end_of_pass()
         is_last = end > last
         if is_last:
             end = len(tokens)
         computes_all = sequence.weights is not None or not self.forward.computes_logits_on_demand
         if is_last and computes_all and last - start > MAX_TOKENS_WITH_LOGITS:
             # Lazy evaluation: logits that are not used are not computed.
-            self._forward(tokens[start:last])
+            self._forward(start, last)
             start = last
-        output = self._forward(tokens[start:end])
+        if is_last and end > sequence.prompt_tokens and self._has_media(start):
+            # The forced tokens are no part of the prompt, whose inputs are known.
+            self._forward(start, last)
+            start = last
+        output = self._forward(start, end)
         if is_last:
+            if self.inputs is not None:
+                self.inputs.release()
             sequence.logits = output.at(0, end - start - 1)
             sequence.pending.clear()
             if sequence.weights is not None:
@@ -97,8 +107,30 @@ class Prefill:
         sequence.timings.add("prompt", started, time.perf_counter())
         return is_last
 
-    def _forward(self, token_ids: list[int]) -> PassOutput:
-        output = self.forward(mx.array(token_ids)[None], self.cache)
+    def _prepare(self) -> None:
+        if self.inputs is not None and not self._is_prepared:
+            self.inputs.prepare(self.cache, self.processed)
+            self.sequence.rope_delta = self.inputs.rope_delta
+            self._is_prepared = True
+
+    def _end_of_pass(self) -> int:
+        """Return where the next pass ends, within the prompt."""
+        start = self.processed
+        stops = [length for length in self.checkpoints if start < length]
+        single = 0 if self.inputs is None else self.inputs.single_pass_end
+        if start < single:
+            return max(single, min([start + self.step_size, *stops]))
+        return min([start + self.step_size, *stops])
+
+    def _has_media(self, start: int) -> bool:
+        return self.inputs is not None and start < self.inputs.media_end
+
+    def _forward(self, start: int, end: int) -> PassOutput:
+        tokens = mx.array(self.sequence.tokens[start:end])[None]
+        arguments: Mapping[str, Any] = position_arguments([self.sequence.rope_delta])
+        if self.inputs is not None and self._has_media(start):
+            arguments = self.inputs.arguments(start, end)
+        output = self.forward(tokens, self.cache, **arguments)
         if self.quantize is not None:
             self.quantize(self.cache)
         return output

@@ -68,6 +68,7 @@ class SequenceState:
         forced_text: The text at the end of the output whose tokens had no alternative.
         drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
         forward_passes: Passes after the prompt in which the sequence took part.
+        rope_delta: Position of the next token minus its index, see ``PromptInputs``.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class SequenceState:
         self.forced_text = b""
         self.drafting = drafting
         self.forward_passes = 0
+        self.rope_delta = 0
         self._schedule = schedule
         self._fast_forward = None if options.samples_all else fast_forward
         self._choices = choices

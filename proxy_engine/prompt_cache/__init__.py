@@ -7,13 +7,14 @@ Reading order: ``options``, ``layers`` (operations on mlx-lm's caches), ``store`
 from .identity import ModelIdentity
 from .options import CacheOptions
 from .prompt_caches import FetchedCache, PromptCaches
-from .store import common_prefix, token_array
+from .store import TokenIds, common_prefix, token_array
 
 __all__ = [
     "CacheOptions",
     "FetchedCache",
     "ModelIdentity",
     "PromptCaches",
+    "TokenIds",
     "common_prefix",
     "token_array",
 ]

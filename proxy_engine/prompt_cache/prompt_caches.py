@@ -92,7 +92,7 @@ class PromptCaches:
         """Return the number of cached texts."""
         return len(self._store)
 
-    def fetch(self, prompt_ids: Sequence[int]) -> FetchedCache:
+    def fetch(self, prompt_ids: Sequence[int] | TokenIds) -> FetchedCache:
         """Return a copy of the cache that holds the longest known prefix of a prompt.
 
         The prompt's last token is left out: it is processed for its logits.
@@ -106,7 +106,7 @@ class PromptCaches:
             trim_to(cache, length)
         return FetchedCache(cache, length)
 
-    def cached_tokens(self, prompt_ids: Sequence[int]) -> int:
+    def cached_tokens(self, prompt_ids: Sequence[int] | TokenIds) -> int:
         """Return how many tokens of a prompt :meth:`fetch` would provide."""
         found = self._store.find(token_array(prompt_ids)[:-1])
         return 0 if found is None else found[1]
@@ -116,7 +116,11 @@ class PromptCaches:
         return self._options.max_bytes > 0 and length > self._max_trimmable_length
 
     def checkpoint_lengths(
-        self, prompt_ids: Sequence[int], boundaries: Iterable[int], *, max_tokens: int = 0
+        self,
+        prompt_ids: Sequence[int] | TokenIds,
+        boundaries: Iterable[int],
+        *,
+        max_tokens: int = 0,
     ) -> tuple[int, ...]:
         """Return at which lengths of a prompt to insert a copy of its cache. For any thread.
 
@@ -154,13 +158,13 @@ class PromptCaches:
             kv_bits=self._options.kv_bits,
         )
 
-    def insert_copy(self, token_ids: Sequence[int], cache: Sequence[Any]) -> None:
+    def insert_copy(self, token_ids: Sequence[int] | TokenIds, cache: Sequence[Any]) -> None:
         """Insert a copy of a cache that stays in use. It holds exactly ``token_ids``."""
         ids = token_array(token_ids)
         if not self._store.covers(ids):
             self._insert(ids, copy_cache(cache))
 
-    def share(self, token_ids: Sequence[int], cache: Sequence[Any]) -> None:
+    def share(self, token_ids: Sequence[int] | TokenIds, cache: Sequence[Any]) -> None:
         """Insert a copy of a running request's cache, for requests that start with the same text.
 
         Only trimmable caches are shared; the others have checkpoints.
@@ -169,7 +173,7 @@ class PromptCaches:
             self.insert_copy(token_ids, cache)
 
     def insert(
-        self, token_ids: Sequence[int], cache: list[Any], *, processed: int | None = None
+        self, token_ids: Sequence[int] | TokenIds, cache: list[Any], *, processed: int | None = None
     ) -> int:
         """Insert the cache of a request that has ended or was cancelled. Raises nothing.
 
@@ -204,7 +208,7 @@ class PromptCaches:
         """Remove all cached texts."""
         self._store.clear()
 
-    def save(self, path: str | os.PathLike[str], token_ids: Sequence[int]) -> int:
+    def save(self, path: str | os.PathLike[str], token_ids: Sequence[int] | TokenIds) -> int:
         """Write the cache of the longest known prefix of a text to a file.
 
         Returns:

@@ -21,7 +21,9 @@ from .layers import is_trimmable, nbytes
 # Keeps a linear scan within milliseconds, even for models with tiny caches.
 _MAX_ENTRIES = 1000
 
-TokenIds: TypeAlias = npt.NDArray[np.int32]
+TokenIds: TypeAlias = npt.NDArray[np.int64]
+"""The identities of a text's tokens: token ids, and negative numbers that are derived from the
+content of images and recordings in place of their placeholder tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +135,8 @@ class Store:
 
 
 def token_array(token_ids: Sequence[int] | TokenIds) -> TokenIds:
-    """Return token ids as an int32 array."""
-    return np.asarray(token_ids, dtype=np.int32)
+    """Return token ids as an int64 array."""
+    return np.array(token_ids, dtype=np.int64)
 
 
 def common_prefix(left: TokenIds, right: TokenIds) -> int:

@@ -27,7 +27,7 @@ from ..generation import (
     joint_prefill_tokens,
     prefill_together,
 )
-from ..prompt_cache import PromptCaches, common_prefix, token_array
+from ..prompt_cache import PromptCaches, common_prefix
 from .group_results import group_result
 from .request import Request
 from .running import Job, SequenceFactory
@@ -130,17 +130,19 @@ class ContinuousBatch:
         """
         if self._is_processed or not self._joins_prompts or request.sequences > 1:
             return False
+        if request.prompt.inputs is not None:
+            return False
         prefills = [prefill for _, prefill in self._prefills]
         step_size = _step_size(request)
         if not all(can_join_prefill(one) and one.step_size == step_size for one in prefills):
             return False
-        cached = self._caches.cached_tokens(request.prompt_ids)
+        key = request.cache_key()
+        cached = self._caches.cached_tokens(key)
         lengths = [len(request.prompt_ids) - cached, *(one.left for one in prefills)]
         max_tokens = joint_prefill_tokens(step_size, others_wait=self.is_generating)
         if not is_joint_prefill_worthwhile(lengths, max_tokens):
             return False
-        ids = token_array(request.prompt_ids)
-        shared = max(common_prefix(ids, token_array(one.sequence.tokens)) for one in prefills)
+        shared = max(common_prefix(key, job.request.cache_key()) for job, _ in self._prefills)
         return (
             shared - cached <= _MAX_SHARED_TOKENS
             and self._batch.can_prefill_together
@@ -212,11 +214,14 @@ class ContinuousBatch:
             self._finish(job)
             return
         running.hold(forced)
-        fetched = self._caches.fetch(request.prompt_ids)
+        key, inputs = request.cache_key(), request.prompt.inputs
+        fetched = self._caches.fetch(key)
+        if inputs is not None and fetched.cached_tokens < inputs.single_pass_end:
+            fetched = self._caches.fetch(())
         running.cached_tokens = fetched.cached_tokens
         running.report_progress(fetched.cached_tokens)
         lengths = self._caches.checkpoint_lengths(
-            request.prompt_ids, request.boundaries, max_tokens=request.max_tokens
+            key, request.boundaries, max_tokens=request.max_tokens
         )
         insert = self._caches.insert_copy
         prefill = Prefill(
@@ -227,9 +232,9 @@ class ContinuousBatch:
             fetched.cached_tokens,
             quantize=self._quantize,
             checkpoints={
-                length: partial(insert, request.prompt_ids[:length], fetched.cache)
-                for length in lengths
+                length: partial(insert, key[:length], fetched.cache) for length in lengths
             },
+            inputs=inputs,
         )
         if not self._prefills:
             self._is_processed = False
@@ -247,7 +252,8 @@ class ContinuousBatch:
         sequence = prefill.sequence
         if job.is_cancelled:
             processed = prefill.processed
-            self._caches.insert(sequence.tokens[:processed], prefill.cache, processed=processed)
+            key = job.request.cache_key(sequence.tokens[:processed])
+            self._caches.insert(key, prefill.cache, processed=processed)
             self._drop_first_prefill()
             self._finish(job)
             return
@@ -264,7 +270,8 @@ class ContinuousBatch:
                 return
             if self._jobs or others_wait or job.request.sequences > 1:
                 # Requests with the same beginning need not wait until this one is finished.
-                self._caches.share(sequence.tokens[: sequence.processed], prefill.cache)
+                key = job.request.cache_key(sequence.tokens[: sequence.processed])
+                self._caches.share(key, prefill.cache)
         if self._batch.can_add(prefill.cache):
             self._drop_first_prefill()
             if job.request.sequences > 1:
@@ -292,9 +299,10 @@ class ContinuousBatch:
         sequences = [prefill.sequence for prefill in prefills]
         self._jobs.update(zip(sequences, jobs, strict=True))
         if self._caches.options.max_bytes:
-            for row, sequence in enumerate(sequences):
+            for row, (sequence, job) in enumerate(zip(sequences, jobs, strict=True)):
                 length = sequence.processed
-                self._caches.share(sequence.tokens[:length], extract_kv_row(cache, row, length))
+                key = job.request.cache_key(sequence.tokens[:length])
+                self._caches.share(key, extract_kv_row(cache, row, length))
         self._batch.add_all(sequences, cache)
         return True
 
@@ -376,7 +384,8 @@ class ContinuousBatch:
             cache = self._batch.remove(sequence, wants_cache=wants_cache)
         if keeps_cache and cache is not None:
             processed = sequence.processed
-            self._caches.insert(sequence.tokens[:processed], cache, processed=processed)
+            key = self._jobs[sequence].request.cache_key(sequence.tokens[:processed])
+            self._caches.insert(key, cache, processed=processed)
 
     def _finish(self, job: Job) -> None:
         running = job.running

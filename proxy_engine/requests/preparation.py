@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import threading
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from samplers import SamplingParameters
@@ -20,18 +19,19 @@ from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler
 from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..answers.turns import Turns
-from ..conversation.message_boundaries import message_boundaries
-from ..conversation.prompts import Prompt, encode_prompt, template_messages
+from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
 from ..conversation.schema_text import MAX_CHARS, schema_text
 from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
 from ..conversation.tool_text import tool_text_of
+from ..encoded_prompt import EncodedPrompt
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
 from ..models.loading import LoadedModel
 from ..option_overrides import OptionOverrides
 from ..options import GenerationOptions
 from ..prompt_cache import PromptCaches
 from ..tools import ToolChoice, resolve_tools
+from .prompt_encoding import PromptEncoder
 from .request import Request
 
 
@@ -74,14 +74,14 @@ class Preparation:
         self._has_native_tools = dialect == format_of(loaded.tokenizer)
         self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
         self._tokenizer_lock = tokenizer_lock
-        self._caches = caches
+        self._prompts = PromptEncoder(loaded, vocabulary, tokenizer_lock, caches)
         self._turns = turns
         self._max_compile_seconds = max_compile_seconds
         self._batch_size = batch_size
 
     def request(
         self,
-        prompt: Prompt,
+        prompt: Prompt | EncodedPrompt,
         response_format: Any,
         tools: Iterable[Any] | None,
         tool_choice: Any,
@@ -110,26 +110,24 @@ class Preparation:
         response = self._formats.compile(response_format, job)
         _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
-        if known_tools and isinstance(prompt, RawPrompt):
+        has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
+        if known_tools and not has_messages:
             raise PromptError("a raw prompt cannot describe tools; give messages")
-        if isinstance(prompt, RawPrompt) and overrides.get("schema_in_prompt", "off") != "off":
+        if overrides.get("schema_in_prompt", "off") != "off" and not has_messages:
             raise PromptError("a raw prompt cannot describe the schema; give messages")
         choice = ToolChoice.of(tool_choice, known_tools)
         if overrides.get("stop"):
             _check_stop(response, choice)
-        encode = partial(
-            self._encode,
-            tools=[tool.to_openai() for tool in known_tools],
+        style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
+            tools=[tool.to_openai() for tool in known_tools],
+            tool_text=self._tool_text,
+            native_tools=self._has_native_tools,
             schema_text=self._schema_text(response, choice, options),
         )
+        encoded, boundaries = self._prompts.encode(prompt, style, options.max_tokens)
+        prompt_ids = encoded.token_ids
         with self._tokenizer_lock:
-            prompt_ids = encode(prompt)
-            boundaries: tuple[int, ...] = ()
-            has_messages = not isinstance(prompt, RawPrompt)
-            longest = len(prompt_ids) + options.max_tokens
-            if has_messages and self._caches.needs_checkpoints(longest):
-                boundaries = message_boundaries(template_messages(prompt), prompt_ids, encode)
             markers = self._answers.delimiters(options)
             tokenizer = self._loaded.tokenizer
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
@@ -144,7 +142,7 @@ class Preparation:
         )
         max_tokens = self._available_tokens(len(prompt_ids), options.max_tokens)
         return Request(
-            prompt_ids,
+            encoded,
             answer,
             options,
             max_tokens,
@@ -167,22 +165,6 @@ class Preparation:
             options.schema_in_prompt,
             may_call=choice.may_call,
             max_chars=max_chars,
-        )
-
-    def _encode(
-        self, prompt: Prompt, *, tools: list[dict[str, Any]], thinking: bool, schema_text: str
-    ) -> list[int]:
-        """Tokenize a prompt; the caller holds the tokenizer's lock."""
-        if isinstance(prompt, RawPrompt):
-            return prompt.token_ids(self._loaded.tokenizer, self._vocabulary.size)
-        return encode_prompt(
-            prompt,
-            self._loaded.tokenizer,
-            thinking=thinking,
-            tools=tools,
-            tool_text=self._tool_text,
-            native_tools=self._has_native_tools,
-            schema_text=schema_text,
         )
 
     def _guard(self, answer: Answer, max_tokens: int, job: CompileJob) -> Guard | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from state_machines.completion import Guard
 
 from ..answers.compiler import Answer
+from ..encoded_prompt import EncodedPrompt
 from ..options import GenerationOptions
+from ..prompt_cache import TokenIds, token_array
 from ..tools import Tool
 
 
@@ -19,7 +21,7 @@ class Request:
     """A prepared request.
 
     Attributes:
-        prompt_ids: The prompt.
+        prompt: The prompt.
         answer: The compiled form of the answer.
         options: The options.
         max_tokens: Maximum number of generated tokens: ``options.max_tokens``, or fewer if the
@@ -33,7 +35,7 @@ class Request:
         counts_waiting: ``max_seconds`` counts from ``created``, otherwise from the first pass.
     """
 
-    prompt_ids: list[int]
+    prompt: EncodedPrompt
     answer: Answer
     options: GenerationOptions
     max_tokens: int
@@ -44,6 +46,25 @@ class Request:
     cancelled: threading.Event = field(default_factory=threading.Event)
     created: float = field(default_factory=time.perf_counter)
     counts_waiting: bool = True
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        """The prompt's token ids."""
+        return self.prompt.token_ids
+
+    def cache_key(self, token_ids: Sequence[int] | None = None) -> TokenIds:
+        """Return the identity of a text in prompt caches.
+
+        Args:
+            token_ids: The text: a prefix of the prompt, or the prompt and generated tokens.
+                ``None``: the prompt.
+        """
+        key = token_array(self.prompt_ids if token_ids is None else token_ids)
+        own = self.prompt.cache_key
+        if own is not None:
+            length = min(len(own), len(key))
+            key[:length] = own[:length]
+        return key
 
     @property
     def sequences(self) -> int:

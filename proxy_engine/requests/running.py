@@ -128,7 +128,8 @@ class SequenceFactory:
         if options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive):
             drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
         model_cost = None
-        if self.draft_cost is not None:
+        # A draft model reads text only.
+        if self.draft_cost is not None and request.prompt.inputs is None:
             model_cost = replace(self.pass_cost, per_draft_token=self.draft_cost)
         options = options.with_defaults(self.num_draft_tokens)
         return Drafting(drafters, options, self.pass_cost, model_cost)

@@ -44,6 +44,7 @@ class ScriptedSequence:
         self.group = self
         self.drafting = None
         self.forward_passes = 0
+        self.rope_delta = 0
         self.timings = Timings()
         self.sizes: list[int] = []
         self._stretches = [list(stretch) for stretch in stretches]
