@@ -12,16 +12,27 @@ from pathlib import Path
 import mlx.core as mx
 import mlx_vlm.utils
 import numpy as np
+import numpy.typing as npt
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from PIL import Image
-from vision_model_configs import FAMILIES, Family
+from vision_families import Family
+from vision_model_configs import FAMILIES
 from vision_tokenizers import save_byte_level_tokenizer
 
-__all__ = ["VISION_ARCHITECTURES", "sample_image", "vision_checkpoint"]
+__all__ = [
+    "AUDIO_ARCHITECTURES",
+    "VISION_ARCHITECTURES",
+    "sample_image",
+    "sample_recording",
+    "vision_checkpoint",
+]
 
 VISION_ARCHITECTURES: tuple[str, ...] = tuple(FAMILIES)
 """Model types of the checkpoints that ``vision_checkpoint`` builds."""
+
+AUDIO_ARCHITECTURES = tuple(name for name, family in FAMILIES.items() if family.reads_audio)
+"""Those that read audio recordings as well, at 16 kHz."""
 
 
 def sample_image(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
@@ -35,6 +46,14 @@ def sample_image(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
     return Image.fromarray(tiles).resize(size, Image.Resampling.NEAREST)
 
 
+def sample_recording(seed: int, seconds: float = 0.5) -> npt.NDArray[np.float32]:
+    """Return the samples of three rising tones at 16 kHz; the same ones for the same seed."""
+    time = np.arange(int(16_000 * seconds)) / 16_000
+    frequencies = np.random.default_rng(seed).uniform(100, 3000, (3, 1))
+    tones = np.sin(2 * np.pi * frequencies * time * (1 + 0.2 * time))
+    return tones.mean(axis=0).astype(np.float32)
+
+
 def vision_checkpoint(name: str, directory: Path) -> Path:
     """Write the checkpoint of one of ``VISION_ARCHITECTURES`` and return its directory."""
     family = FAMILIES[name]
@@ -44,7 +63,7 @@ def vision_checkpoint(name: str, directory: Path) -> Path:
     save_byte_level_tokenizer(
         directory, family.special_tokens, family.named_tokens, family.chat_template
     )
-    weights = _random_weights(_model(family), seed=family.seed)
+    weights = _random_weights(_model(family), family)
     if family.tied_output:
         weights = {name: w for name, w in weights.items() if not name.endswith("lm_head.weight")}
     _make_unlikely(weights, len(family.special_tokens))
@@ -56,7 +75,8 @@ def _model(family: Family) -> Module:
     """Construct a model as ``mlx_vlm.utils.load_model`` does."""
     config = json.loads(json.dumps(family.config))
     module, _ = mlx_vlm.utils.get_model_and_args(config=config)
-    for part in ("text_config", "vision_config", "audio_config"):
+    config.setdefault("text_config", config.pop("llm_config", {}))
+    for part in ("vision_config", "audio_config"):
         config.setdefault(part, {})
     model_config = mlx_vlm.utils.update_module_configs(
         module.ModelConfig.from_dict(config),
@@ -68,14 +88,14 @@ def _model(family: Family) -> Module:
     return model
 
 
-def _random_weights(model: Module, seed: int) -> dict[str, mx.array]:
-    """Return weights of a model: matrices that keep the size of activations, vectors near their value.
+def _random_weights(model: Module, family: Family) -> dict[str, mx.array]:
+    """Return random weights that keep the size of activations and let inputs matter.
 
     Vectors, such as the weights of norms, keep their initial value but for noise. Matrices get a
     standard deviation of ``1.5 / sqrt(inputs)``, so that what a layer adds is not lost beside the
-    residual stream.
+    residual stream, multiplied by the family's ``gains``.
     """
-    key = mx.random.key(seed)
+    key = mx.random.key(family.seed)
     weights = {}
     for name, weight in tree_flatten(model.parameters()):
         key, own = mx.random.split(key)
@@ -83,7 +103,8 @@ def _random_weights(model: Module, seed: int) -> dict[str, mx.array]:
         if weight.ndim < 2:
             weights[name] = weight.astype(mx.float32) + 0.1 * noise
         else:
-            weights[name] = noise * (1.5 / math.sqrt(math.prod(weight.shape[1:])))
+            gain = math.prod(gain for part, gain in family.gains.items() if part in name)
+            weights[name] = noise * (1.5 * gain / math.sqrt(math.prod(weight.shape[1:])))
     mx.eval(weights)
     return weights
 

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from vision_models import (
+    AUDIO_ARCHITECTURES,
+    VISION_ARCHITECTURES,
+    sample_image,
+    sample_recording,
+    vision_checkpoint,
+)
+from vision_reference import reference_prompt, reference_tokens
+
+
+@pytest.mark.parametrize("name", VISION_ARCHITECTURES)
+def test_mlx_vlm_loads_the_checkpoint_and_its_answers_depend_on_the_image(
+    name: str, tmp_path: Path
+) -> None:
+    path = vision_checkpoint(name, tmp_path / name)
+    prompt = reference_prompt(path, "What is this?", images=1)
+
+    answers = [reference_tokens(path, prompt, [sample_image(seed)]) for seed in range(2)]
+
+    assert answers[0] != answers[1]
+    assert reference_tokens(path, prompt, [sample_image(0)]) == answers[0]
+
+
+@pytest.mark.parametrize("name", AUDIO_ARCHITECTURES)
+def test_answers_of_a_model_that_reads_audio_depend_on_the_recording(
+    name: str, tmp_path: Path
+) -> None:
+    path = vision_checkpoint(name, tmp_path / name)
+    prompt = reference_prompt(path, "What is this?", recordings=1)
+
+    answers = [
+        reference_tokens(path, prompt, recordings=[sample_recording(seed)]) for seed in range(2)
+    ]
+
+    assert answers[0] != answers[1]

@@ -1,0 +1,79 @@
+"""Greedy answers of mlx-vlm's own generation, to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx_vlm.utils
+import numpy as np
+import numpy.typing as npt
+from mlx_vlm.generate import generate_step
+from mlx_vlm.prompt_utils import apply_chat_template
+from PIL import Image
+
+__all__ = ["reference_prompt", "reference_tokens"]
+
+Recording = npt.NDArray[np.float32]
+
+
+def reference_prompt(path: Path, text: str, images: int = 0, recordings: int = 0) -> str:
+    """Return the prompt that mlx-vlm makes of one message of the user with images before its text."""
+    processor = mlx_vlm.utils.load_processor(path, add_detokenizer=False)
+    config = mlx_vlm.utils.load_config(path)
+    prompt: str = apply_chat_template(
+        processor, config, text, num_images=images, num_audios=recordings
+    )
+    return prompt
+
+
+def reference_tokens(
+    path: Path,
+    prompt: str | Sequence[Mapping[str, Any]],
+    images: Sequence[Image.Image] = (),
+    max_tokens: int = 8,
+    *,
+    recordings: Sequence[Recording] = (),
+    prefill_step_size: int = 2048,
+) -> list[int]:
+    """Return the ids of ``max_tokens`` tokens that mlx-vlm's ``generate_step`` chooses greedily.
+
+    Each call loads the model, since models keep state of the last request. Generation does not stop
+    at end tokens.
+
+    Args:
+        path: Directory of a checkpoint.
+        prompt: Text with a placeholder for each image, or messages for the chat template.
+        images: In the order of their placeholders.
+        max_tokens: Tokens of the answer.
+        recordings: Samples at the processor's rate.
+        prefill_step_size: Tokens of the prompt that a forward pass reads at most.
+    """
+    model, processor = mlx_vlm.utils.load(str(path))
+    tokenizer = getattr(processor, "tokenizer", processor)
+    if not isinstance(prompt, str):
+        prompt = tokenizer.apply_chat_template(
+            list(prompt), tokenize=False, add_generation_prompt=True
+        )
+    inputs = mlx_vlm.utils.prepare_inputs(
+        processor,
+        images=list(images) or None,
+        audio=list(recordings) or None,
+        prompts=prompt,
+        image_token_index=getattr(model.config, "image_token_index", None),
+        add_special_tokens=mlx_vlm.utils.should_add_special_tokens(
+            model.config.model_type, processor
+        ),
+    )
+    steps = generate_step(
+        inputs.pop("input_ids"),
+        model,
+        inputs.pop("pixel_values", None),
+        inputs.pop("attention_mask", None),
+        max_tokens=max_tokens,
+        temperature=0.0,
+        prefill_step_size=prefill_step_size,
+        **inputs,
+    )
+    return [int(token) for token, _ in steps]
