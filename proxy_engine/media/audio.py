@@ -1,0 +1,177 @@
+"""Audio recordings as samples, within limits on size and length."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import MediaError
+from .audio_decoding import Samples, check_duration, check_sample_rate, decode, resampled
+from .audio_formats import (
+    READABLE_FORMATS,
+    WAV,
+    AudioFormat,
+    audio_format,
+    contradicts,
+    is_wav_cut_off,
+)
+from .options import MediaOptions
+from .sources import MediaSource, check_size, read_source
+
+AudioSource: TypeAlias = (
+    bytes
+    | bytearray
+    | memoryview
+    | str
+    | os.PathLike[str]
+    | MediaSource
+    | tuple[npt.ArrayLike, int]
+)
+"""The content of an audio file, its path, a part of a message such as ``AudioContent``, or an array
+with its sample rate in Hz."""
+
+_LIMIT = "max_audio_bytes"
+
+_MAX_CHANNELS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAudio:
+    """A recording as a model reads it.
+
+    Attributes:
+        samples: Shape (samples,), float32, mono, between -1 and 1.
+        sample_rate: Samples per second.
+        digest: Identifies samples and sample rate.
+    """
+
+    samples: Samples = field(repr=False)
+    sample_rate: int
+    digest: bytes = field(repr=False)
+
+    @property
+    def duration(self) -> float:
+        """The length in seconds."""
+        return len(self.samples) / self.sample_rate
+
+
+def load_audio(
+    source: AudioSource,
+    options: MediaOptions,
+    sample_rate: int = 16_000,
+    *,
+    media_type: str | None = None,
+) -> LoadedAudio:
+    """Return a recording as mono samples at a sample rate.
+
+    Args:
+        source: The recording. An array has shape (samples,) or (samples, channels). Floats are
+            between -1 and 1; integers use the range of their type.
+        options: The limits.
+        sample_rate: The sample rate of the result, in Hz.
+        media_type: The declared media type of bytes, which must not contradict the content.
+
+    Raises:
+        MediaError: The source cannot be read, is no audio file, is damaged, or exceeds a limit.
+        MissingExtraError: The extra ``audio`` is not installed.
+    """
+    if isinstance(source, tuple):
+        samples = _from_array(source, options, sample_rate)
+    else:
+        data, declared = _read(source, options)
+        found = _recognised(data, media_type or declared)
+        samples = decode(data, found, options.max_audio_seconds, sample_rate)
+    digest = hashlib.blake2b(samples.data, digest_size=16, salt=sample_rate.to_bytes(8, "big"))
+    return LoadedAudio(samples, sample_rate, digest.digest())
+
+
+def _read(source: Any, options: MediaOptions) -> tuple[bytes, str | None]:
+    """Return the bytes of a source, whose number is checked first, and their declared type."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        check_size("audio", memoryview(source).nbytes, options.max_audio_bytes, _LIMIT)
+        return bytes(source), None
+    if isinstance(source, str | os.PathLike):
+        return _read_file(os.fspath(source), options.max_audio_bytes), None
+    if getattr(source, "kind", None) == "audio":
+        return read_source(source, options)
+    raise MediaError(
+        f"audio should be bytes, a path, AudioContent or (array, sample_rate), "
+        f"not {type(source).__name__}"
+    )
+
+
+def _read_file(path: str, max_bytes: int) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            check_size("audio", os.fstat(file.fileno()).st_size, max_bytes, _LIMIT)
+            # A pipe has no size.
+            data = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, MediaError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise MediaError(f"cannot read the audio file {path!r}: {reason}") from error
+    check_size("audio", len(data), max_bytes, _LIMIT)
+    return data
+
+
+def _recognised(data: bytes, media_type: str | None) -> AudioFormat:
+    if not data:
+        raise MediaError("the audio is empty: 0 bytes")
+    found = audio_format(data)
+    if found is None:
+        declared = f", but declared as {media_type!r}" if media_type else ""
+        raise MediaError(
+            f"the audio is of no known format{declared}", hint=f"Formats are {READABLE_FORMATS}."
+        )
+    if media_type is not None and contradicts(media_type, found):
+        raise MediaError(
+            f"the audio is declared as {media_type!r}, but its content is {found.name} "
+            f"({found.media_types[0]})"
+        )
+    if found is WAV and is_wav_cut_off(data):
+        raise MediaError(f"the WAV audio is cut off after {len(data):,} bytes")
+    return found
+
+
+def _from_array(
+    source: tuple[npt.ArrayLike, int], options: MediaOptions, sample_rate: int
+) -> Samples:
+    if len(source) != 2 or not isinstance(source[1], int | np.integer):
+        raise MediaError("an array of audio should be given as (array, sample_rate)")
+    rate = int(source[1])
+    check_sample_rate(rate)
+    try:
+        array = np.asarray(source[0])
+    except (TypeError, ValueError) as error:
+        raise MediaError(f"the audio is no array: {error}") from error
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] > _MAX_CHANNELS):
+        raise MediaError(
+            f"audio should have shape (samples,) or (samples, channels), not {array.shape}"
+        )
+    if not array.size:
+        raise MediaError("the audio has no samples")
+    check_duration(len(array) / rate, options.max_audio_seconds)
+    samples = _as_floats(array)
+    mono = samples if samples.ndim == 1 else samples.mean(axis=1)
+    if not np.isfinite(mono).all():
+        raise MediaError("the audio has samples that are NaN or infinite")
+    return np.ascontiguousarray(resampled(mono, rate, sample_rate), np.float32)
+
+
+def _as_floats(array: npt.NDArray[np.generic]) -> Samples:
+    """Return a copy of the samples between -1 and 1."""
+    kind = array.dtype.kind
+    if kind == "f":
+        return array.astype(np.float32)
+    if kind not in "iu":
+        raise MediaError(f"audio samples should be floats or integers, not {array.dtype}")
+    half = 2.0 ** (8 * array.dtype.itemsize - 1)
+    centred = array.astype(np.float64) - (half if kind == "u" else 0.0)
+    return (centred / half).astype(np.float32)

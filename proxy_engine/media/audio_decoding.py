@@ -1,0 +1,148 @@
+"""Decoding of audio files to mono samples, stopped at the longest permitted recording.
+
+Samples equal those of mlx-audio's ``load_audio``: miniaudio decodes to 16 bits and mixes the
+channels, and mlx-audio resamples.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import shutil
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import MediaError
+from ..extras import import_extra
+from .audio_formats import MP3, AudioFormat
+
+Samples: TypeAlias = npt.NDArray[np.float32]
+
+_MIN_SAMPLE_RATE, _MAX_SAMPLE_RATE = 1_000, 768_000
+# The length of the filter is proportional to this ratio, which is 441 from 44,100 to 16,000 Hz.
+_MAX_RESAMPLING_RATIO = 20_000
+# Encoders of MP3 count the frame of the header or not, and add a frame of delay.
+_MP3_SLACK = 2 * 1152
+_PCM_SCALE = np.float32(32_768)
+_PURPOSE = "reading audio files"
+
+
+def decode(data: bytes, found: AudioFormat, max_seconds: float, sample_rate: int) -> Samples:
+    """Return the samples of a file, shape (samples,), at a sample rate in Hz.
+
+    Raises:
+        MediaError: The file is damaged, has no samples, or is longer than ``max_seconds``.
+        MissingExtraError: The extra ``audio`` is not installed.
+    """
+    with_decoder = _with_ffmpeg if found.decoder is None else _with_miniaudio
+    samples = with_decoder(data, found, max_seconds, sample_rate)
+    if not len(samples):
+        raise MediaError(f"the {found.name} audio has no samples")
+    return samples
+
+
+def check_sample_rate(rate: int) -> None:
+    """Raise ``MediaError`` for a sample rate, in Hz, at which no audio is recorded."""
+    if not _MIN_SAMPLE_RATE <= rate <= _MAX_SAMPLE_RATE:
+        limits = f"{_MIN_SAMPLE_RATE:,} to {_MAX_SAMPLE_RATE:,} Hz"
+        raise MediaError(f"the sample rate should be {limits}, not {rate:,} Hz")
+
+
+def check_duration(seconds: float, max_seconds: float) -> None:
+    """Raise ``MediaError`` for a recording that is longer than ``max_seconds``."""
+    if seconds > max_seconds:
+        raise _too_long(max_seconds)
+
+
+def resampled(samples: Samples, rate: int, sample_rate: int) -> Samples:
+    """Return samples of shape (samples,) at another rate; both rates are in Hz."""
+    if rate == sample_rate:
+        return samples
+    resample = import_extra("audio", "mlx_audio.resample", purpose="resampling audio")
+    converted: Samples = resample.resample_audio_array(samples, rate, sample_rate)
+    return converted
+
+
+def _too_long(max_seconds: float) -> MediaError:
+    return MediaError(
+        f"the audio is longer than {max_seconds:,g} seconds",
+        limit="max_audio_seconds",
+        hint="The limit is max_audio_seconds of MediaOptions.",
+    )
+
+
+def _with_miniaudio(
+    data: bytes, found: AudioFormat, max_seconds: float, sample_rate: int
+) -> Samples:
+    miniaudio = import_extra("audio", "miniaudio", purpose=_PURPOSE)
+    resample = import_extra("audio", "mlx_audio.resample", purpose=_PURPOSE)
+    try:
+        # Reads headers only; of an MP3 file those of all frames.
+        info = getattr(miniaudio, f"{found.decoder}_get_info")(data)
+        check_sample_rate(info.sample_rate)
+        check_duration(info.num_frames / info.sample_rate, max_seconds)
+        rate = info.sample_rate
+        if max(rate, sample_rate) // math.gcd(rate, sample_rate) > _MAX_RESAMPLING_RATIO:
+            # miniaudio interpolates, which needs no filter.
+            rate = sample_rate
+        stream = miniaudio.stream_memory(data, nchannels=1, sample_rate=rate, frames_to_read=rate)
+        pcm = _Pcm(stream, math.floor(max_seconds * rate), max_seconds)
+        # A FLAC file written to a pipe has no length in its header.
+        frames = info.num_frames * rate // info.sample_rate or pcm.max_frames
+        samples = resample.resample_audio_chunks(pcm, rate, sample_rate, frames)
+    except (miniaudio.MiniaudioError, ArithmeticError) as error:
+        raise MediaError(f"the {found.name} audio is damaged and cannot be decoded") from error
+    slack = _MP3_SLACK if found is MP3 else 1
+    if (pcm.frames + slack) / rate < info.num_frames / info.sample_rate:
+        raise MediaError(
+            f"the {found.name} audio is cut off: {pcm.frames / rate:.2f} of "
+            f"{info.num_frames / info.sample_rate:.2f} seconds can be decoded"
+        )
+    # Otherwise the array stays part of one that is as long as the longest recording.
+    return np.array(samples, np.float32)
+
+
+class _Pcm:
+    """The chunks of a decoder as floats, each of shape (frames,).
+
+    Iteration raises ``MediaError`` after more than ``max_frames``. ``frames`` counts those so far.
+    """
+
+    def __init__(self, chunks: Iterable[Any], max_frames: int, max_seconds: float) -> None:
+        self._chunks = chunks
+        self._max_seconds = max_seconds
+        self.max_frames = max_frames
+        self.frames = 0
+
+    def __iter__(self) -> Iterator[Samples]:
+        """Yield the chunks."""
+        for chunk in self._chunks:
+            self.frames += len(chunk)
+            if self.frames > self.max_frames:
+                raise _too_long(self._max_seconds)
+            yield np.asarray(chunk, np.float32) / _PCM_SCALE
+
+
+def _with_ffmpeg(data: bytes, found: AudioFormat, max_seconds: float, sample_rate: int) -> Samples:
+    audio_io = import_extra("audio", "mlx_audio.audio_io", purpose=_PURPOSE)
+    if shutil.which("ffmpeg") is None or shutil.which("ffprobe") is None:
+        raise MediaError(
+            f"decoding {found.name} audio requires ffmpeg, which is not installed",
+            hint="Install ffmpeg, or convert the audio to WAV, FLAC or MP3.",
+        )
+    try:
+        # ffmpeg stops one sample behind the limit.
+        samples, _ = audio_io.read(
+            io.BytesIO(data),
+            dtype="float32",
+            sample_rate=sample_rate,
+            nchannels=1,
+            duration=max_seconds + 1 / sample_rate,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise MediaError(f"ffmpeg cannot decode the {found.name} audio: {error}") from error
+    check_duration(len(samples) / sample_rate, max_seconds)
+    return np.ascontiguousarray(samples, np.float32)
