@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from mlx_audio import audio_io
-from proxy_engine.media.options import MediaOptions
 from recordings import mp3_of_silence, sine, speech_file, wav
 
 from proxy_engine.errors import MediaError
 from proxy_engine.media.audio import load_audio
 from proxy_engine.media.audio_formats import audio_format
+from proxy_engine.media.options import MediaOptions
 
 LIMITS = MediaOptions()
 SPEECH = ["speech.wav", "speech.flac", "speech.mp3"]
