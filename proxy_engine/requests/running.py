@@ -254,6 +254,8 @@ class RunningRequest:
                 drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
                 accepted_tokens=0 if drafting is None else drafting.accepted_tokens,
                 forward_passes=self.sequence.forward_passes,
+                image_tokens=request.prompt.image_tokens,
+                audio_tokens=request.prompt.audio_tokens,
             ),
             token_ids=tuple(self._token_ids),
             model=self._model,
