@@ -1,4 +1,4 @@
-"""``extract``: text in, JSON that matches a schema out."""
+"""``extract``: text and images in, JSON that matches a schema out."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ from ..errors import InvalidOptionError
 from ..progress import to_stderr
 from .errors import CommandLineError
 from .extract_lines import extract_lines
-from .extraction import Extraction, default_instruction, extract_text
+from .extraction import Extraction, extract_record
+from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_record
+from .input_files import InputFiles
 from .input_lines import InputLines
+from .inputs import Inputs
 from .output import OutputFile, open_output
 from .progress import LinesProgress, is_shown
+from .records import Record, is_url
 from .result_lines import Done, skip_done
 
 if TYPE_CHECKING:
@@ -32,11 +36,13 @@ if TYPE_CHECKING:
 
 _OPTIONS = ("max_tokens", "temperature", "seed", "speculation")
 _DESCRIPTION = """\
-Reads a text and writes JSON that matches the schema to standard output; progress is written to
-standard error. With --jsonl, every line of the input is a JSON string or an object with a "text",
-and every line of the output is its result, in the same order. The output line of a failed input is
-{"error": {"line": number, ...}}, and the exit status is 1. Blank lines are skipped. With --output
-and --resume, an interrupted run continues."""
+Reads a text, images, or both, and writes JSON that matches the schema to standard output; progress
+is written to standard error. An input file that is an image is recognised by its content. With
+several input files, or with --jsonl, every line of the output is the result of one input, in the
+same order; the line of a failed input is {"error": {"file": path or "line": number, ...}}, and the
+exit status is 1. With --jsonl, every line of the input is a JSON string or an object with a "text",
+an "image" (a path, relative to the input file, or a URL; or a list of them), or both. Blank lines
+are skipped. With --output and --resume, an interrupted run continues."""
 
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,7 +51,9 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     from ..option_fields import add_option_flags  # noqa: PLC0415
 
     parser = commands.add_parser(
-        "extract", help="turn text into JSON that matches a schema", description=_DESCRIPTION
+        "extract",
+        help="turn text and images into JSON that matches a schema",
+        description=_DESCRIPTION,
     )
     parser.add_argument("--schema", required=True, metavar="FILE", help="JSON Schema of the result")
     parser.add_argument(
@@ -69,8 +77,15 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="TEXT",
         help="instruction to the model (default: extract the schema's properties)",
     )
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an image, or its URL, that the result is extracted from; repeatable",
+    )
     parser.add_argument("--jsonl", action="store_true", help="read one input a line")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="lines per batch (default: 8)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="inputs per batch (default: 8)")
     parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument(
@@ -87,11 +102,10 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument(
-        "input",
-        nargs="?",
-        default="-",
+        "inputs",
+        nargs="*",
         metavar="FILE",
-        help="the text; - for standard input (default)",
+        help="texts or images; - for standard input (default without --image)",
     )
     parser.set_defaults(run=_run)
 
@@ -103,30 +117,34 @@ def _run(options: argparse.Namespace) -> int:
         machine = JsonSchemaStateMachine(schema)
     except (SchemaError, PatternError) as error:
         raise CommandLineError(f"the schema {options.schema!r}: {error}") from error
-    extraction = Extraction(
-        schema, options.instruction or default_instruction(schema), _overrides(options)
-    )
-    with _open_input(options.input) as source, _open_output(options, source) as output:
-        if source.isatty() and not options.quiet:
+    extraction = Extraction(schema, options.instruction, _overrides(options))
+    with _open_source(options) as source, _open_output(options, source) as output:
+        if source is not None and source.isatty() and not options.quiet:
             to_stderr("Reading from the terminal; end with Ctrl-D.")
+        path = options.inputs[0] if options.inputs else STANDARD_INPUT
         if options.jsonl:
-            return _run_lines(options, extraction, machine, source, output)
-        return _run_text(options, extraction, source, output)
+            assert source is not None, "--jsonl has a single input"
+            lines = InputLines(source, Path(path).parent)
+            return _run_inputs(options, extraction, machine, lines, output)
+        if len(options.inputs) > 1:
+            files = InputFiles(options.inputs)
+            return _run_inputs(options, extraction, machine, files, output)
+        record = read_record(source, path, options.image)
+        return _run_record(options, extraction, record, output)
 
 
-def _run_text(
+def _run_record(
     options: argparse.Namespace,
     extraction: Extraction,
-    source: IO[bytes],
+    record: Record,
     output: OutputFile | None,
 ) -> int:
-    text = _read_text(source, options.input)
     is_streaming = sys.stdout.isatty() if options.stream is None else options.stream
     with _engine(options) as engine:
-        extract_text(
+        extract_record(
             engine,
             extraction,
-            text,
+            record,
             output,
             is_streaming=is_streaming and output is None,
             is_quiet=options.quiet,
@@ -134,19 +152,18 @@ def _run_text(
     return 0
 
 
-def _run_lines(
+def _run_inputs(
     options: argparse.Namespace,
     extraction: Extraction,
     machine: JsonSchemaStateMachine,
-    source: IO[bytes],
+    inputs: Inputs,
     output: OutputFile | None,
 ) -> int:
-    lines = InputLines(source)
-    total = lines.count() if is_shown(options.quiet) else None
+    total = inputs.count() if is_shown(options.quiet) else None
     done = Done()
     if output is not None and options.resume:
-        done = skip_done(output, lines, extraction.schema, machine)
-        is_all = lines.peek() is None
+        done = skip_done(output, inputs, extraction.schema, machine)
+        is_all = inputs.peek() is None
         if done.lines and not options.quiet:
             rest = "nothing left to do" if is_all else "continuing after them"
             to_stderr(f"{output.path!r} has {done.lines} lines; {rest}")
@@ -161,30 +178,34 @@ def _run_lines(
     )
     with _engine(options) as engine:
         failed = extract_lines(
-            engine, extraction, lines, output, progress, done, is_quiet=options.quiet
+            engine, extraction, inputs, output, progress, done, is_quiet=options.quiet
         )
     return 1 if failed else 0
 
 
 def _check_combination(options: argparse.Namespace) -> None:
     """Raise ``CommandLineError`` for options that have no effect together."""
+    has_many = options.jsonl or len(options.inputs) > 1
+    many = "--jsonl or several files"
     needs = [
-        ("--batch-size", options.batch_size is not None, "--jsonl", options.jsonl),
+        ("--batch-size", options.batch_size is not None, many, has_many),
         (
             "--num-draft-tokens",
             options.num_draft_tokens is not None,
             "--draft-model",
             options.draft_model is not None,
         ),
-        ("--resume", options.resume, "--jsonl", options.jsonl),
+        ("--resume", options.resume, many, has_many),
+        ("--image", bool(options.image), "a single input", not has_many),
+        ("--jsonl", options.jsonl, "a single file", len(options.inputs) <= 1),
         ("--resume", options.resume, "--output", options.output is not None),
         ("--overwrite", options.overwrite, "--output", options.output is not None),
     ]
     for name, is_given, needed, has_needed in needs:
         if is_given and not has_needed:
             raise CommandLineError(f"{name} requires {needed}")
-    if options.stream and (options.jsonl or options.output is not None):
-        raise CommandLineError("--stream requires a single text and standard output")
+    if options.stream and (has_many or options.output is not None):
+        raise CommandLineError("--stream requires a single input and standard output")
     if options.batch_size is not None and options.batch_size < 1:
         raise CommandLineError(f"--batch-size must be at least 1, not {options.batch_size}")
 
@@ -228,45 +249,30 @@ def _read_schema(path: str) -> Any:
 
 
 @contextlib.contextmanager
-def _open_input(path: str) -> Iterator[IO[bytes]]:
-    if path == "-":
-        # `None` if it was closed at the start.
-        if sys.stdin is None:
-            raise CommandLineError("standard input is closed; give a file")
-        yield sys.stdin.buffer
-        return
-    try:
-        source = Path(path).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
-    except ValueError as error:
-        # The name has a null byte.
-        raise CommandLineError(f"cannot read {path!r}: {error}") from error
-    with source:
-        yield source
+def _open_source(options: argparse.Namespace) -> Iterator[IO[bytes] | None]:
+    """Open the only input; ``None`` for several files, and for ``--image`` alone."""
+    if len(options.inputs) > 1:
+        check_files(options.inputs)
+        yield None
+    elif options.image and not options.inputs:
+        yield None
+    else:
+        with opened_input(options.inputs[0] if options.inputs else STANDARD_INPUT) as source:
+            yield source
 
 
 @contextlib.contextmanager
-def _open_output(options: argparse.Namespace, source: IO[bytes]) -> Iterator[OutputFile | None]:
+def _open_output(
+    options: argparse.Namespace, source: IO[bytes] | None
+) -> Iterator[OutputFile | None]:
     if options.output is None:
         yield None
         return
+    files = [path for path in (*options.inputs, *options.image) if not is_url(path)]
     with open_output(
         options.output,
-        source=source,
+        inputs=[*files, *([] if source is None else [source])],
         is_resumed=options.resume,
         is_replaced=options.overwrite,
     ) as output:
         yield output
-
-
-def _read_text(source: IO[bytes], path: str) -> str:
-    try:
-        text = source.read().decode("utf-8")
-    except OSError as error:
-        raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise CommandLineError(f"{path!r} is not UTF-8: {error}") from error
-    if not text.strip():
-        raise CommandLineError(f"{path!r} is empty")
-    return text

@@ -1,4 +1,4 @@
-"""Extraction from many texts, one a line, in batches; results are in the order of the input."""
+"""Extraction from many records in batches; results are lines in the order of the input."""
 
 from __future__ import annotations
 
@@ -13,51 +13,52 @@ from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError
 from ..progress import to_stderr
-from .extraction import Extraction, text_of
-from .input_lines import InputLines
+from .extraction import Extraction
+from .inputs import Inputs, Item
 from .output import OutputFile
 from .progress import LinesProgress
 from .result_lines import Done, failure_line
 
 if TYPE_CHECKING:
+    from ..conversation.messages import Prompt
     from ..engine import InferenceEngine
     from ..results import GenerationResult
 
-# The running requests wait this long for a further line to join the batch.
-_LINE_SECONDS = 0.05
-# After this many invalid lines without a valid one, their failures are written.
-_MAX_INVALID_LINES = 1_000
+# The running requests wait this long for a further item to join the batch.
+_ITEM_SECONDS = 0.05
+# After this many invalid items without a valid one, their failures are written.
+_MAX_INVALID_ITEMS = 1_000
 
 
 def extract_lines(
     engine: InferenceEngine,
     extraction: Extraction,
-    lines: InputLines,
+    inputs: Inputs,
     output: OutputFile | None,
     progress: LinesProgress,
     done: Done,
     *,
     is_quiet: bool,
 ) -> int:
-    """Write one output line for each input line; the failure of one does not affect others.
+    """Write one output line for each item; the failure of one does not affect others.
 
     ``output`` holds whole lines, each written once, however this function ends.
 
     Args:
         engine: Generates the results.
         extraction: The schema, instruction and options.
-        lines: The input, after the lines that are done.
+        inputs: The input, after the items that are done.
         output: Where to write; ``None`` for standard output.
         progress: The progress bar.
         done: The lines that ``output`` already has.
         is_quiet: Whether to write no summary.
 
     Returns:
-        The number of lines that failed.
+        The number of items that failed.
 
     Raises:
         OutputFileError: A line cannot be written.
-        ProxyError: An error that does not come from a line, such as ``EngineClosedError``.
+        ProxyError: An error that does not come from an item, such as ``EngineClosedError``.
     """
     started = time.monotonic()
     written, failed, prompt_tokens, completion_tokens = done.lines, done.failures, 0, 0
@@ -65,7 +66,7 @@ def extract_lines(
     if output is not None:
         output.begin(done.size)
     try:
-        with contextlib.closing(_outcomes(engine, extraction, lines)) as outcomes, progress:
+        with contextlib.closing(_outcomes(engine, extraction, inputs)) as outcomes, progress:
             for outcome in outcomes:
                 if outcome.result is not None:
                     # Line breaks occur only between JSON tokens, where a space is equivalent.
@@ -73,10 +74,10 @@ def extract_lines(
                     prompt_tokens += outcome.result.usage.prompt_tokens
                     completion_tokens += outcome.result.usage.completion_tokens
                 else:
-                    error = _line_error(outcome)
-                    write(failure_line(outcome.number, error))
+                    error = _item_error(outcome)
+                    write(failure_line(outcome.item, error))
                     failed += 1
-                    to_stderr(f"proxy-engine: line {outcome.number}: {error}")
+                    to_stderr(f"proxy-engine: {outcome.item.label}: {error}")
                 written += 1
                 progress.advance(is_failure=outcome.result is None)
     except BaseException:
@@ -84,10 +85,11 @@ def extract_lines(
             to_stderr(_resume_hint(output.path, written))
         raise
     if not is_quiet:
-        tokens = prompt_tokens, completion_tokens
-        to_stderr(_summary(written - done.lines, time.monotonic() - started, *tokens))
+        seconds = time.monotonic() - started
+        done_now = f"{written - done.lines} {inputs.unit}s"
+        to_stderr(_summary(done_now, seconds, prompt_tokens, completion_tokens))
     if failed:
-        to_stderr(f"proxy-engine: {failed} of {written} lines failed")
+        to_stderr(f"proxy-engine: {failed} of {written} {inputs.unit}s failed")
     return failed
 
 
@@ -98,34 +100,34 @@ def _resume_hint(path: str, lines: int) -> str:
     )
 
 
-def _summary(lines: int, seconds: float, prompt_tokens: int, completion_tokens: int) -> str:
+def _summary(done: str, seconds: float, prompt_tokens: int, completion_tokens: int) -> str:
     return (
-        f"{lines} lines in {seconds:.1f} s: {prompt_tokens} prompt tokens, {completion_tokens} "
+        f"{done} in {seconds:.1f} s: {prompt_tokens} prompt tokens, {completion_tokens} "
         f"completion tokens ({completion_tokens / seconds:.1f} tokens/s)"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The result or error of the input's line ``number``; without either it is pending."""
+    """The result or error of an item; without either it is pending."""
 
-    number: int
+    item: Item
     result: GenerationResult[Any] | None = None
     error: Exception | None = None
 
 
 def _outcomes(
-    engine: InferenceEngine, extraction: Extraction, lines: InputLines
+    engine: InferenceEngine, extraction: Extraction, inputs: Inputs
 ) -> Generator[_Outcome]:
-    """Yield the outcome of each line, in the order of the input. Closing it cancels the batch.
+    """Yield the outcome of each item, in the order of the input. Closing it cancels the batch.
 
-    Lines are read as the engine takes them. If none is ready, as from a pipe whose writer waits for
-    results, the lines read so far are finished first.
+    Items are read as the engine takes them. If none is ready, as from a pipe whose writer waits for
+    results, the items read so far are finished first.
     """
-    while lines.peek() is not None:
+    while inputs.peek() is not None:
         pending: deque[_Outcome] = deque()
         items = engine.iter_batch(
-            _prompts(extraction, lines, pending),
+            _prompts(extraction, inputs, pending),
             response_format=extraction.schema,
             ordered=True,
             **extraction.overrides,
@@ -138,27 +140,27 @@ def _outcomes(
         yield from pending
 
 
-def _prompts(extraction: Extraction, lines: InputLines, pending: deque[_Outcome]) -> Iterator[str]:
-    """Yield the prompts of the valid lines, and append every line to ``pending``."""
+def _prompts(extraction: Extraction, inputs: Inputs, pending: deque[_Outcome]) -> Iterator[Prompt]:
+    """Yield the prompts of the valid items, and append every item to ``pending``."""
     invalid = 0
-    while invalid < _MAX_INVALID_LINES and (not pending or lines.is_ready(_LINE_SECONDS)):
-        line = next(lines, None)
-        if line is None:
+    while invalid < _MAX_INVALID_ITEMS and (not pending or inputs.is_ready(_ITEM_SECONDS)):
+        item = next(inputs, None)
+        if item is None:
             return
         try:
-            prompt = extraction.prompt(text_of(line.content))
+            prompt = extraction.prompt(item.read())
         except ValueError as error:
             invalid += 1
-            pending.append(_Outcome(line.number, error=error))
+            pending.append(_Outcome(item, error=error))
         else:
-            pending.append(_Outcome(line.number))
+            pending.append(_Outcome(item))
             yield prompt
 
 
-def _line_error(outcome: _Outcome) -> Exception:
-    """Return the line's error; raise an error that a further run may not meet again."""
+def _item_error(outcome: _Outcome) -> Exception:
+    """Return the item's error; raise an error that a further run may not meet again."""
     error = outcome.error
-    assert error is not None, "a finished line has a result or an error"
+    assert error is not None, "a finished item has a result or an error"
     if isinstance(error, EngineClosedError) or not isinstance(error, ProxyError | ValueError):
         raise error
     return error

@@ -1,9 +1,8 @@
-"""Extraction from one text: the prompt, the stream, and the result."""
+"""Extraction from one record: the prompt, the stream, and the result."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ..progress import to_stderr
 from .output import OutputFile, writing_to_standard_output
 from .progress import text_progress
+from .records import Record
 
 if TYPE_CHECKING:
+    from ..conversation.messages import Prompt
     from ..engine import InferenceEngine
     from ..option_overrides import OptionOverrides
     from ..results import GenerationResult, Usage
@@ -20,56 +21,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The schema, the instruction to the model, and the options of every request."""
+    """The schema, the instruction to the model, and the options of every request.
+
+    Attributes:
+        schema: The JSON Schema of the results.
+        instruction: The instruction; ``None`` for one that names the schema's properties.
+        overrides: The options.
+    """
 
     schema: Any
-    instruction: str
+    instruction: str | None
     overrides: OptionOverrides
 
-    def prompt(self, text: str) -> str:
-        """Return the prompt for a text. Raises ``ValueError`` for an empty one."""
-        if not text.strip():
-            raise ValueError("the text is empty")
-        return f"{self.instruction}\n\n{text.strip()}"
+    def prompt(self, record: Record) -> Prompt:
+        """Return the prompt for a record: its images, the instruction and its text."""
+        # Deferred: `import proxy_engine.__main__` imports no pydantic.
+        from ..conversation.content import TextContent  # noqa: PLC0415
+        from ..conversation.interaction import Interaction, Role  # noqa: PLC0415
+
+        text = self.instruction or _default_instruction(self.schema, record)
+        if record.text.strip():
+            text = f"{text}\n\n{record.text.strip()}"
+        if not record.images:
+            return text
+        return Interaction(Role.USER, [*record.images, TextContent(text)])
 
 
-def default_instruction(schema: Any) -> str:
-    """Return the instruction that names the schema's properties."""
+def _default_instruction(schema: Any, record: Record) -> str:
+    images = ("image" if len(record.images) == 1 else "images") if record.images else ""
+    source = " and ".join(filter(None, ["text" if record.text.strip() else "", images]))
+    these = "these" if source == "images" else "this"
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or not properties:
-        return "Answer with JSON about this text:"
-    return f"Extract {', '.join(properties)} from this text as JSON:"
+        return f"Answer with JSON about {these} {source}:"
+    return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
 
 
-def text_of(line: bytes) -> str:
-    """Return the text in a line of JSON Lines. Raises ``ValueError``."""
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except RecursionError as error:
-        raise ValueError("the line is nested too deeply") from error
-    match value:
-        case str(text) | {"text": str(text)}:
-            # Raises for a lone surrogate, which JSON can escape and UTF-8 cannot encode.
-            text.encode("utf-8")
-            return text
-    raise ValueError('neither a JSON string nor an object with a "text"')
-
-
-def extract_text(
+def extract_record(
     engine: InferenceEngine,
     extraction: Extraction,
-    text: str,
+    record: Record,
     output: OutputFile | None,
     *,
     is_streaming: bool,
     is_quiet: bool,
 ) -> None:
-    """Extract from one text.
+    """Extract from one record.
 
     Args:
         engine: The engine.
         extraction: The schema, instruction and options.
-        text: The text.
+        record: The text and images.
         output: Where to write the result; ``None`` for standard output.
         is_streaming: Whether to write tokens to standard output as they are generated.
         is_quiet: Whether to show no progress and no summary.
@@ -78,7 +80,7 @@ def extract_text(
         OutputFileError: The result cannot be written.
         ProxyError: As ``InferenceEngine.stream`` raises it.
     """
-    result = _generate(engine, extraction, text, is_streaming=is_streaming, is_quiet=is_quiet)
+    result = _generate(engine, extraction, record, is_streaming=is_streaming, is_quiet=is_quiet)
     if output is not None:
         output.begin(0)
         output.write(result.text)
@@ -92,7 +94,7 @@ def extract_text(
 def _generate(
     engine: InferenceEngine,
     extraction: Extraction,
-    text: str,
+    record: Record,
     *,
     is_streaming: bool,
     is_quiet: bool,
@@ -101,7 +103,7 @@ def _generate(
     from ..events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
 
     events = engine.stream(
-        extraction.prompt(text), response_format=extraction.schema, **extraction.overrides
+        extraction.prompt(record), response_format=extraction.schema, **extraction.overrides
     )
     written = 0
     with contextlib.closing(events), text_progress(is_quiet=is_quiet) as progress:

@@ -6,16 +6,38 @@ import os
 import select
 import stat
 from collections import deque
-from typing import IO, NamedTuple, Self
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Self
+
+from .records import Record, read_line
 
 _CHUNK = 1 << 16
 
 
 class InputLine(NamedTuple):
-    """A line and its number in the input, counted from 1."""
+    """A line, its number in the input from 1, and the directory that its paths are relative to."""
 
     number: int
     content: bytes
+    directory: Path = Path()
+
+    @property
+    def label(self) -> str:
+        """Names the line in messages."""
+        return f"line {self.number}"
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Identifies the line in the output line of its failure."""
+        return {"line": self.number}
+
+    def read(self) -> Record:
+        """Return the record in the line.
+
+        Raises:
+            ValueError: The line is malformed, or an image cannot be read.
+        """
+        return read_line(self.content, self.directory)
 
 
 class InputLines:
@@ -23,10 +45,14 @@ class InputLines:
 
     Args:
         source: The input, at the beginning of a line. Nothing else may read it.
+        directory: The directory that the lines' paths of images are relative to.
     """
 
-    def __init__(self, source: IO[bytes]) -> None:
+    unit = "line"
+
+    def __init__(self, source: IO[bytes], directory: Path = Path()) -> None:
         self._source = source
+        self._directory = directory
         self._descriptor = _descriptor(source)
         self._number = 0
         self._lines: deque[InputLine] = deque()
@@ -86,7 +112,7 @@ class InputLines:
     def _add(self, line: bytes) -> None:
         self._number += 1
         if line.strip():
-            self._lines.append(InputLine(self._number, line))
+            self._lines.append(InputLine(self._number, line, self._directory))
 
 
 def _descriptor(source: IO[bytes]) -> int | None:

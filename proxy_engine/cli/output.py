@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
@@ -93,18 +93,18 @@ class OutputFile:
 
 @contextmanager
 def open_output(
-    path: str, *, source: IO[bytes], is_resumed: bool, is_replaced: bool
+    path: str, *, inputs: Sequence[IO[bytes] | str], is_resumed: bool, is_replaced: bool
 ) -> Iterator[OutputFile]:
     """Open an output file.
 
     Args:
         path: Its name.
-        source: The input, which must be another file.
+        inputs: The inputs, files or paths, which must be other files.
         is_resumed: Whether the file may have lines that are kept.
         is_replaced: Whether the file may have contents that are dropped.
 
     Raises:
-        CommandLineError: The file has contents, cannot be written, is the input, or is locked by
+        CommandLineError: The file has contents, cannot be written, is an input, or is locked by
             another process that writes it.
     """
     try:
@@ -113,7 +113,7 @@ def open_output(
         raise CommandLineError(f"cannot write {path!r}: {error.strerror}") from error
     try:
         output = OutputFile(path, descriptor)
-        if _is_same_file(source, descriptor):
+        if any(_is_same_file(source, descriptor) for source in inputs):
             raise CommandLineError(f"{path!r} is the input")
         # Before the size is read: another process may be writing.
         _lock(path, descriptor)
@@ -136,9 +136,11 @@ def _lock(path: str, descriptor: int) -> None:
             raise CommandLineError(f"another process is writing {path!r}") from error
 
 
-def _is_same_file(source: IO[bytes], descriptor: int) -> bool:
+def _is_same_file(source: IO[bytes] | str, descriptor: int) -> bool:
     try:
-        of_source, of_output = os.fstat(source.fileno()), os.fstat(descriptor)
+        of_source = os.stat(source if isinstance(source, str) else source.fileno())
     except OSError:
+        # An in-memory stream, or a missing file.
         return False
+    of_output = os.fstat(descriptor)
     return stat.S_ISREG(of_source.st_mode) and os.path.samestat(of_source, of_output)

@@ -1,4 +1,4 @@
-"""Output lines of ``extract --jsonl``: results, failures, and those of an interrupted run."""
+"""Output lines of ``extract``: results, failures, and those of an interrupted run."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ from state_machines import StateMachine
 from ..errors import OutputValidationError
 from ..validation import JsonValidator, json_validator
 from .errors import CommandLineError
-from .input_lines import InputLines
+from .inputs import Inputs, Item
 from .output import OutputFile
 
 
-def failure_line(number: int, error: Exception) -> str:
-    """Return the output line for the input's line ``number``, which has no result."""
-    facts: dict[str, Any] = {"line": number, "type": type(error).__name__, "message": str(error)}
+def failure_line(item: Item, error: Exception) -> str:
+    """Return the output line for an item of the input that has no result."""
+    facts = {**item.key, "type": type(error).__name__, "message": str(error)}
     if isinstance(error, OutputValidationError):
         facts["text"] = error.text
-    line = json.dumps({"error": facts}, ensure_ascii=False)
+    return _encoded({"error": facts}).decode("utf-8")
+
+
+def _encoded(value: Any) -> bytes:
     # A lone surrogate is not UTF-8; its Python escape is also JSON's.
-    return line.encode("utf-8", "backslashreplace").decode("utf-8")
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _failure_prefix(number: int) -> bytes:
-    """The beginning that all failure lines of the input's line ``number`` share."""
-    return f'{{"error": {{"line": {number}, "type": "'.encode()
+def _failure_prefix(item: Item) -> bytes:
+    """The beginning that all failure lines of an item share."""
+    return _encoded({"error": {**item.key, "type": ""}}).removesuffix(b'"}}')
 
 
-def _is_failure(value: Any, number: int) -> bool:
+def _is_failure(value: Any, item: Item) -> bool:
     match value:
-        case {"error": {"line": int(line), "type": str(), "message": str(), **others}, **more}:
-            return line == number and not more and not others.keys() - {"text"}
+        case {"error": {"type": str(), "message": str(), **others}, **more}:
+            return not more and {**others, "text": ""} == {**item.key, "text": ""}
     return False
 
 
@@ -44,36 +47,36 @@ class Done(NamedTuple):
     size: int = 0
 
 
-def skip_done(output: OutputFile, lines: InputLines, schema: Any, machine: StateMachine) -> Done:
-    """Skip the input lines that ``output`` has results of, and validate these results.
+def skip_done(output: OutputFile, inputs: Inputs, schema: Any, machine: StateMachine) -> Done:
+    """Skip the items of the input that ``output`` has results of, and validate these results.
 
     Args:
         output: The output of an interrupted run; its last line may be cut off, and does not count.
-        lines: The input.
+        inputs: The input.
         schema: The schema of the results.
         machine: The state machine of ``schema``.
 
     Raises:
-        CommandLineError: A line of the output is neither a result nor the failure of its input
-            line, or there are more lines than in the input.
+        CommandLineError: A line of the output is neither a result nor the failure of its item, or
+            there are more lines than items.
     """
     validator = json_validator(schema)
     done = Done()
     for position, found in enumerate(output.lines(), start=1):
-        line = next(lines, None) if found.endswith(b"\n") else lines.peek()
-        if line is None:
+        item = next(inputs, None) if found.endswith(b"\n") else inputs.peek()
+        if item is None:
             raise _refusal(output, f"it has more lines than the input, which has {done.lines}")
         if not found.endswith(b"\n"):
-            if not _is_result_prefix(found, line.number, machine):
+            if not _is_result_prefix(found, item, machine):
                 raise _refusal(output, f"line {position} is cut off and not part of a result")
             break
         value = _parse(found)
-        failed = _is_failure(value, line.number)
+        failed = _is_failure(value, item)
         if not failed and not (value is not _INVALID and _is_valid(validator, value)):
             raise _refusal(
                 output,
                 f"line {position} is neither valid for the schema nor the error of the input's "
-                f"line {line.number}",
+                f"{item.label}",
             )
         done = Done(done.lines + 1, done.failures + failed, done.size + len(found))
     return done
@@ -103,6 +106,6 @@ def _is_valid(validator: JsonValidator, value: Any) -> bool:
         return False
 
 
-def _is_result_prefix(text: bytes, number: int, machine: StateMachine) -> bool:
-    prefix = _failure_prefix(number)
+def _is_result_prefix(text: bytes, item: Item, machine: StateMachine) -> bool:
+    prefix = _failure_prefix(item)
     return text.startswith(prefix) or prefix.startswith(text) or machine.begins(text)

@@ -57,13 +57,13 @@ def test_pipe_is_ready_when_a_whole_line_has_arrived() -> None:
         assert not lines.is_ready(0.01)
         sink.write(b"st\nsecond\nthi")
         assert lines.is_ready(0)
-        assert next(lines) == (3, b"first")
+        assert next(lines) == InputLine(3, b"first")
         assert lines.is_ready(0)
-        assert next(lines) == (4, b"second")
+        assert next(lines) == InputLine(4, b"second")
         assert not lines.is_ready(0)
         sink.write(b"rd")
         sink.close()
         assert lines.is_ready(0)
-        assert list(lines) == [(5, b"third")]
+        assert list(lines) == [InputLine(5, b"third")]
         assert lines.is_ready(0)
         assert lines.peek() is None

@@ -18,7 +18,7 @@ NOWHERE = io.BytesIO()
 
 def opened(path: Path, **options: bool) -> Any:
     return open_output(
-        str(path), source=NOWHERE, **{"is_resumed": False, "is_replaced": False, **options}
+        str(path), inputs=[NOWHERE], **{"is_resumed": False, "is_replaced": False, **options}
     )
 
 
@@ -77,7 +77,7 @@ def test_output_must_not_be_the_input(tmp_path: Path) -> None:
     with (
         path.open("rb") as source,
         pytest.raises(CommandLineError, match="is the input"),
-        open_output(str(link), source=source, is_resumed=False, is_replaced=True),
+        open_output(str(link), inputs=[source], is_resumed=False, is_replaced=True),
     ):
         pass
     assert path.read_bytes() == b'"text"\n'

@@ -1,0 +1,88 @@
+"""The inputs that the command line names, checked before any work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from .errors import CommandLineError
+from .records import Record, read_content, read_images
+
+STANDARD_INPUT = "-"
+
+
+@contextlib.contextmanager
+def opened_input(path: str) -> Iterator[IO[bytes]]:
+    """Open a file or standard input.
+
+    Raises:
+        CommandLineError: It cannot be read.
+    """
+    if path == STANDARD_INPUT:
+        # `None` if it was closed at the start.
+        if sys.stdin is None:
+            raise CommandLineError("standard input is closed; give a file")
+        yield sys.stdin.buffer
+        return
+    try:
+        source = Path(path).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
+    except ValueError as error:
+        # The name has a null byte.
+        raise CommandLineError(f"cannot read {path!r}: {error}") from error
+    with source:
+        yield source
+
+
+def check_files(paths: Sequence[str]) -> None:
+    """Raise ``CommandLineError`` for paths that are no readable files. Opens none of them."""
+    for path in paths:
+        if path == STANDARD_INPUT:
+            raise CommandLineError("standard input cannot be one of several inputs")
+        try:
+            reason = "" if os.access(path, os.R_OK) else _reason(path)
+        except ValueError as error:
+            reason = str(error)
+        if not reason and Path(path).is_dir():
+            reason = "it is a directory; name its files"
+        if reason:
+            raise CommandLineError(f"cannot read {path!r}: {reason}")
+
+
+def read_record(source: IO[bytes] | None, path: str, images: Sequence[str]) -> Record:
+    """Read the only record of a run.
+
+    Args:
+        source: A text or an image; ``None`` without one.
+        path: The name of ``source``.
+        images: Paths and URLs of further images, before that of ``source``.
+
+    Raises:
+        CommandLineError: An input cannot be read.
+    """
+    try:
+        first = read_images(images, Path())
+    except ValueError as error:
+        raise CommandLineError(f"--image: {error}") from error
+    if source is None:
+        return Record(images=first)
+    try:
+        record = read_content(source.read())
+    except OSError as error:
+        raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
+    except ValueError as error:
+        raise CommandLineError(f"{path!r}: {error}") from error
+    return Record(record.text, (*first, *record.images))
+
+
+def _reason(path: str) -> str:
+    try:
+        Path(path).stat()
+    except OSError as error:
+        return str(error.strerror)
+    return "permission denied"

@@ -1,0 +1,126 @@
+"""Records: the text and images that one result is extracted from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..conversation.content import ImageContent
+
+_URL_SCHEMES = ("http://", "https://", "data:")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The input of one extraction.
+
+    Attributes:
+        text: The text; may be empty if there are images.
+        images: The images, encoded. The engine decodes them.
+    """
+
+    text: str = ""
+    images: tuple[ImageContent, ...] = ()
+
+
+def is_url(source: str) -> bool:
+    """Whether ``source`` names an image by its URL, not by its path."""
+    return source.lower().startswith(_URL_SCHEMES)
+
+
+def read_images(sources: Sequence[str], directory: Path) -> tuple[ImageContent, ...]:
+    """Read image files; URLs are fetched by the engine.
+
+    Args:
+        sources: Paths and URLs.
+        directory: The directory that paths are relative to.
+
+    Raises:
+        ValueError: A file cannot be read, or a ``data:`` URL is malformed.
+    """
+    # Deferred: `import proxy_engine.__main__` imports no pydantic.
+    from ..conversation.content import ImageContent  # noqa: PLC0415
+
+    images = []
+    for source in sources:
+        if is_url(source):
+            images.append(ImageContent(url=source))
+            continue
+        try:
+            images.append(ImageContent(data=(directory / source).read_bytes()))
+        except OSError as error:
+            raise ValueError(f"cannot read {source!r}: {error.strerror}") from error
+    return tuple(images)
+
+
+def read_line(line: bytes, directory: Path) -> Record:
+    """Return the record in a line of JSON Lines: a string, or an object with text, images or both.
+
+    Args:
+        line: ``"text"`` or ``{"text": …, "image": path or URL, or a list of them}``.
+        directory: The directory that paths are relative to.
+
+    Raises:
+        ValueError: The line is malformed or empty, or an image cannot be read.
+    """
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("the line is nested too deeply") from error
+    match value:
+        case str(text):
+            sources: list[str] = []
+        case {"text": str(text), **more}:
+            sources = _sources(more.get("image"))
+        case {"image": source, **more} if more.get("text") is None:
+            text, sources = "", _sources(source)
+        case _:
+            raise ValueError('neither a JSON string nor an object with a "text" or an "image"')
+    # Raises for a lone surrogate, which JSON can escape and UTF-8 cannot encode.
+    text.encode("utf-8")
+    if not text.strip() and not sources:
+        raise ValueError("the text is empty")
+    return Record(text, read_images(sources, directory))
+
+
+def read_content(content: bytes) -> Record:
+    """Return the record in the content of a file: an image, recognised by its content, or text.
+
+    Raises:
+        ValueError: The content is neither an image nor UTF-8, or is empty.
+    """
+    # Deferred, as above.
+    from ..conversation.content import ImageContent  # noqa: PLC0415
+    from ..media.image_formats import READABLE, image_format, other_format  # noqa: PLC0415
+
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text, reason = "", str(error)
+    # Some formats begin with letters, and so can a text. Only the formats have null bytes.
+    is_text = bool(text) and "\0" not in text
+    if not is_text and image_format(content) is not None:
+        return Record(images=(ImageContent(data=content),))
+    if content and not text:
+        other = other_format(content)
+        if other is not None:
+            raise ValueError(f"{other} is not supported; an input is UTF-8, {READABLE}")
+        raise ValueError(f"neither an image nor UTF-8: {reason}")
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return Record(text)
+
+
+def _sources(value: Any) -> list[str]:
+    sources = [value] if isinstance(value, str) else value
+    if sources is None:
+        return []
+    if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
+        raise ValueError('"image" should be a path, a URL, or a list of them')
+    for source in sources:
+        source.encode("utf-8")
+    return sources

@@ -1,0 +1,339 @@
+"""``extract`` from images: options, JSON Lines, several files, failures and resuming."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import stand_in_engine
+from PIL import Image
+from stand_in_engine import SCHEMA, StandInEngine
+
+from proxy_engine.cli.main import main
+from proxy_engine.conversation.content import ImageContent, TextContent
+from proxy_engine.conversation.interaction import Interaction
+from proxy_engine.events import Finished
+
+INSTRUCTION = "Extract n, text from this image as JSON:"
+
+
+class ImageEngine(StandInEngine):
+    """Answers ``{"n": number of images, "text": …}`` and records the content of each prompt."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.images: list[list[bytes | str]] = []
+        self.texts: list[str] = []
+
+    def stream(self, prompt: Any, **options: Any) -> Any:
+        (item,) = self.iter_batch([prompt], ordered=True, **options)
+        yield Finished(result=item.result)
+
+    def _item(self, index: int, prompt: Any) -> stand_in_engine.Item:
+        parts = prompt.content if isinstance(prompt, Interaction) else [TextContent(prompt)]
+        *images, text = parts
+        assert all(isinstance(image, ImageContent) for image in images)
+        self.images.append([image.data or image.url for image in images])
+        self.texts.append(text.text)
+        if b"damaged" in b"".join(image.data or b"" for image in images):
+            return stand_in_engine.Item(index, error=ValueError("the image is damaged"))
+        item = super()._item(index, text.text)
+        assert item.result is not None
+        value = {"n": len(images), "text": text.text[-20:]}
+        return item._replace(result=_with_value(item.result, value))
+
+
+def _with_value(result: Any, value: Any) -> Any:
+    fields = {name: getattr(result, name) for name in ("usage", "token_ids", "model")}
+    return type(result)(
+        text=json.dumps(value, ensure_ascii=False), parsed=value, finish_reason="stop", **fields
+    )
+
+
+def image_bytes(colour: str, kind: str = "PNG") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (4, 4), colour).save(file, kind)
+    return file.getvalue()
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    for colour in ("red", "green", "blue"):
+        (tmp_path / f"{colour}.png").write_bytes(image_bytes(colour))
+    # An image is recognised by its content, not by its name.
+    (tmp_path / "photo.txt").write_bytes(image_bytes("white", "JPEG"))
+    (tmp_path / "note.txt").write_text("BMW sold three cars.")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[ImageEngine]:
+    """The engines that the command creates."""
+    made: list[ImageEngine] = []
+
+    def make(*arguments: Any, **options: Any) -> ImageEngine:
+        made.append(ImageEngine(*arguments, **options))
+        return made[-1]
+
+    module = ModuleType("proxy_engine.engine")
+    module.InferenceEngine = make  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "proxy_engine.engine", module)
+    return made
+
+
+def extract(*arguments: object) -> int:
+    return main(["extract", "--schema", "schema.json", *map(str, arguments)])
+
+
+def give_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.usefixtures("directory")
+class TestOneRecord:
+    def test_image_alone_is_a_complete_input(
+        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        assert extract("--image", "red.png", "--quiet") == 0
+        (engine,) = engines
+        assert engine.images == [[image_bytes("red")]]
+        assert engine.texts == [INSTRUCTION]
+
+    def test_images_precede_the_text(self, engines: list[ImageEngine]) -> None:
+        assert extract("--image", "red.png", "--image", "blue.png", "note.txt", "--quiet") == 0
+        assert engines[0].images == [[image_bytes("red"), image_bytes("blue")]]
+        assert engines[0].texts == [
+            "Extract n, text from this text and images as JSON:\n\nBMW sold three cars."
+        ]
+
+    @pytest.mark.parametrize("name", ["red.png", "photo.txt"])
+    @pytest.mark.parametrize("is_piped", [False, True])
+    def test_input_file_that_is_an_image_is_read_as_one(
+        self,
+        engines: list[ImageEngine],
+        name: str,
+        is_piped: bool,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        content = Path(name).read_bytes()
+        give_input(monkeypatch, content)
+        assert extract(*([] if is_piped else [name]), "--quiet") == 0
+        assert engines[0].images == [[content]]
+        assert engines[0].texts == [INSTRUCTION]
+
+    def test_standard_input_is_read_beside_an_image_if_named(
+        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        give_input(monkeypatch, b"beside it")
+        assert extract("--image", "red.png", "-", "--instruction", "Read:", "--quiet") == 0
+        assert engines[0].texts == ["Read:\n\nbeside it"]
+
+    def test_urls_are_left_to_the_engine(self, engines: list[ImageEngine]) -> None:
+        urls = ["https://example.org/a.png", "DATA:image/png;base64,AAAA"]
+        assert extract("--image", urls[0], "--image", urls[1], "--quiet") == 0
+        assert engines[0].images == [urls]
+
+    def test_text_that_begins_like_an_image_format_is_a_text(
+        self, engines: list[ImageEngine]
+    ) -> None:
+        assert extract("note.txt", "--quiet") == 0
+        assert engines[0].images == [[]]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"%PDF-1.7 \xff", "'in': PDF is not supported"),
+            (b"\xff\xfe\x00", "'in': neither an image nor UTF-8"),
+            (b"", "'in': the text is empty"),
+        ],
+    )
+    def test_other_files_are_refused(
+        self,
+        engines: list[ImageEngine],
+        content: bytes,
+        message: str,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        Path("in").write_bytes(content)
+        assert extract("in") == 2
+        assert message in capsys.readouterr().err
+        assert engines == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--image", "none.png"], "--image: cannot read 'none.png': No such file"),
+            (["--image", "."], "--image: cannot read '.': Is a directory"),
+            (["--image", "red.png", "--jsonl"], "--image requires a single input"),
+            (["--image", "red.png", "red.png", "blue.png"], "--image requires a single input"),
+            (["--jsonl", "red.png", "blue.png"], "--jsonl requires a single file"),
+            (["red.png", "-"], "standard input cannot be one of several inputs"),
+            (["red.png", "none.png"], "cannot read 'none.png': No such file"),
+            (["red.png", "."], "cannot read '.': it is a directory"),
+            (["red.png", "a\0b"], "cannot read 'a\\x00b'"),
+            (["--image", "red.png", "--output", "red.png", "--overwrite"], "is the input"),
+            (["red.png", "blue.png", "--output", "blue.png", "--overwrite"], "is the input"),
+            (["red.png", "blue.png", "--stream"], "--stream requires a single input"),
+        ],
+    )
+    def test_wrong_arguments_are_refused(
+        self,
+        engines: list[ImageEngine],
+        arguments: list[str],
+        message: str,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        assert extract(*arguments) == 2
+        assert message in capsys.readouterr().err
+        assert engines == []
+        assert Path("red.png").read_bytes() == image_bytes("red")
+
+
+@pytest.mark.usefixtures("directory")
+class TestLines:
+    def test_paths_are_relative_to_the_input_file(
+        self,
+        engines: list[ImageEngine],
+        directory: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        lines = [
+            {"image": "red.png"},
+            {"text": "two", "image": ["green.png", str(directory / "blue.png")]},
+            {"text": None, "image": "https://example.org/a.png", "id": 3},
+            {"text": "none", "image": []},
+            "a string",
+        ]
+        Path("lines").write_text("\n".join(map(json.dumps, lines)))
+        Path("elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+        assert main(["extract", "--schema", "../schema.json", "--jsonl", "../lines"]) == 0
+        red, green, blue = map(image_bytes, ("red", "green", "blue"))
+        expected = [[red], [green, blue], ["https://example.org/a.png"], [], []]
+        assert engines[0].images == expected
+        results = map(json.loads, capsys.readouterr().out.splitlines())
+        assert [result["n"] for result in results] == [1, 2, 1, 0, 0]
+
+    def test_paths_on_standard_input_are_relative_to_the_working_directory(
+        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        give_input(monkeypatch, b'{"image": "red.png"}\n')
+        assert extract("--jsonl") == 0
+        assert engines[0].images == [[image_bytes("red")]]
+
+    @pytest.mark.usefixtures("engines")
+    def test_failed_images_affect_no_other_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("damaged.png").write_bytes(b"\x89PNG\r\n\x1a\n damaged")
+        lines: list[Any] = [
+            {"image": "red.png"},
+            {"image": "none.png"},
+            {"image": 3},
+            {"image": ["red.png", 3]},
+            {"image": "a\0b"},
+            {"text": " ", "image": []},
+            {"text": 3, "image": "red.png"},
+            {"image": "damaged.png"},
+            {"image": "blue.png"},
+        ]
+        Path("lines").write_text("\n".join(map(json.dumps, lines)))
+        assert extract("--jsonl", "lines") == 1
+        out, err = capsys.readouterr()
+        results = [json.loads(line) for line in out.splitlines()]
+        failed = [result["error"]["line"] for result in results if "error" in result]
+        assert failed == [2, 3, 4, 5, 6, 7, 8]
+        assert "line 2: cannot read 'none.png': No such file" in err
+        assert 'line 3: "image" should be a path, a URL, or a list of them' in err
+        assert "line 8: the image is damaged" in err
+
+    def test_images_are_read_as_the_engine_needs_them(
+        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unread = {f"{number}.png" for number in range(40)}
+        for name in unread:
+            Path(name).write_bytes(image_bytes("red"))
+        Path("lines").write_text("\n".join(f'{{"image": "{n}.png"}}' for n in range(40)))
+        item = ImageEngine._item
+        unread_counts: list[int] = []
+
+        def reading(path: Path) -> bytes:
+            unread.discard(path.name)
+            with path.open("rb") as file:
+                return file.read()
+
+        def recording(engine: ImageEngine, index: int, prompt: Any) -> stand_in_engine.Item:
+            unread_counts.append(len(unread))
+            return item(engine, index, prompt)
+
+        monkeypatch.setattr(Path, "read_bytes", reading)
+        monkeypatch.setattr(ImageEngine, "_item", recording)
+        assert extract("--jsonl", "lines", "--batch-size", 2) == 0
+        ahead = 2 * stand_in_engine.REQUESTS_AHEAD
+        assert unread_counts == [max(0, 40 - ahead - index) for index in range(40)]
+
+
+@pytest.mark.usefixtures("directory")
+class TestFiles:
+    def test_each_file_has_a_line_in_order(
+        self, engines: list[ImageEngine], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert extract("red.png", "note.txt", "photo.txt") == 0
+        out, err = capsys.readouterr()
+        assert [json.loads(line)["n"] for line in out.splitlines()] == [1, 0, 1]
+        assert engines[0].texts[1].endswith("BMW sold three cars.")
+        assert err.startswith("3 files in ")
+
+    @pytest.mark.usefixtures("engines")
+    def test_failure_names_its_file(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("broken.bin").write_bytes(b"\xff\xfe")
+        assert extract("red.png", "broken.bin", "blue.png") == 1
+        out, err = capsys.readouterr()
+        error = json.loads(out.splitlines()[1])["error"]
+        assert error["file"] == "broken.bin"
+        assert "1 of 3 files failed" in err
+        assert "proxy-engine: 'broken.bin': neither an image nor UTF-8" in err
+
+    def test_run_resumes_from_any_size(self, engines: list[ImageEngine]) -> None:
+        Path("broken.bin").write_bytes(b"\xff\xfe")
+        files = ("red.png", "broken.bin", "note.txt")
+        assert extract(*files, "--output", "whole", "--quiet") == 1
+        whole = Path("whole").read_bytes()
+        for size in range(len(whole) + 1):
+            Path("out").write_bytes(whole[:size])
+            assert extract(*files, "--output", "out", "--resume", "--quiet") == 1
+            assert Path("out").read_bytes() == whole
+        # Finished files are not read again.
+        engines.clear()
+        Path("out").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+        Path("red.png").write_bytes(b"")
+        assert extract(*files, "--output", "out", "--resume", "--quiet") == 1
+        assert Path("out").read_bytes() == whole
+        assert len(engines[0].texts) == 1
+
+    @pytest.mark.usefixtures("engines")
+    def test_output_of_other_files_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("broken.bin").write_bytes(b"\xff\xfe")
+        Path("other.bin").write_bytes(b"\xff\xfe")
+        assert extract("red.png", "broken.bin", "--output", "out", "--quiet") == 1
+        capsys.readouterr()
+        assert extract("red.png", "other.bin", "--output", "out", "--resume") == 2
+        assert "nor the error of the input's 'other.bin'" in capsys.readouterr().err
+
+
+def test_data_url_in_a_line_is_an_image(
+    directory: Path, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coded = base64.b64encode(image_bytes("red")).decode()
+    url = f"data:image/png;base64,{coded}"
+    give_input(monkeypatch, json.dumps({"image": url}).encode())
+    assert extract("--jsonl") == 0
+    assert engines[0].images == [[url]]
