@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import mlx.core as mx
 import mlx_lm
+from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -22,12 +25,24 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from ..errors import ModelFormatError, ModelNotFoundError
+from ..errors import (
+    EngineError,
+    MissingExtraError,
+    ModelFormatError,
+    ModelNotFoundError,
+    PromptError,
+)
+from ..extras import is_installed
+from ..multimodal.language_model import UnsupportedModelError
+from ..multimodal.loading import is_multimodal, load_multimodal
+from ..multimodal.processor import MultimodalProcessor
 from ..progress import OnProgress
 from ..text_checks import short_repr
 from .blas import dequantized, has_fast_blas
 from .checking import damaged_file
 from .embedded import EMBEDDED_MODEL, embedded_model
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,8 @@ class LoadedModel:
         context_length: Longest sequence in tokens; ``None`` if the configuration does not state it.
         logits_width: Size of the last axis of the model's output.
         directory: Directory of the tokenizer's files, if known.
+        processor: Processes the media that the model reads; ``None`` for a model of text.
+        is_multimodal: Whether the configuration is that of a model which reads media.
     """
 
     name: str
@@ -49,12 +66,20 @@ class LoadedModel:
     context_length: int | None
     logits_width: int
     directory: Path | None = None
+    processor: MultimodalProcessor | None = None
+    is_multimodal: bool = False
 
     @property
     def model_type(self) -> str:
         """The architecture's name in the configuration, or the name of mlx-lm's module."""
         module = type(self.model).__module__
         return str(getattr(self.model, "model_type", module.rpartition(".")[2]))
+
+    def media_error(self) -> EngineError:
+        """Return the error of a request with media that this model does not read."""
+        if self.is_multimodal and not is_installed("vision"):
+            return MissingExtraError(f"{self.name!r} reads images with mlx-vlm", extra="vision")
+        return PromptError(f"{self.name!r} reads text only", hint="Use a multimodal model.")
 
     @classmethod
     def of(
@@ -65,6 +90,8 @@ class LoadedModel:
         name: str,
         config: Mapping[str, Any] | None = None,
         directory: Path | None = None,
+        processor: MultimodalProcessor | None = None,
+        is_multimodal: bool = False,
     ) -> LoadedModel:
         """Wrap a model that is in memory.
 
@@ -78,6 +105,8 @@ class LoadedModel:
             name: Its name in results and errors.
             config: Its configuration; ``None``: the model's own arguments.
             directory: Directory of the tokenizer's files; ``None``: the tokenizer's own record.
+            processor: Processes the media that the model reads.
+            is_multimodal: Whether the configuration is that of a model which reads media.
 
         Raises:
             ModelFormatError: The model cannot be run.
@@ -90,6 +119,8 @@ class LoadedModel:
             context_length=context_length(config or _arguments(model)),
             logits_width=logits_width(model, name),
             directory=directory or _loaded_from(tokenizer),
+            processor=processor,
+            is_multimodal=is_multimodal or processor is not None,
         )
 
 
@@ -104,7 +135,8 @@ def load_model(
 
     Raises:
         ModelNotFoundError: There is no such model.
-        ModelFormatError: The files are not a model that mlx-lm supports.
+        ModelFormatError: The files are not a model that mlx-lm or mlx-vlm supports.
+        MissingExtraError: The model requires mlx-vlm, which is not installed.
         ModelFetchError: The embedded model cannot be downloaded.
     """
     if model is None:
@@ -120,7 +152,9 @@ def load_model(
                 hint=_NAMING_HINT,
             ) from error
     try:
-        loaded = mlx_lm.load(path, return_config=True)
+        module, tokenizer, config, processor = _load(path, name)
+    except EngineError:
+        raise
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise ModelNotFoundError(
             f"there is no model {name!r}", model=name, hint=_NAMING_HINT
@@ -145,12 +179,65 @@ def load_model(
             file, why = damaged
             raise ModelFormatError(f"{str(file)!r} cannot be read: {why}", model=name) from error
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
-    module, tokenizer, config = cast("tuple[Module, TokenizerWrapper, dict[str, Any]]", loaded)
     if model is None and has_fast_blas():
         # Small enough to dequantize without being asked.
         module = dequantized(module)
     directory = Path(path) if os.path.isdir(path) else None
-    return LoadedModel.of(module, tokenizer, name=name, config=config, directory=directory)
+    return LoadedModel.of(
+        module,
+        tokenizer,
+        name=name,
+        config=config,
+        directory=directory,
+        processor=processor,
+        is_multimodal=is_multimodal(config),
+    )
+
+
+_Loaded: TypeAlias = tuple[Module, TokenizerWrapper, dict[str, Any], MultimodalProcessor | None]
+
+
+def _load(path: str, name: str) -> _Loaded:
+    """Load a multimodal model with mlx-vlm, and any other with mlx-lm.
+
+    mlx-lm also loads the text model of a multimodal model that mlx-vlm cannot load.
+    """
+    config = _configuration(path)
+    if not is_multimodal(config):
+        return _load_text(path)
+    try:
+        parts = load_multimodal(path, config)
+    except Exception as error:
+        try:
+            loaded = _load_text(path)
+        except (Exception, SystemExit):
+            if isinstance(error, UnsupportedModelError):
+                raise ModelFormatError(
+                    f"models of type {config['model_type']!r} are not supported: {error}",
+                    model=name,
+                ) from error
+            raise error from None
+        _log.warning("%r reads text only: %s", name, error)
+        return loaded
+    return parts.model, parts.tokenizer, parts.config, parts.processor
+
+
+def _load_text(path: str) -> _Loaded:
+    loaded = mlx_lm.load(path, return_config=True)
+    return cast("_Loaded", (*loaded, None))
+
+
+def _configuration(path: str) -> dict[str, Any]:
+    """Return the content of ``config.json``; nothing if it cannot be read, which mlx-lm reports."""
+    try:
+        is_local = os.path.isdir(path)
+        file = (
+            os.path.join(path, "config.json") if is_local else hf_hub_download(path, "config.json")
+        )
+        config = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:

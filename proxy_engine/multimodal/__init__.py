@@ -1,0 +1,1 @@
+"""Models that read images and audio, run with mlx-vlm."""

@@ -1,0 +1,196 @@
+"""The language model of a multimodal model, called as mlx-lm's models are.
+
+mlx-vlm's language models return an object with logits, make caches of mlx-vlm's own classes, and
+some keep the positions of the last prompt on the model. Here they return logits, make mlx-lm's
+caches, and get the positions with every call, so that sequences can take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx_lm.models import cache as caches
+
+from ..prompt_cache.layers import flat
+
+_STATE = ("_rope_deltas", "_position_ids")
+"""Attributes in which mlx-vlm's language models keep positions from one call to the next."""
+
+_Layout: TypeAlias = Callable[[mx.array], mx.array]
+
+
+class LanguageModel(Module):
+    """A multimodal model as a language model. Its parameters are those of the whole model.
+
+    To be created and used on the thread that runs the model. It runs short passes when it is
+    created.
+
+    Args:
+        multimodal: mlx-vlm's model.
+        config: Its configuration.
+
+    Attributes:
+        multimodal: mlx-vlm's model.
+        args: The configuration's entries.
+        model_type: The architecture's name in the configuration.
+        takes_rope_deltas: Whether positions depend on images, so that calls take ``rope_deltas``.
+
+    Raises:
+        UnsupportedModelError: It is not a language model that generates text token by token.
+    """
+
+    def __init__(self, multimodal: Module, config: Mapping[str, Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.multimodal = multimodal
+        # A namespace: a dict would be taken for a module's parameters.
+        self.args = SimpleNamespace(**config)
+        self.model_type = str(config["model_type"])
+        inner = multimodal.language_model
+        self.takes_rope_deltas = hasattr(inner, "_rope_deltas")
+        self._layout = _layout(inner, self.make_cache) if self.takes_rope_deltas else None
+
+    def __call__(
+        self,
+        tokens: mx.array,
+        cache: Sequence[Any] | None = None,
+        rope_deltas: mx.array | None = None,
+        **arguments: Any,
+    ) -> mx.array:
+        """Return the logits behind each token, shape (rows, tokens, vocabulary).
+
+        Args:
+            tokens: Token ids, shape (rows, tokens).
+            cache: The cache, which is updated.
+            rope_deltas: Positions of the tokens minus their indexes, shape (rows, 1); ``None``: 0.
+            **arguments: Arguments of the language model, such as ``inputs_embeds``.
+        """
+        inner = self.multimodal.language_model
+        if self._layout is not None and "position_ids" not in arguments:
+            positions = _positions(tokens, cache, rope_deltas)
+            arguments = {**arguments, "position_ids": self._layout(positions)}
+        with without_state(inner):
+            logits: mx.array = inner(tokens, cache=cache, **arguments).logits
+        return logits
+
+    @property
+    def layers(self) -> Sequence[Module]:
+        """The layers of the language model."""
+        layers: Sequence[Module] = self.multimodal.language_model.layers
+        return layers
+
+    def make_cache(self) -> list[Any]:
+        """Return an empty cache of mlx-lm's classes, one entry per layer."""
+        inner = self.multimodal.language_model
+        if not hasattr(inner, "make_cache"):
+            return [caches.KVCache() for _ in inner.layers]
+        return [_converted(layer) for layer in inner.make_cache()]
+
+
+@contextmanager
+def without_state(model: Module) -> Iterator[None]:
+    """Forget the positions that mlx-vlm's language model keeps, before and after the block."""
+    _forget(model)
+    try:
+        yield
+    finally:
+        _forget(model)
+
+
+def _forget(model: Module) -> None:
+    for name in _STATE:
+        if getattr(model, name, None) is not None:
+            setattr(model, name, None)
+
+
+def _positions(
+    tokens: mx.array, cache: Sequence[Any] | None, rope_deltas: mx.array | None
+) -> mx.array:
+    """Return the position of each token, shape (rows, tokens).
+
+    The offset of a batch cache is an array with the number of tokens of each row, without padding.
+    Layers with a recurrent state have no offset.
+    """
+    offsets = (getattr(layer, "offset", None) for layer in flat(cache or ()))
+    offset = next((offset for offset in offsets if offset is not None), 0)
+    start = offset.reshape(-1, 1) if isinstance(offset, mx.array) else offset
+    positions = mx.arange(tokens.shape[1], dtype=mx.int32)[None] + start
+    if rope_deltas is not None:
+        positions = positions + rope_deltas
+    return mx.broadcast_to(positions, tokens.shape)
+
+
+def _of_axes(count: int) -> _Layout:
+    return lambda positions: mx.broadcast_to(positions[None], (count, *positions.shape))
+
+
+def _of_axes_last(positions: mx.array) -> mx.array:
+    return mx.broadcast_to(positions[..., None], (*positions.shape, 3))
+
+
+_LAYOUTS: tuple[_Layout, ...] = (
+    _of_axes(3),
+    _of_axes_last,
+    lambda positions: positions,
+    _of_axes(4),
+)
+"""Shapes of positions in multimodal rotary embeddings: (3, rows, tokens) for time, height and width
+in most models, and those of others."""
+
+
+def _layout(model: Module, make_cache: Callable[[], list[Any]]) -> _Layout:
+    """Return the shape in which a language model takes positions, found by comparing logits.
+
+    Raises:
+        UnsupportedModelError: It takes no positions in a known shape.
+    """
+
+    def logits(layout: _Layout | None) -> mx.array:
+        cache, found = make_cache(), []
+        with without_state(model):
+            for tokens in (mx.array([[1, 2, 3]]), mx.array([[4]])):
+                positions = _positions(tokens, cache, None)
+                given = {} if layout is None else {"position_ids": layout(positions)}
+                found.append(model(tokens, cache=cache, **given).logits)
+        return mx.concatenate(found, axis=1)
+
+    expected = logits(None)
+    for layout in _LAYOUTS:
+        try:
+            difference = mx.abs(logits(layout) - expected).max()
+            if difference <= _MAX_DIFFERENCE * mx.abs(expected).max():
+                return layout
+        except Exception:
+            # Models fail in many ways on positions of another shape.
+            continue
+    raise UnsupportedModelError("it takes positions in an unknown shape")
+
+
+_MAX_DIFFERENCE = 0.02
+"""Relative to the largest logit. Rounding in half precision is less, other positions are more."""
+
+
+class UnsupportedModelError(Exception):
+    """A model of mlx-vlm does not generate text token by token from a prompt with media."""
+
+
+def _converted(layer: Any) -> Any:
+    """Return the cache of mlx-lm that is equal to an empty cache of mlx-vlm."""
+    kind = type(layer).__name__
+    if isinstance(layer, caches._BaseCache):
+        return layer
+    if kind in ("KVCache", "SimpleKVCache"):
+        return caches.KVCache()
+    if kind == "RotatingKVCache":
+        return caches.RotatingKVCache(max_size=layer.max_size, keep=layer.keep)
+    if kind == "ArraysCache":
+        return caches.ArraysCache(len(layer.cache))
+    if kind == "ChunkedKVCache":
+        return caches.ChunkedKVCache(layer.chunk_size)
+    if kind == "CacheList":
+        return caches.CacheList(*map(_converted, layer.caches))
+    raise UnsupportedModelError(f"its cache is of an unknown type, {kind}")

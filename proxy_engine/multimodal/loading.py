@@ -1,0 +1,139 @@
+"""Loading of multimodal models with mlx-vlm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlx.nn.layers.base import Module
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from mlx_lm.utils import load_tokenizer
+
+from ..extras import import_extra, is_installed
+from .language_model import LanguageModel, UnsupportedModelError
+from .processor import MultimodalProcessor
+
+_MEDIA_KEYS = (
+    "vision_config",
+    "audio_config",
+    "mm_vision_tower",
+    "vision_tower",
+    "img_processor",
+    "embd_layer",
+    "image_token_id",
+    "image_token_index",
+    "thinker_config",
+)
+"""Keys of configurations of models that read media."""
+
+_REFUSED = {
+    "mllama": "its layers attend to the image by cross-attention",
+    "florence2": "it is an encoder and a decoder",
+    "nemotron_parse": "it is an encoder and a decoder",
+    "diffusion_gemma": "it generates by diffusion",
+    "falcon_perception": "it returns regions of an image",
+}
+"""Model types of mlx-vlm that do not generate text token by token from a prompt with media."""
+
+
+@dataclass(frozen=True, slots=True)
+class MultimodalParts:
+    """The parts of a multimodal model.
+
+    Attributes:
+        model: The language model, which holds the whole model.
+        tokenizer: Its tokenizer, with the processor's chat template.
+        config: Its configuration, with the text model's context length.
+        processor: Processes its media.
+    """
+
+    model: LanguageModel
+    tokenizer: TokenizerWrapper
+    config: dict[str, Any]
+    processor: MultimodalProcessor
+
+
+def is_multimodal(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration is that of a model which reads media, and which mlx-vlm may load."""
+    if not any(config.get(key) for key in _MEDIA_KEYS):
+        return False
+    if not is_installed("vision"):
+        return True
+    utils = import_extra("vision", "mlx_vlm.utils", purpose="reading images")
+    try:
+        utils.get_model_and_args(dict(config))
+    except Exception:
+        # It may be a model of mlx-lm, or of mlx-audio.
+        return False
+    return True
+
+
+def load_multimodal(path: str | os.PathLike[str], config: Mapping[str, Any]) -> MultimodalParts:
+    """Load a multimodal model. To be called on the thread that will run it.
+
+    Args:
+        path: Directory or Hugging Face repo id.
+        config: Its configuration.
+
+    Raises:
+        MissingExtraError: mlx-vlm is not installed.
+        UnsupportedModelError: It does not generate text token by token from a prompt with media.
+        Exception: What mlx-vlm raises for files that it cannot load.
+    """
+    model_type = str(config.get("model_type"))
+    utils = import_extra("vision", "mlx_vlm.utils", purpose=f"a {model_type} model")
+    if model_type in _REFUSED:
+        raise UnsupportedModelError(_REFUSED[model_type])
+    directory = utils.get_model_path(os.fspath(path))
+    config = utils.load_config(directory)
+    model = utils.load_model(directory)
+    _check(model)
+    adapter = LanguageModel(model, config)
+    processor = utils.load_processor(directory, add_detokenizer=False)
+    image_processor = utils.load_image_processor(directory)
+    if image_processor is not None:
+        processor.image_processor = image_processor
+    tokenizer = _tokenizer(directory, config, processor)
+    return MultimodalParts(
+        adapter,
+        tokenizer,
+        _with_context_length(config, model),
+        MultimodalProcessor(model, processor, tokenizer, adapter.model_type),
+    )
+
+
+def _check(model: Module) -> None:
+    """Raise unless the model embeds media and generates text token by token."""
+    language_model = getattr(model, "language_model", None)
+    if language_model is None or not hasattr(model, "get_input_embeddings"):
+        raise UnsupportedModelError("it is not a language model that reads media")
+    diffusion = import_extra("vision", "mlx_vlm.generate.diffusion", purpose="reading images")
+    if diffusion.is_diffusion_model(model):
+        raise UnsupportedModelError("it generates by diffusion")
+    towers = [name for name, module in model.items() if module is None]
+    if towers:
+        # mlx-vlm drops modules without weights.
+        raise UnsupportedModelError(f"the files have no weights of {', '.join(towers)}")
+
+
+def _tokenizer(directory: Path, config: Mapping[str, Any], processor: Any) -> TokenizerWrapper:
+    """Load the tokenizer with mlx-lm, and with the chat template of the processor if it has one."""
+    template = getattr(processor, "chat_template", None)
+    extra = {"chat_template": template} if isinstance(template, str) else None
+    stop = config.get("eos_token_id")
+    if stop is None:
+        stop = (config.get("text_config") or {}).get("eos_token_id")
+    tokenizer: TokenizerWrapper = load_tokenizer(directory, extra, eos_token_ids=stop)
+    return tokenizer
+
+
+def _with_context_length(config: Mapping[str, Any], model: Module) -> dict[str, Any]:
+    """Return the configuration with the text model's own default where it states no length."""
+    key = "max_position_embeddings"
+    text = getattr(model.config, "text_config", None)
+    stated = config.get(key) or (config.get("text_config") or {}).get(key)
+    known = stated or getattr(text, key, None) or getattr(model.config, key, None)
+    return {**config, key: known} if isinstance(known, int) else dict(config)

@@ -1,0 +1,265 @@
+"""The processor of a multimodal model: messages for its chat template, and prompts as tokens.
+
+Rendered text and media are processed together, as mlx-vlm does it, so the tokens are the ones that
+mlx-vlm's own ``generate`` reads.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+from mlx.nn.layers.base import Module
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from ..encoded_prompt import EncodedPrompt
+from ..errors import PromptError
+from ..extras import import_extra
+from .media_tokens import (
+    Ids,
+    Kind,
+    by_medium,
+    cache_keys,
+    find_placeholders,
+    joint_digest,
+    placeholder_ids,
+)
+from .messages import media_content
+from .places import MediaPlaces
+from .prompt_inputs import MediaInputs, to_numpy
+
+_KINDS: tuple[Kind, ...] = ("image", "audio")
+_MAX_KNOWN_COUNTS = 1024
+
+
+class Image(Protocol):
+    """An image: PIL's object, and a digest of its content."""
+
+    @property
+    def image(self) -> Any: ...
+
+    @property
+    def digest(self) -> bytes: ...
+
+
+class Recording(Protocol):
+    """An audio recording: samples, float32, mono; and a digest of its content."""
+
+    @property
+    def samples(self) -> npt.NDArray[np.float32]: ...
+
+    @property
+    def digest(self) -> bytes: ...
+
+
+class MultimodalProcessor:
+    """Processes the media of a multimodal model. Safe to use from several threads.
+
+    Args:
+        model: mlx-vlm's model.
+        processor: The model's processor. It is used under a lock and belongs to this object.
+        tokenizer: The model's tokenizer, of which the chat template is used, here only.
+        model_type: The architecture's name in the configuration.
+
+    Attributes:
+        reads: The kinds of media that the model reads.
+        sample_rate: Samples per second that the model expects of recordings.
+    """
+
+    def __init__(
+        self, model: Module, processor: Any, tokenizer: TokenizerWrapper, model_type: str
+    ) -> None:
+        self._model = model
+        self._model_type = model_type
+        self._processor = processor
+        self._tokenizer = getattr(processor, "tokenizer", processor)
+        self._lock = threading.Lock()
+        self._counts: dict[tuple[Kind, bytes], int] = {}
+        self.reads = _kinds(processor)
+        extractor = getattr(processor, "feature_extractor", None)
+        self.sample_rate = int(getattr(extractor, "sampling_rate", 16_000))
+        self._ids = {kind: placeholder_ids(model, kind) for kind in _KINDS}
+        self._places = [
+            MediaPlaces.of(self._tokenizer, tokenizer, model_type, kind, self._ids[kind])
+            for kind in _KINDS
+            if kind in self.reads
+        ]
+        self._single = {
+            kind: _placeholder_text(tokenizer, model_type, kind)
+            for kind in _KINDS
+            if kind in self.reads
+        }
+
+    def message(
+        self, message: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return a message as the chat template takes it.
+
+        Args:
+            message: The message: ``role`` and other fields.
+            parts: Its content in order: ``{"type": "text", "text": ...}``, ``{"type": "image"}`` or
+                ``{"type": "audio"}``. Media have a ``number``, which counts those of their kind in
+                the conversation from 1.
+
+        Raises:
+            PromptError: The model does not read so many media.
+        """
+        return {**message, "content": media_content(self._model_type, parts)}
+
+    def encode(
+        self, text: str, images: Sequence[Image] = (), recordings: Sequence[Recording] = ()
+    ) -> EncodedPrompt:
+        """Return the tokens of a rendered prompt with its media.
+
+        Args:
+            text: The rendered conversation.
+            images: The images, in the order of their places in the text.
+            recordings: The recordings, likewise.
+
+        Raises:
+            PromptError: The text has places for more or fewer media, or the processor refuses them.
+        """
+        media: dict[Kind, Sequence[Any]] = {"image": images, "audio": recordings}
+        with self._lock:
+            for places in self._places:
+                places.check(self._tokenizer, text, len(media[places.kind]))
+            arrays = self._process(text, media)
+            token_ids: Ids = arrays.pop("input_ids").reshape(-1).astype(np.int64)
+            if not images and not recordings:
+                return EncodedPrompt(token_ids.tolist())
+            positions = {kind: self._by_medium(kind, media[kind], token_ids) for kind in _KINDS}
+            single_pass = self._single_pass_end(token_ids, arrays)
+        return self._encoded(token_ids, arrays, positions, single_pass)
+
+    def _process(self, text: str, media: Mapping[Kind, Sequence[Any]]) -> dict[str, Any]:
+        """Return the arrays of the processor: ``input_ids`` and the inputs of the model."""
+        utils = import_extra("vision", "mlx_vlm.utils", purpose="reading images")
+        if len(media["audio"]) > 1 and not getattr(
+            self._processor, "supports_multiple_audio", False
+        ):
+            raise PromptError(
+                "this model reads one audio recording a prompt", hint="Leave out the others."
+            )
+        try:
+            inputs = utils.prepare_inputs(
+                self._processor,
+                images=[image.image for image in media["image"]] or None,
+                audio=[recording.samples for recording in media["audio"]] or None,
+                prompts=text,
+                image_token_index=getattr(self._model.config, "image_token_index", None),
+                add_special_tokens=utils.should_add_special_tokens(
+                    self._model_type, self._processor
+                ),
+            )
+            # NumPy's, since arrays of MLX belong to this thread.
+            return {name: to_numpy(value) for name, value in inputs.items()}
+        except Exception as error:
+            raise PromptError(f"the model's processor refuses the media: {error}") from error
+
+    def _by_medium(self, kind: Kind, media: Sequence[Any], token_ids: Ids) -> list[_Placed]:
+        """Return the placeholder tokens of each medium of a kind."""
+        positions = find_placeholders(token_ids, self._ids[kind], kind)
+        if not len(media):
+            return []
+        if not len(positions):
+            raise PromptError(f"the model's processor writes no tokens for the {kind}")
+        digests = [medium.digest for medium in media]
+        split = by_medium(positions, len(media), lambda n: self._count_alone(kind, media[n]))
+        if split is None:
+            return [_Placed(kind, positions, joint_digest(digests))]
+        return [_Placed(kind, *own) for own in zip(split, digests, strict=True)]
+
+    def _count_alone(self, kind: Kind, medium: Any) -> int:
+        """Return the number of placeholder tokens of one medium in a prompt of its own."""
+        key = (kind, medium.digest)
+        if key not in self._counts:
+            if len(self._counts) >= _MAX_KNOWN_COUNTS:
+                self._counts.clear()
+            none: dict[Kind, Sequence[Any]] = {"image": (), "audio": ()}
+            inputs = self._process(self._single[kind], {**none, kind: [medium]})
+            ids: Ids = inputs["input_ids"].reshape(-1)
+            self._counts[key] = len(find_placeholders(ids, self._ids[kind], kind))
+        return self._counts[key]
+
+    def _single_pass_end(self, token_ids: Ids, arrays: Mapping[str, Any]) -> int:
+        """Return the number of leading tokens that the model processes in one pass only."""
+        common = import_extra("vision", "mlx_vlm.generate.common", purpose="reading images")
+        given = {
+            name: mx.array(value)
+            for name, value in arrays.items()
+            if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.integer)
+        }
+        in_chunks = common._chunked_prefill_enabled(
+            self._model, input_ids=mx.array(token_ids)[None], prefill_kwargs=given
+        )
+        return 0 if in_chunks else len(token_ids)
+
+    def _encoded(
+        self,
+        token_ids: Ids,
+        arrays: Mapping[str, Any],
+        placed: Mapping[Kind, Sequence[_Placed]],
+        single_pass_end: int,
+    ) -> EncodedPrompt:
+        key = token_ids.copy()
+        every = sorted(
+            (medium for media in placed.values() for medium in media),
+            key=lambda medium: int(medium.positions[0]),
+        )
+        for medium in every:
+            key[medium.positions] = cache_keys(medium.digest, len(medium.positions))
+        media_end = max(int(medium.positions[-1]) for medium in every) + 1
+        if media_end == len(token_ids):
+            raise PromptError("the prompt ends with a medium", hint="Add a text after it.")
+        counts = {
+            kind: sum(len(medium.positions) for medium in media) for kind, media in placed.items()
+        }
+        return EncodedPrompt(
+            # Ids below 0 are a form of placeholders, but no index of a table of tokens.
+            token_ids=np.maximum(token_ids, 0).tolist(),
+            cache_key=key,
+            inputs=MediaInputs(self._model, token_ids, arrays, media_end, single_pass_end),
+            media_spans=tuple(
+                (int(medium.positions[0]), int(medium.positions[-1]) + 1) for medium in every
+            ),
+            image_tokens=counts["image"],
+            audio_tokens=counts["audio"],
+        )
+
+
+class _Placed:
+    """The placeholder tokens of one medium, or of several that cannot be told apart."""
+
+    __slots__ = ("digest", "kind", "positions")
+
+    def __init__(self, kind: Kind, positions: Ids, digest: bytes) -> None:
+        self.kind = kind
+        self.positions = positions
+        self.digest = digest
+
+
+def _kinds(processor: Any) -> frozenset[Kind]:
+    """Return the kinds of media that a processor takes."""
+    kinds: set[Kind] = set()
+    if getattr(processor, "image_processor", None) is not None:
+        kinds.add("image")
+    call = getattr(processor, "process", processor)
+    takes_audio = {"audio", "audios"} & set(inspect.signature(call).parameters)
+    names = ("feature_extractor", "audio_processor")
+    if takes_audio and any(getattr(processor, name, None) is not None for name in names):
+        kinds.add("audio")
+    return frozenset(kinds)
+
+
+def _placeholder_text(tokenizer: TokenizerWrapper, model_type: str, kind: Kind) -> str:
+    """Return a rendered message with one medium."""
+    content = media_content(model_type, [{"type": kind, "number": 1}, {"type": "text", "text": ""}])
+    if not tokenizer.has_chat_template:
+        return str(content)
+    messages = [{"role": "user", "content": content}]
+    return str(tokenizer.apply_chat_template(messages, tokenize=False))
