@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Literal, TypeAlias
 
-from ..errors import PromptError
+from ..errors import MediaError, PromptError
 from ..text_checks import listed
-from .content import ToolCall
+from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent
 from .interaction import Interaction, Role, openai_tool_call, read_interaction
+from .media_markers import check_no_marker, media_marker
 from .raw_prompt import RawPrompt
 
 Message: TypeAlias = Mapping[str, Any]
@@ -16,6 +19,15 @@ Message: TypeAlias = Mapping[str, Any]
 
 Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction] | RawPrompt
 """A message of the user, a conversation, or a prompt that bypasses the chat template."""
+
+MediaInHistory: TypeAlias = Literal["placeholder", "error"]
+
+_HINTS = {
+    "image": "Load a model that reads images, such as "
+    "'mlx-community/Qwen2.5-VL-3B-Instruct-4bit', or describe the image in words.",
+    "audio": "Load a model that reads audio, or transcribe the recording first.",
+    "video": "No model reads videos here. Give single frames as images.",
+}
 
 
 def to_interactions(prompt: Prompt) -> list[Interaction]:
@@ -42,24 +54,138 @@ def to_interactions(prompt: Prompt) -> list[Interaction]:
     return [_interaction(item, index) for index, item in enumerate(items)]
 
 
-def template_messages(prompt: Prompt) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class TemplateMessages:
+    """Messages for a chat template, and the media in them.
+
+    Attributes:
+        messages: The messages. In their ``content``, a string, ``media_marker(i)`` stands for
+            ``media[i]``.
+        media: The images and recordings, in order of their markers.
+        locations: The location of each medium in the prompt, such as ``"message 3, part 1"``.
+    """
+
+    messages: list[dict[str, Any]]
+    media: list[ImageContent | AudioContent] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
+
+
+def template_messages(
+    prompt: Prompt,
+    reads: Collection[str] = (),
+    media_in_history: MediaInHistory = "placeholder",
+) -> TemplateMessages:
     """Return ``prompt`` as messages for a chat template.
 
     ``content`` is a string. The arguments of tool calls are objects. The result of a tool has
     ``tool_call_id`` and ``name`` if the conversation determines them: clients write one of the two.
     Results are in the order of their calls, since some templates write no ids.
 
+    Args:
+        prompt: The prompt.
+        reads: The kinds of media that the model reads: ``"image"``, ``"audio"``.
+        media_in_history: Whether other media before the last answer become text such as
+            ``[1 image]``, or an error.
+
     Raises:
+        MediaError: The newest turn has a medium that the model does not read.
         PromptError: The prompt is malformed, or has content that no language model reads.
     """
-    messages = []
-    for index, interaction in enumerate(to_interactions(prompt)):
-        try:
-            messages.append(_template_message(interaction))
-        except PromptError as error:
-            raise _located(error, index) from error
+    interactions = to_interactions(prompt)
+    messages = [_template_message(item, index) for index, item in enumerate(interactions)]
     _link_results(messages)
-    return _in_order_of_calls(messages)
+    written = TemplateMessages(_in_order_of_calls(messages))
+    writer = _ContentWriter(written, reads, media_in_history, _history_end(interactions))
+    for message in written.messages:
+        check_no_marker(repr(message | {"content": ""}))
+        message["content"] = writer.write(message["content"])
+    return written
+
+
+def _history_end(interactions: Sequence[Interaction]) -> int:
+    """Return the index of the last answer; an answer that is to be continued is not the last."""
+    answers = (i for i, item in enumerate(interactions[:-1]) if item.role is Role.ASSISTANT)
+    return max(answers, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _MessageContent:
+    """The content of a message before it is written: its index in the prompt, and its parts."""
+
+    index: int
+    parts: Sequence[Content]
+
+
+@dataclass(frozen=True, slots=True)
+class _ContentWriter:
+    """Writes the content of messages, and collects the media that the model reads.
+
+    Attributes:
+        written: Receives the media.
+        reads: The kinds of media that the model reads.
+        media_in_history: What happens to others before ``history_end``.
+        history_end: The index of the first message that is not history.
+    """
+
+    written: TemplateMessages
+    reads: Collection[str]
+    media_in_history: MediaInHistory
+    history_end: int
+
+    def write(self, content: _MessageContent) -> str:
+        text, follows_placeholder = "", False
+        numbered = list(enumerate(content.parts))
+        for kind, run in groupby(numbered, key=lambda item: self._unread_kind(item[1])):
+            items = list(run)
+            if kind is None:
+                new = "".join(self._text(part, content.index, at) for at, part in items)
+            else:
+                self._check_history(kind, content.index, items[0][0])
+                new = _placeholder(kind, len(items))
+            # A line break separates a placeholder from text. Texts are not separated.
+            is_apart = not text or not new or text[-1].isspace() or new[0].isspace()
+            separator = "" if is_apart or not (kind or follows_placeholder) else "\n"
+            text, follows_placeholder = f"{text}{separator}{new}", kind is not None
+        return text
+
+    def _unread_kind(self, part: Content) -> str | None:
+        if not isinstance(part, ImageContent | AudioContent | VideoContent):
+            return None
+        return None if part.kind in self.reads else part.kind
+
+    def _text(self, part: Content, message: int, at: int) -> str:
+        if isinstance(part, ImageContent | AudioContent):
+            self.written.media.append(part)
+            self.written.locations.append(_location(message, at))
+            return media_marker(len(self.written.media) - 1)
+        assert not isinstance(part, ToolCall)
+        try:
+            text = part.to_text()
+            check_no_marker(text)
+        except PromptError as error:
+            raise PromptError(f"{_location(message, at)}: {error.what}", hint=error.hint) from error
+        return text
+
+    def _check_history(self, kind: str, message: int, at: int) -> None:
+        """Raise for a medium that the model does not read, unless a placeholder replaces it."""
+        is_history = message < self.history_end
+        if is_history and self.media_in_history == "placeholder":
+            return
+        hint = _HINTS[kind]
+        if is_history:
+            hint = f"With media_in_history='placeholder', '{_placeholder(kind, 1)}' replaces it."
+        raise MediaError(
+            f"the model does not read {kind} content", where=_location(message, at), hint=hint
+        )
+
+
+def _placeholder(kind: str, count: int) -> str:
+    name = "audio recording" if kind == "audio" else kind
+    return f"[{count} {name}{'' if count == 1 else 's'}]"
+
+
+def _location(message: int, part: int) -> str:
+    return f"message {message}, part {part}"
 
 
 def _interaction(item: Message | Interaction, index: int) -> Interaction:
@@ -75,8 +201,9 @@ def _located(error: PromptError, index: int) -> PromptError:
     return PromptError(f"message {index}: {error.what}", hint=error.hint)
 
 
-def _template_message(interaction: Interaction) -> dict[str, Any]:
-    texts = (part.to_text() for part in interaction.content if not isinstance(part, ToolCall))
+def _template_message(interaction: Interaction, index: int) -> dict[str, Any]:
+    """Return a message whose ``content`` is to be written, once the order of messages is known."""
+    parts = [part for part in interaction.content if not isinstance(part, ToolCall)]
     calls = [openai_tool_call(call, call.to_dict()["arguments"]) for call in interaction.tool_calls]
     more = {
         # Some templates test whether the key exists, not whether there is a call.
@@ -85,7 +212,7 @@ def _template_message(interaction: Interaction) -> dict[str, Any]:
         "tool_call_id": interaction.tool_call_id,
         "name": interaction.name,
     }
-    message = {"role": interaction.role.value, "content": "".join(texts)}
+    message = {"role": interaction.role.value, "content": _MessageContent(index, parts)}
     return message | {key: value for key, value in more.items() if value is not None}
 
 

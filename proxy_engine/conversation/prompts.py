@@ -46,7 +46,7 @@ def encode_prompt(
         PromptError: The prompt is malformed or empty, or the template raises.
     """
     style = PromptStyle(thinking, tools, tool_text, native_tools, schema_text)
-    return style.encode(template_messages(prompt), tokenizer)
+    return style.encode(template_messages(prompt).messages, tokenizer)
 
 
 @dataclass(frozen=True, slots=True)

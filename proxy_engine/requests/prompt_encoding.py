@@ -57,7 +57,7 @@ class PromptEncoder:
             with self._tokenizer_lock:
                 ids = prompt.token_ids(self._loaded.tokenizer, self._vocabulary.size)
             return EncodedPrompt(ids), ()
-        messages = template_messages(prompt)
+        messages = template_messages(prompt).messages
         with self._tokenizer_lock:
             ids = style.encode(messages, self._loaded.tokenizer)
             return EncodedPrompt(ids), self._boundaries(messages, ids, style, max_tokens)
@@ -73,6 +73,6 @@ class PromptEncoder:
             return ()
 
         def encode(others: Sequence[Mapping[str, Any]]) -> list[int]:
-            return style.encode(template_messages(list(others)), self._loaded.tokenizer)
+            return style.encode(template_messages(list(others)).messages, self._loaded.tokenizer)
 
         return message_boundaries(messages, prompt_ids, encode)

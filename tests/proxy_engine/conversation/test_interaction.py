@@ -101,7 +101,7 @@ def test_dicts_of_interactions_are_messages(interaction: Interaction) -> None:
 
     def read(item: Any) -> Any:
         try:
-            return template_messages([item])
+            return template_messages([item]).messages
         except PromptError as error:
             return str(error)
 
@@ -121,7 +121,7 @@ def test_message_has_the_text_of_all_parts(role: Role, content: Any) -> None:
     interaction = Interaction(role, content)
     message = {"role": str(role), "content": interaction.text}
     assert interaction.to_message() == message
-    assert template_messages(interaction) == [message]
+    assert template_messages(interaction).messages == [message]
     assert interaction.text == "".join(
         part.to_text()
         for part in interaction.content
@@ -187,7 +187,7 @@ def test_openai_messages_as_clients_write_them() -> None:
     }
     turn = Interaction.from_dict({"role": "assistant", "content": None, "tool_calls": [call]})
     assert turn.tool_calls == (ToolCall("call_1", "f", {"x": "ä"}),)
-    assert template_messages(turn)[0] == {
+    assert template_messages(turn).messages[0] == {
         "role": "assistant",
         "content": "",
         "tool_calls": [
@@ -270,11 +270,14 @@ def test_answers_of_openais_client_are_taken_back() -> None:
         parsed = openai.types.chat.ParsedChatCompletionMessage[Any].model_validate(answer)
         for dumped in (message.model_dump(), message.model_dump(exclude_unset=True), answer):
             assert said(Interaction.from_dict(dumped)) == said(Interaction.from_dict(answer))
-            assert template_messages([dumped]) == template_messages([answer])
-        assert template_messages([parsed.model_dump()]) == template_messages([answer])
-    assert template_messages([{"role": "assistant", "content": None, "refusal": "No."}]) == [
-        {"role": "assistant", "content": "No."}
-    ]
+            assert template_messages([dumped]).messages == template_messages([answer]).messages
+        assert (
+            template_messages([parsed.model_dump()]).messages
+            == template_messages([answer]).messages
+        )
+    assert template_messages(
+        [{"role": "assistant", "content": None, "refusal": "No."}]
+    ).messages == [{"role": "assistant", "content": "No."}]
 
 
 def test_turns_with_calls_are_taken_back() -> None:
@@ -282,7 +285,7 @@ def test_turns_with_calls_are_taken_back() -> None:
     result = Interaction.tool_result(turn.tool_calls[0], [1])
     written = [turn.to_dict(), result.to_dict()]
     assert to_interactions(written) == [turn, result]
-    assert template_messages(written) == template_messages([turn, result])
+    assert template_messages(written).messages == template_messages([turn, result]).messages
 
 
 def test_tool_calls_are_read_in_every_form() -> None:
@@ -320,7 +323,7 @@ def test_tool_calls_and_their_results() -> None:
     assert turn.tool_calls == (call,)
     assert turn.text == "Let me see."
     assert turn.to_message()["reasoning_content"] == "hm"
-    template_messages(turn)[0]["tool_calls"][0]["function"]["arguments"]["x"].append(2)
+    template_messages(turn).messages[0]["tool_calls"][0]["function"]["arguments"]["x"].append(2)
     assert call.arguments == {"x": [1]}
     result = Interaction.tool_result(call, {"y": None}, metadata={"seconds": 1})
     assert result.to_message() == {
@@ -340,7 +343,10 @@ def test_files_are_read_as_their_text() -> None:
         FileContent(name="a.txt", data=b"text", media_type="text/plain; charset=utf-8"),
         FileContent(name="a.txt", data=b"text", media_type="application/json"),
     ):
-        assert template_messages(Interaction("user", content))[0]["content"] == "a.txt:\ntext\n"
+        assert (
+            template_messages(Interaction("user", content)).messages[0]["content"]
+            == "a.txt:\ntext\n"
+        )
     assert FileContent(text="text").to_text() == "text"
 
 
@@ -354,7 +360,7 @@ def test_files_are_read_as_their_text() -> None:
     ],
 )
 def test_media_content_is_refused(content: Any) -> None:
-    with pytest.raises(PromptError, match=f"cannot read {content.kind} content"):
+    with pytest.raises(PromptError, match=f"read {content.kind} content"):
         template_messages(Interaction("user", [content]))
 
 

@@ -46,7 +46,7 @@ def test_without_a_chat_template_texts_are_joined(tiny_tokenizer: TokenizerWrapp
 
 def test_messages_keep_reasoning_for_templates() -> None:
     message = {"role": "agent", "content": None, "reasoning_content": "hm", "tool_calls": None}
-    assert template_messages([message]) == [
+    assert template_messages([message]).messages == [
         {"role": "assistant", "content": "", "reasoning_content": "hm"}
     ]
 
@@ -68,7 +68,7 @@ def test_tool_calls_and_results_are_linked() -> None:
             {"role": "tool", "content": "two", "name": "g"},
             {"role": "tool", "content": "one"},
         ]
-    )
+    ).messages
     calls = messages[0]["tool_calls"]
     assert calls[0]["function"] == {"name": "f", "arguments": {"x": 1}}
     assert len({call["id"] for call in calls}) == 3
@@ -81,13 +81,13 @@ def test_files_are_text_and_pictures_are_refused() -> None:
     file = {"type": "file", "name": "a.txt", "text": "text"}
     parts = [{"type": "text", "text": "read "}, file]
     assert (
-        template_messages([{"role": "user", "content": parts}])[0]["content"]
+        template_messages([{"role": "user", "content": parts}]).messages[0]["content"]
         == "read a.txt:\ntext\n"
     )
     picture = {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}
-    with pytest.raises(PromptError, match="message 1: a language model cannot read image"):
+    with pytest.raises(PromptError, match="message 1, part 0: the model does not read image"):
         template_messages([Interaction("user", "x"), {"role": "user", "content": [picture]}])
-    with pytest.raises(PromptError, match=r"message 0: .*audio"):
+    with pytest.raises(PromptError, match=r"message 0, part 0: .*audio"):
         template_messages([Interaction("user", AudioContent(data=b"x"))])
 
 

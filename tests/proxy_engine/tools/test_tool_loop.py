@@ -51,7 +51,7 @@ class Script:
     asked: list[tuple[list[dict[str, Any]], ToolChoice]] = field(default_factory=list)
 
     def __call__(self, conversation: Sequence[Interaction], choice: ToolChoice) -> Answered:
-        self.asked.append((template_messages(conversation), choice))
+        self.asked.append((template_messages(conversation).messages, choice))
         return self.answers[len(self.asked) - 1]
 
     async def later(self, conversation: Sequence[Interaction], choice: ToolChoice) -> Answered:
@@ -170,7 +170,7 @@ def test_tools_without_a_function_are_left_to_the_caller(is_async: bool) -> None
     assert [turn.role.value for turn in done.conversation] == ["user", "assistant", "tool"]
     assert done.conversation[-1].tool_call_id == "2"
     more = [*done.conversation, Interaction.tool_result(own, "done")]
-    assert [message["content"] for message in template_messages(more)][2:] == ["done", "1"]
+    assert [message["content"] for message in template_messages(more).messages][2:] == ["done", "1"]
 
 
 @both

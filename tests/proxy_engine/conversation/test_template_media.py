@@ -1,0 +1,199 @@
+"""Media in template messages: markers, placeholders of history, errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine import (
+    AudioContent,
+    Content,
+    ImageContent,
+    Interaction,
+    MediaError,
+    PromptError,
+    TextContent,
+    ToolCall,
+    VideoContent,
+)
+from proxy_engine.conversation.media_markers import media_marker, split_at_markers
+from proxy_engine.conversation.messages import template_messages
+
+IMAGE, OTHER = ImageContent(data=b"1"), ImageContent(data=b"2")
+RECORDING = AudioContent(data=b"3")
+VIDEO = VideoContent(data=b"4")
+
+
+def turns(*contents: Any) -> list[Interaction]:
+    """A conversation of the user and the assistant by turns."""
+    return [
+        Interaction("assistant" if index % 2 else "user", content)
+        for index, content in enumerate(contents)
+    ]
+
+
+def content(*parts: Any) -> list[Content]:
+    return [TextContent(part) if isinstance(part, str) else part for part in parts]
+
+
+def texts(prompt: Any, *reads: str) -> list[str]:
+    return [message["content"] for message in template_messages(prompt, reads).messages]
+
+
+def test_markers_stand_where_the_media_stood() -> None:
+    prompt = turns(content("a", IMAGE, OTHER, "b"), "c", content(RECORDING, "d", IMAGE))
+    written = template_messages(prompt, {"image", "audio"})
+    assert [split_at_markers(message["content"]) for message in written.messages] == [
+        ["a", 0, 1, "b"],
+        ["c"],
+        [2, "d", 3],
+    ]
+    assert written.media == [IMAGE, OTHER, RECORDING, IMAGE]
+    assert written.locations == [
+        "message 0, part 1",
+        "message 0, part 2",
+        "message 2, part 0",
+        "message 2, part 2",
+    ]
+
+
+def test_equal_prompts_have_equal_messages() -> None:
+    prompt = turns(content("a", IMAGE))
+    assert template_messages(prompt, {"image"}) == template_messages(prompt, {"image"})
+
+
+parts = st.lists(st.text(max_size=4) | st.sampled_from([IMAGE, OTHER, RECORDING]), max_size=6)
+
+
+@given(st.lists(parts, min_size=1, max_size=4))
+def test_splitting_at_markers_gives_the_parts_back(contents: list[list[Any]]) -> None:
+    written = template_messages(
+        [Interaction("user", content(*given_parts)) for given_parts in contents],
+        {"image", "audio"},
+    )
+    assert len(written.media) == len(written.locations)
+    for message, given_parts in zip(written.messages, contents, strict=True):
+        expected: list[Any] = []
+        for part in given_parts:
+            if isinstance(part, str) and expected and isinstance(expected[-1], str):
+                expected[-1] += part
+            elif part != "":
+                expected.append(part)
+        split = split_at_markers(message["content"])
+        found = [written.media[item] if isinstance(item, int) else item for item in split]
+        assert found == expected
+    numbers = [
+        item
+        for message in written.messages
+        for item in split_at_markers(message["content"])
+        if isinstance(item, int)
+    ]
+    assert numbers == list(range(len(written.media)))
+
+
+@given(st.text(), st.integers(0, 99), st.text())
+def test_marker_is_found_beside_any_text(before: str, number: int, after: str) -> None:
+    split = split_at_markers(before + media_marker(number) + after)
+    assert split == [item for item in (before, number, after) if item != ""]
+    assert split_at_markers(before + after) == ([before + after] if before + after else [])
+
+
+def test_text_with_a_marker_is_refused() -> None:
+    marker = media_marker(0)
+    call = ToolCall("1", "f", {"x": marker})
+    for prompt in (
+        marker,
+        [{"role": "user", "content": [{"type": "text", "text": f"x{marker}"}]}],
+        [{"role": "user", "content": [{"type": "json", "value": {marker: 1}}]}],
+        [{"role": "user", "content": [{"type": "file", "text": marker}]}],
+        [Interaction("assistant", "x", reasoning=marker), Interaction("user", "x")],
+        [Interaction("assistant", "x", tool_calls=[call]), Interaction("user", "x")],
+    ):
+        with pytest.raises(PromptError, match="marker") as caught:
+            template_messages(prompt, {"image"})
+        assert marker not in str(caught.value)
+
+
+def test_marker_has_letters_and_digits_only() -> None:
+    """Templates and tool notations escape other characters."""
+    assert re.fullmatch("[a-z0-9]+", media_marker(12))
+
+
+def test_media_of_history_become_placeholders() -> None:
+    prompt = turns(
+        content("See", IMAGE, OTHER, "and", IMAGE, RECORDING, RECORDING, VIDEO),
+        "Nice.",
+        "And now?",
+    )
+    assert texts(prompt)[0] == ("See\n[2 images]\nand\n[1 image]\n[2 audio recordings]\n[1 video]")
+    with_images = template_messages(prompt, {"image"})
+    assert split_at_markers(with_images.messages[0]["content"]) == [
+        "See", 0, 1, "and", 2, "\n[2 audio recordings]\n[1 video]",
+    ]  # fmt: skip
+    assert with_images.media == [IMAGE, OTHER, IMAGE]
+
+
+def test_placeholder_needs_no_line_break_beside_space() -> None:
+    prompt = turns(content(IMAGE, " is it\n", IMAGE), "Yes.", "Sure?")
+    assert texts(prompt)[0] == "[1 image] is it\n[1 image]"
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", "video"])
+def test_newest_turn_with_an_unread_medium_is_refused(kind: str) -> None:
+    medium = {"image": IMAGE, "audio": RECORDING, "video": VIDEO}[kind]
+    prompt = turns(content("x", medium), "y", content("z", medium))
+    with pytest.raises(MediaError, match=f"does not read {kind}") as caught:
+        template_messages(prompt)
+    assert caught.value.where == "message 2, part 1"
+    assert caught.value.hint
+
+
+def test_media_in_history_can_be_refused() -> None:
+    prompt = turns(content("x", IMAGE), "y", "z")
+    with pytest.raises(MediaError, match="media_in_history") as caught:
+        template_messages(prompt, media_in_history="error")
+    assert caught.value.where == "message 0, part 1"
+    template_messages(prompt, {"image"}, "error")
+
+
+def test_answer_that_is_continued_does_not_end_the_newest_turn() -> None:
+    with pytest.raises(MediaError):
+        template_messages(turns(content(IMAGE, "What is it?"), "It is a"))
+    assert texts(turns(content(IMAGE), "A", "B", "C"))[0] == "[1 image]"
+
+
+def test_results_of_tools_hold_media() -> None:
+    """Numbers follow the order in which the results are written, which is that of the calls."""
+    calls = [ToolCall("1", "screenshot"), ToolCall("2", "screenshot")]
+    prompt = [
+        Interaction("user", content(OTHER, "Look.")),
+        Interaction("assistant", (), tool_calls=calls),
+        Interaction("tool", content("second", IMAGE), tool_call_id="2"),
+        {
+            "role": "tool",
+            "tool_call_id": "1",
+            "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}],
+        },
+    ]
+    written = template_messages(prompt, {"image"})
+    assert [split_at_markers(message["content"]) for message in written.messages] == [
+        [0, "Look."],
+        [],
+        [1],
+        ["second", 2],
+    ]
+    assert [medium.data for medium in written.media] == [b"2", b"\0\0\0", b"1"]
+    assert written.locations == ["message 0, part 0", "message 3, part 0", "message 2, part 1"]
+    # A text model reads the results as the newest turn.
+    with pytest.raises(MediaError, match="message 3, part 0"):
+        template_messages(prompt)
+    assert texts([*prompt, Interaction("assistant", "Done."), Interaction("user", "Thanks")])[
+        2:4
+    ] == [
+        "[1 image]",
+        "second\n[1 image]",
+    ]
