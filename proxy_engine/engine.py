@@ -6,7 +6,7 @@ import asyncio
 import os
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -124,6 +124,12 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
     def model_type(self) -> str:
         """The model's architecture, from its configuration."""
         return self._core.loaded.model_type
+
+    @property
+    def input_modalities(self) -> frozenset[Literal["text", "image", "audio"]]:
+        """The kinds of content that the model reads in prompts."""
+        processor = self._core.loaded.processor
+        return frozenset({"text"} if processor is None else {"text", *processor.reads})
 
     @property
     def draft_model_name(self) -> str | None:

@@ -13,7 +13,7 @@ from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError
 from ..progress import to_stderr
-from .extraction import Extraction
+from .extraction import Extraction, check_reads
 from .inputs import Inputs, Item
 from .output import OutputFile
 from .progress import LinesProgress
@@ -57,6 +57,7 @@ def extract_lines(
         The number of items that failed.
 
     Raises:
+        CommandLineError: A record has images, and the model does not read images.
         OutputFileError: A line cannot be written.
         ProxyError: An error that does not come from an item, such as ``EngineClosedError``.
     """
@@ -127,7 +128,7 @@ def _outcomes(
     while inputs.peek() is not None:
         pending: deque[_Outcome] = deque()
         items = engine.iter_batch(
-            _prompts(extraction, inputs, pending),
+            _prompts(engine, extraction, inputs, pending),
             response_format=extraction.schema,
             ordered=True,
             **extraction.overrides,
@@ -140,7 +141,9 @@ def _outcomes(
         yield from pending
 
 
-def _prompts(extraction: Extraction, inputs: Inputs, pending: deque[_Outcome]) -> Iterator[Prompt]:
+def _prompts(
+    engine: InferenceEngine, extraction: Extraction, inputs: Inputs, pending: deque[_Outcome]
+) -> Iterator[Prompt]:
     """Yield the prompts of the valid items, and append every item to ``pending``."""
     invalid = 0
     while invalid < _MAX_INVALID_ITEMS and (not pending or inputs.is_ready(_ITEM_SECONDS)):
@@ -148,11 +151,14 @@ def _prompts(extraction: Extraction, inputs: Inputs, pending: deque[_Outcome]) -
         if item is None:
             return
         try:
-            prompt = extraction.prompt(item.read())
+            record = item.read()
+            prompt = extraction.prompt(record)
         except ValueError as error:
             invalid += 1
             pending.append(_Outcome(item, error=error))
         else:
+            # All records with images would fail: the run ends, and another model can resume it.
+            check_reads(engine, record)
             pending.append(_Outcome(item))
             yield prompt
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..extras import is_installed
 from ..progress import to_stderr
+from .errors import CommandLineError
 from .output import OutputFile, writing_to_standard_output
 from .progress import text_progress
 from .records import Record
@@ -57,6 +59,16 @@ def _default_instruction(schema: Any, record: Record) -> str:
     return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
 
 
+def check_reads(engine: InferenceEngine, record: Record) -> None:
+    """Raise ``CommandLineError`` for a record with images if the model reads none."""
+    if not record.images or "image" in engine.input_modalities:
+        return
+    hint = "Name a multimodal model with --model."
+    if not is_installed("vision"):
+        hint = f"{hint[:-1]}, and install 'proxy-engine[vision]'."
+    raise CommandLineError(f"the model {engine.model_name!r} does not read images", hint=hint)
+
+
 def extract_record(
     engine: InferenceEngine,
     extraction: Extraction,
@@ -77,9 +89,11 @@ def extract_record(
         is_quiet: Whether to show no progress and no summary.
 
     Raises:
+        CommandLineError: The record has images, and the model does not read images.
         OutputFileError: The result cannot be written.
         ProxyError: As ``InferenceEngine.stream`` raises it.
     """
+    check_reads(engine, record)
     result = _generate(engine, extraction, record, is_streaming=is_streaming, is_quiet=is_quiet)
     if output is not None:
         output.begin(0)

@@ -41,6 +41,9 @@ REQUESTS_AHEAD = 4
 class StandInEngine:
     """The part of ``InferenceEngine`` that the command line uses."""
 
+    model_name = "none"
+    input_modalities = frozenset({"text"})
+
     def __init__(
         self,
         model: str | None = None,

@@ -26,6 +26,8 @@ INSTRUCTION = "Extract n, text from this image as JSON:"
 class ImageEngine(StandInEngine):
     """Answers ``{"n": number of images, "text": …}`` and records the content of each prompt."""
 
+    input_modalities = frozenset({"text", "image"})
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.images: list[list[bytes | str]] = []
@@ -337,3 +339,37 @@ def test_data_url_in_a_line_is_an_image(
     give_input(monkeypatch, json.dumps({"image": url}).encode())
     assert extract("--jsonl") == 0
     assert engines[0].images == [[url]]
+
+
+@pytest.mark.usefixtures("directory")
+class TestTextModel:
+    @pytest.fixture(autouse=True)
+    def _of_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ImageEngine, "input_modalities", frozenset({"text"}))
+
+    @pytest.mark.parametrize("arguments", [["--image", "red.png"], ["red.png", "blue.png"]])
+    def test_images_are_refused_once(
+        self,
+        engines: list[ImageEngine],
+        arguments: list[str],
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        assert extract(*arguments) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err == (
+            "proxy-engine: the model 'none' does not read images. "
+            "Name a multimodal model with --model.\n"
+        )
+        assert engines[0].texts == []
+
+    @pytest.mark.usefixtures("engines")
+    def test_lines_before_an_image_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        Path("lines").write_text('"one"\n"two"\n{"image": "red.png"}\n"four"\n')
+        flags = ("--jsonl", "lines", "--output", "out", "--quiet", "--batch-size", 1)
+        assert extract(*flags) == 2
+        assert Path("out").read_bytes() == b""
+        monkeypatch.setattr(ImageEngine, "input_modalities", frozenset({"text", "image"}))
+        assert extract(*flags, "--resume") == 0
+        results = map(json.loads, Path("out").read_text().splitlines())
+        assert [result["n"] for result in results] == [0, 0, 1, 0]
