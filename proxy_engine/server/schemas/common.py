@@ -195,6 +195,8 @@ class Timings(ResponseModel):
     forward_seconds: float
     prompt_tokens: int
     cached_tokens: int
+    image_tokens: int
+    audio_tokens: int
     completion_tokens: int
     fast_forwarded_tokens: int
     drafted_tokens: int
