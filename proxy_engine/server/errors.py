@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
@@ -26,6 +27,8 @@ from ..errors import (
     InvalidOptionError,
     InvalidResponseFormatError,
     InvalidToolError,
+    MediaError,
+    MissingExtraError,
     ModelError,
     ModelNotFoundError,
     OutputValidationError,
@@ -36,6 +39,14 @@ from ..problems import Location, problems_from
 
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8
+_LOCATION = re.compile(r"message (\d+), part (\d+)")
+# By the limit that a medium exceeds: status, code, and the setting that raises it.
+_MEDIA_LIMITS = {
+    "max_images": (400, "too_many_images", "--max-images"),
+    "max_image_bytes": (413, "image_too_large", "--max-image-bytes"),
+    "max_image_pixels": (400, "image_too_large", "--max-image-pixels"),
+    "allow_urls": (400, "image_url_not_allowed", "--allow-image-urls"),
+}
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
@@ -127,12 +138,21 @@ def shutting_down() -> ApiError:
     )
 
 
-def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiError:
+PartName: TypeAlias = Callable[[int, int], str]
+"""Returns the field of a request that is a content part, by the indexes of message and part."""
+
+
+def api_error(
+    error: ProxyError,
+    names: Mapping[str, str] | None = None,
+    part_name: PartName | None = None,
+) -> ApiError:
     """Return an engine's error as a client gets it.
 
     Args:
         error: The error.
         names: The endpoint's names for the engine's parameters, where they differ.
+        part_name: The endpoint's names for content parts.
     """
     known = names or {}
 
@@ -166,8 +186,15 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
             return refused("max_tokens_too_small", "max_tokens", needed_tokens=error.needed)
         case PromptTooLongError():
             return refused("context_length_exceeded", "prompt")
+        case MediaError():
+            location = _LOCATION.fullmatch(error.where)
+            if location is None or part_name is None:
+                return media_error(error, known.get("prompt", "prompt"))
+            return media_error(error, part_name(int(location[1]), int(location[2])))
         case PromptError():
             return refused("invalid_prompt", "prompt")
+        case MissingExtraError():
+            return ApiError(503, str(error), code="missing_extra")
         case DraftModelError():
             return refused("draft_model_mismatch", "draft_model", token_id=error.token_id)
         case ModelNotFoundError():
@@ -183,13 +210,25 @@ def api_error(error: ProxyError, names: Mapping[str, str] | None = None) -> ApiE
     return refused("invalid_request", "")
 
 
+def media_error(error: MediaError, param: str) -> ApiError:
+    """Return the error of an image or a recording in the field ``param``."""
+    status, code, setting = _MEDIA_LIMITS.get(error.limit or "", (400, "invalid_media", ""))
+    if setting:
+        # The engine's hint names its own option.
+        hint = f"The server's setting is {setting}."
+        error = MediaError(error.what, where=error.where, limit=error.limit, hint=hint)
+    return ApiError(status, str(error), code=code, param=param)
+
+
 @contextmanager
-def translated_errors(names: Mapping[str, str]) -> Iterator[None]:
-    """Convert the engine's errors to ``ApiError``; ``names`` as in ``api_error``."""
+def translated_errors(
+    names: Mapping[str, str], part_name: PartName | None = None
+) -> Iterator[None]:
+    """Convert the engine's errors to ``ApiError``; the arguments are those of ``api_error``."""
     try:
         yield
     except ProxyError as error:
-        raise api_error(error, names) from error
+        raise api_error(error, names, part_name) from error
 
 
 def invalid_body(error: RequestValidationError) -> ApiError:

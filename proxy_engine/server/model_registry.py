@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from huggingface_hub.constants import HF_HUB_CACHE
 
@@ -22,6 +22,9 @@ from .memory import weights_bytes
 
 DEFAULT_DRAFT_MODEL = "default_model"
 """mlx-lm's name for the draft model that the server was started with."""
+
+Modality: TypeAlias = Literal["text", "image", "audio"]
+"""A kind of content in prompts."""
 
 _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
 
@@ -37,6 +40,7 @@ class KnownModel:
         created: When it was installed, in seconds since 1970.
         context_length: In tokens; ``None`` if its configuration sets no limit.
         weights_bytes: The size of its weight files.
+        input_modalities: The kinds of content that it reads.
         problem: Why its files cannot be loaded; ``None`` if no reason is found.
         draft: The draft model to load with it.
     """
@@ -47,6 +51,7 @@ class KnownModel:
     created: int = 0
     context_length: int | None = None
     weights_bytes: int = 0
+    input_modalities: tuple[Modality, ...] = ("text",)
     problem: str | None = None
     draft: KnownModel | None = None
 

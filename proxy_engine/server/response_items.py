@@ -34,15 +34,18 @@ _PART_KEYS = {
 }
 
 
-def messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the input of a request as messages.
+def messages_of_input(
+    given: str | list[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the input of a request as messages, and for each the field with its parts.
 
     Raises:
         ApiError: An item is of no known type, has an unknown key, or an invalid value.
     """
     if isinstance(given, str):
-        return [{"role": "user", "content": given}]
+        return [{"role": "user", "content": given}], ["input"]
     messages: list[dict[str, Any]] = []
+    fields: list[str] = []
     for index, item in enumerate(given):
         try:
             _add_item(messages, item)
@@ -50,7 +53,10 @@ def messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]
             raise ApiError(
                 400, str(error), code="invalid_prompt", param=f"input[{index}]"
             ) from error
-    return messages
+        # An item adds to the last message, or adds one.
+        key = "output" if item.get("type") == "function_call_output" else "content"
+        fields += [f"input[{index}].{key}"] * (len(messages) - len(fields))
+    return messages, fields
 
 
 def messages_of_output(items: Iterable[OutputItem]) -> list[dict[str, Any]]:

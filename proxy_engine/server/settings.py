@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, CliApp, NoDecode, SettingsConfigDict
 
+from ..media.options import MediaOptions
 from ..options import MAX_DRAFT_TOKENS
 
 _MAX_TEXT_BYTES = 8 << 20
@@ -65,11 +66,11 @@ class ServerSettings(BaseSettings):
     """size of a prompt; longer ones get status 413"""
     allow_image_urls: bool = False
     """whether images at http and https URLs are fetched, from public addresses"""
-    max_images: int = Field(default=20, ge=0)
+    max_images: int = Field(default=MediaOptions().max_images, ge=0)
     """images in a prompt"""
-    max_image_bytes: int = Field(default=20 << 20, ge=1)
+    max_image_bytes: int = Field(default=MediaOptions().max_image_bytes, ge=1)
     """size of an image's file"""
-    max_image_pixels: int = Field(default=50_000_000, ge=1)
+    max_image_pixels: int = Field(default=MediaOptions().max_image_pixels, ge=1)
     """pixels of an image, checked before it is decoded"""
     max_compile_seconds: float = Field(default=1, gt=0)
     """processor time to compile a response format and tools; status 400 beyond"""
@@ -116,6 +117,21 @@ class ServerSettings(BaseSettings):
         if key is not None and (key != key.strip() or not key.isprintable()):
             raise ValueError("the key has spaces around it or unprintable characters")
         return value
+
+    @model_validator(mode="after")
+    def _usable_limits(self) -> Self:
+        # Raises a ValueError for a limit that is out of range.
+        self.media_options()
+        return self
+
+    def media_options(self) -> MediaOptions:
+        """Return the limits on media for engines."""
+        return MediaOptions(
+            max_images=self.max_images,
+            max_image_bytes=self.max_image_bytes,
+            max_image_pixels=self.max_image_pixels,
+            allow_urls=self.allow_image_urls,
+        )
 
     @property
     def body_bytes(self) -> int:

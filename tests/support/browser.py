@@ -76,6 +76,9 @@ def browsing(width: int = 1200, height: int = 900) -> Iterator[Browser]:
         "--no-sandbox",
         "--disable-gpu",
         "--disable-dev-shm-usage",
+        # A microphone that beeps, without a question to the user.
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
         f"--window-size={width},{height}",
     ]
     options = {"binary": CHROMIUM, "args": arguments}

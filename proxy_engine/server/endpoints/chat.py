@@ -9,7 +9,7 @@ from ...options import ReasoningOptions
 from ..encoders.chat import ChatEncoder
 from ..encoders.choices import EncoderOptions
 from ..errors import ApiError
-from ..media_parts import prompt_characters
+from ..media_parts import check_urls, prompt_characters
 from ..model_host import Lease
 from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
@@ -51,6 +51,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
     check_choices(choices, settings)
     field, response_format = body.constraint(body.response_format)
     messages = [message.model_dump(exclude_unset=True) for message in body.messages]
+    check_urls(messages, _part_name, is_allowed=settings.allow_image_urls)
     check_prompt_size(prompt_characters(messages), settings, "messages")
     generations = [
         Generation(
@@ -86,8 +87,18 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
         "reasoning": "reasoning_effort",
     }
     return GenerationRequest(
-        body.model, generations, encoder, bool(body.stream), names, body.draft_model
+        body.model,
+        generations,
+        encoder,
+        bool(body.stream),
+        names,
+        body.draft_model,
+        _part_name,
     )
+
+
+def _part_name(message: int, part: int) -> str:
+    return f"messages[{message}].content[{part}]"
 
 
 def _options(body: ChatRequest, choice: int) -> OptionOverrides:

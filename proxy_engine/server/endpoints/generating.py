@@ -18,7 +18,14 @@ from state_machines.errors import ProxyError
 
 from ...events import Finished, StreamEvent
 from ..encoders.encoder import Encoder
-from ..errors import INTERNAL_ERROR, ApiError, ErrorResponse, api_error, translated_errors
+from ..errors import (
+    INTERNAL_ERROR,
+    ApiError,
+    ErrorResponse,
+    PartName,
+    api_error,
+    translated_errors,
+)
 from ..media_parts import without_media
 from ..model_host import Lease
 from ..running import Generation, RunningAnswers, begin
@@ -41,6 +48,7 @@ class GenerationRequest:
         is_streamed: Whether to stream the response.
         names: The endpoint's names for the engine's parameters, where they differ.
         draft_model: The draft model's name; ``None`` for the draft model in memory.
+        part_name: The endpoint's names for content parts.
     """
 
     model: str | None
@@ -49,6 +57,7 @@ class GenerationRequest:
     is_streamed: bool
     names: Mapping[str, str]
     draft_model: str | None = None
+    part_name: PartName | None = None
 
 
 async def reply(
@@ -68,7 +77,7 @@ async def reply(
 
     async def begun() -> tuple[GenerationRequest, RunningAnswers]:
         parsed = await asyncio.to_thread(read)
-        with translated_errors(parsed.names):
+        with translated_errors(parsed.names, parsed.part_name):
             running = await begin(
                 parsed.generations,
                 parsed.model,
@@ -98,7 +107,7 @@ async def reply(
                 keep_alive=settings.keep_alive_seconds,
                 patience=settings.write_seconds,
             )
-        with translated_errors(parsed.names):
+        with translated_errors(parsed.names, parsed.part_name):
             await unless_disconnected(request.receive, _consume(encoder, running, log_fields))
         return json_reply(await asyncio.to_thread(encoder.response))
 
@@ -134,7 +143,7 @@ async def _frames(
     except ApiError as error:
         failure = error
     except ProxyError as error:
-        failure = api_error(error, parsed.names)
+        failure = api_error(error, parsed.names, parsed.part_name)
     except Exception:
         _logger.exception("stream failed")
         failure = INTERNAL_ERROR

@@ -8,7 +8,7 @@ from typing import Literal
 from fastapi import APIRouter, Response
 
 from ..errors import ApiError, ErrorResponse
-from ..model_registry import KnownModel
+from ..model_registry import KnownModel, Modality
 from ..schemas.common import ResponseModel, json_reply
 from ..services import Services, ServicesOfRequest
 
@@ -18,7 +18,8 @@ router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
 class Model(ResponseModel):
     """A model.
 
-    Besides OpenAI's fields, ``max_model_len`` is vLLM's name for the context length.
+    Besides OpenAI's fields, ``max_model_len`` is vLLM's name for the context length, and
+    ``input_modalities`` are the kinds of content that the model reads.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Model(ResponseModel):
     context_length: int | None
     max_model_len: int | None
     weights_bytes: int
+    input_modalities: list[Modality]
     loaded: bool
 
 
@@ -83,5 +85,6 @@ def _described(model: KnownModel, services: Services) -> Model:
         context_length=length,
         max_model_len=length,
         weights_bytes=model.weights_bytes,
+        input_modalities=[*model.input_modalities],
         loaded=is_loaded,
     )

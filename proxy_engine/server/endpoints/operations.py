@@ -15,7 +15,8 @@ from ..services import ServicesOfRequest
 _PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-        "connect-src 'self'; img-src blob:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+        "connect-src 'self'; img-src blob:; form-action 'none'; base-uri 'none'; "
+        "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",

@@ -10,7 +10,7 @@ from ...option_overrides import OptionOverrides
 from ..encoders.encoder import new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
-from ..media_parts import prompt_characters
+from ..media_parts import check_urls, prompt_characters
 from ..model_host import Lease
 from ..response_items import messages_of_input, messages_of_output
 from ..response_store import ResponseStore, StoredResponse
@@ -98,11 +98,21 @@ def _read_request(
     settings: ServerSettings,
 ) -> GenerationRequest:
     field, response_format = body.constraint(_format(body), "text.format")
-    conversation = [*earlier, *messages_of_input(body.input)]
+    added, fields = messages_of_input(body.input)
+    conversation = [*earlier, *added]
     messages = conversation
     if body.instructions is not None:
         # Instructions of a response do not apply to earlier or later ones.
         messages = [{"role": "system", "content": body.instructions}, *conversation]
+    # Behind the instructions and the conversation before.
+    first = len(messages) - len(added)
+
+    def part_name(message: int, part: int) -> str:
+        if message < first:
+            return "previous_response_id"
+        return f"{fields[message - first]}[{part}]"
+
+    check_urls(messages, part_name, is_allowed=settings.allow_image_urls)
     check_prompt_size(prompt_characters(messages), settings, "input")
     generation = Generation(
         messages, response_format, body.tools or None, body.tool_choice, _options(body)
@@ -126,7 +136,13 @@ def _read_request(
 
     names = {**_NAMES, "response_format": field}
     return GenerationRequest(
-        body.model, [generation], encoder, bool(body.stream), names, body.draft_model
+        body.model,
+        [generation],
+        encoder,
+        bool(body.stream),
+        names,
+        body.draft_model,
+        part_name,
     )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
+import wave
 from collections.abc import Iterator
 from importlib.resources import files
 
+import numpy as np
 import pytest
 from browser import CHROMIUM, CONTROL, DRIVER, ENTER, ESCAPE, TAB, Browser, browsing
 from live_server import Live, serving_engine
@@ -23,6 +27,33 @@ _TOKENS = (
     " colour: getComputedStyle(token.parentElement).backgroundColor }))"
 )
 _RULE = "document.getElementById('rule').value = arguments[0]"
+# Pretends that the model in memory reads these as well.
+_READS = "models[0].input_modalities.push(...arguments); showInputs()"
+# Drops two images, or pastes them.
+_ADD_IMAGES = """
+const canvas = document.createElement('canvas');
+canvas.width = 30;
+canvas.height = 20;
+canvas.toBlob((blob) => {
+  const given = new DataTransfer();
+  for (const name of ['a.png', 'b.png']) given.items.add(new File([blob], name, {type: 'image/png'}));
+  const event = arguments[0] === 'drop' ? new DragEvent('drop', {dataTransfer: given})
+    : new ClipboardEvent('paste', {clipboardData: given});
+  document.dispatchEvent(event);
+})
+"""
+_THUMBNAILS = "return [...document.querySelectorAll('#thumbnails img')]"
+# Answers requests for transcripts, and keeps the file.
+_TRANSCRIBE = """
+const real = window.fetch;
+window.fetch = async (url, given) => {
+  if (!url.endsWith('/audio/transcriptions')) return real(url, given);
+  const file = given.body.get('file');
+  window.sent = {name: file.name, model: given.body.get('model'),
+    bytes: [...new Uint8Array(await file.arrayBuffer())]};
+  return new Response(JSON.stringify({text: ' in Peru '}));
+}
+"""
 _KIND = (
     "const kind = document.querySelector(`[name=kind][value=${arguments[0]}]`); kind.focus();"
     "kind.checked = true; kind.dispatchEvent(new Event('change', {bubbles: true}))"
@@ -146,3 +177,77 @@ def test_page_asks_for_the_api_key(browser: Browser, roomy_engine: InferenceEngi
         browser.wait_for("return document.getElementById('model').options.length")
         browser.keys(CONTROL, ENTER)
         assert done(browser) == "Done: stop."
+
+
+@needs_browser
+def test_fields_for_media_need_a_model_that_reads_them(browser: Browser, live: Live) -> None:
+    browser.open(f"{live.url}/")
+    note = browser.wait_for("return document.getElementById('media-note').textContent")
+    assert note == "This model reads no images. No model of this server reads speech."
+    hidden = "return ['image-box', 'speech-box'].map(id => document.getElementById(id).offsetHeight == 0)"
+    assert browser.run(hidden) == [True, True]
+    browser.run(_READS, "image")
+    assert browser.run(hidden) == [False, True]
+    browser.run(_READS, "audio")
+    assert browser.run(hidden) == [False, False]
+    assert browser.run("return document.getElementById('media-note').textContent") == ""
+
+
+@needs_browser
+@pytest.mark.parametrize("way", ["drop", "paste"])
+def test_images_are_shown_sent_and_removed(browser: Browser, live: Live, way: str) -> None:
+    browser.open(f"{live.url}/")
+    browser.wait_for("return models.length")
+    browser.run(_READS, "image")
+    browser.run(_ADD_IMAGES, way)
+    browser.wait_for(f"{_THUMBNAILS}.filter(image => image.naturalWidth === 30).length === 2")
+    parts = browser.run("return request().messages[0].content")
+    assert [part["type"] for part in parts] == ["image_url", "image_url", "text"]
+    data = base64.b64decode(parts[0]["image_url"]["url"].partition(",")[2])
+    assert data.startswith(b"\x89PNG")
+    # A button for each image, found by its name.
+    browser.run("document.querySelector('#thumbnails button').focus()")
+    assert browser.run("return document.activeElement.ariaLabel") == "Remove a.png"
+    browser.keys(ENTER)
+    assert browser.run(f"{_THUMBNAILS}.map(image => image.alt)") == ["b.png"]
+    assert browser.run("return request().messages[0].content.length") == 2
+
+
+@needs_browser
+def test_recording_becomes_text_of_the_prompt(browser: Browser, live: Live) -> None:
+    browser.open(f"{live.url}/")
+    browser.wait_for("return models.length")
+    browser.run(_READS, "audio")
+    browser.run(_TRANSCRIBE)
+    browser.run(
+        "const p = document.getElementById('prompt'); p.value = 'Lima'; p.selectionStart = 4"
+    )
+    browser.run("document.getElementById('record').focus()")
+    browser.keys(ENTER)
+    browser.wait_for("return recorder?.state === 'recording'")
+    assert browser.run("return document.getElementById('record').textContent") == "Stop recording"
+    # The microphone beeps once a second.
+    browser.run("return new Promise(resolve => setTimeout(resolve, 1200))")
+    browser.keys(ENTER)
+    browser.wait_for(f"{_STATUS} === 'Transcribed.'")
+    assert browser.run("return document.getElementById('prompt').value") == "Lima in Peru"
+    sent = browser.run("return window.sent")
+    assert sent["model"] == browser.run("return models[0].id")
+    with wave.open(io.BytesIO(bytes(sent["bytes"]))) as sound:
+        assert (sound.getnchannels(), sound.getframerate(), sound.getsampwidth()) == (1, 16000, 2)
+        samples = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+    assert len(samples) > 1000
+    assert abs(samples).max() > 1000
+
+
+@needs_browser
+def test_failed_transcription_is_shown(browser: Browser, live: Live) -> None:
+    browser.open(f"{live.url}/")
+    browser.wait_for("return models.length")
+    browser.run(_READS, "audio")
+    browser.run(
+        'window.fetch = async () => new Response(\'{"error": {"message": "no"}}\', {status: 400})'
+    )
+    browser.run("return transcribe(new Blob(['a']), 'a.wav')")
+    assert browser.run(_STATUS) == "no"
+    assert browser.run("return document.getElementById('status').className") == "error"
