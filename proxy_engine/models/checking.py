@@ -19,6 +19,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
 from ..errors import ModelFormatError
+from ..extras import is_installed
+from ..multimodal.loading import is_multimodal, load_multimodal, unsupported
 
 _JSON_FILES = ("config.json", "tokenizer_config.json")
 
@@ -60,13 +62,27 @@ def check_loadable(directory: Path, name: str) -> tuple[TokenizerWrapper, int]:
     if problem is not None:
         raise ModelFormatError(f"{name!r} cannot be loaded: {problem}", model=name)
     try:
-        loaded = mlx_lm.load(os.fspath(directory), lazy=True)
-        model, tokenizer = cast("tuple[Module, TokenizerWrapper]", loaded[:2])
+        model, tokenizer = _load_lazily(directory)
         logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
         return tokenizer, int(logits.shape[-1])
     except (Exception, SystemExit) as error:
         # Modules of mlx-lm that lack a dependency raise SystemExit.
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
+
+
+def _load_lazily(directory: Path) -> tuple[Module, TokenizerWrapper]:
+    """Load a model without its weights, with the library that will run it."""
+    config = _object(directory / "config.json") or {}
+    if is_multimodal(config):
+        try:
+            parts = load_multimodal(directory, config, lazy=True)
+        except Exception:
+            if not _is_of_mlx_lm(config):
+                raise
+        else:
+            return parts.model, parts.tokenizer
+    loaded = mlx_lm.load(os.fspath(directory), lazy=True)
+    return cast("tuple[Module, TokenizerWrapper]", loaded[:2])
 
 
 def damaged_file(directory: Path) -> tuple[Path, str] | None:
@@ -101,12 +117,20 @@ def _config_problem(directory: Path) -> str | None:
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         return "config.json has no model_type"
-    module = _module_name(model_type, config.get("architectures"))
-    if not re.fullmatch(r"[\w-]+", module) or not importlib.util.find_spec(
-        f"mlx_lm.models.{module}"
-    ):
+    if _is_of_mlx_lm(config):
+        return None
+    if not is_multimodal(config):
         return f"mlx-lm has no architecture {model_type!r}"
-    return None
+    if not is_installed("vision"):
+        return "it requires mlx-vlm: pip install 'proxy-engine[vision]'"
+    return unsupported(config)
+
+
+def _is_of_mlx_lm(config: Mapping[str, Any]) -> bool:
+    module = _module_name(str(config.get("model_type")), config.get("architectures"))
+    return bool(
+        re.fullmatch(r"[\w-]+", module) and importlib.util.find_spec(f"mlx_lm.models.{module}")
+    )
 
 
 def _module_name(model_type: str, architectures: object) -> str:

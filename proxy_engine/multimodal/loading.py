@@ -71,12 +71,23 @@ def is_multimodal(config: Mapping[str, Any]) -> bool:
     return True
 
 
-def load_multimodal(path: str | os.PathLike[str], config: Mapping[str, Any]) -> MultimodalParts:
+def unsupported(config: Mapping[str, Any]) -> str | None:
+    """Return why a multimodal model is not supported; ``None`` if no reason is known."""
+    if config.get("model_file") is not None:
+        # mlx-vlm would run it.
+        return "it requires custom code (model_file), which is not run"
+    return _REFUSED.get(str(config.get("model_type")))
+
+
+def load_multimodal(
+    path: str | os.PathLike[str], config: Mapping[str, Any], *, lazy: bool = False
+) -> MultimodalParts:
     """Load a multimodal model. To be called on the thread that will run it.
 
     Args:
         path: Directory or Hugging Face repo id.
         config: Its configuration.
+        lazy: Whether the weights are read when they are first needed.
 
     Raises:
         MissingExtraError: mlx-vlm is not installed.
@@ -85,11 +96,12 @@ def load_multimodal(path: str | os.PathLike[str], config: Mapping[str, Any]) -> 
     """
     model_type = str(config.get("model_type"))
     utils = import_extra("vision", "mlx_vlm.utils", purpose=f"a {model_type} model")
-    if model_type in _REFUSED:
-        raise UnsupportedModelError(_REFUSED[model_type])
+    reason = unsupported(config)
+    if reason is not None:
+        raise UnsupportedModelError(reason)
     directory = utils.get_model_path(os.fspath(path))
     config = utils.load_config(directory)
-    model = utils.load_model(directory)
+    model = utils.load_model(directory, lazy=lazy)
     _check(model)
     adapter = LanguageModel(model, config)
     processor = utils.load_processor(directory, add_detokenizer=False)

@@ -11,20 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from huggingface_hub.constants import HF_HUB_CACHE
 
 from ..models.checking import file_problem
 from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_ready
 from ..models.loading import context_length
+from ..models.modalities import Modality, input_modalities
 from .memory import weights_bytes
 
 DEFAULT_DRAFT_MODEL = "default_model"
 """mlx-lm's name for the draft model that the server was started with."""
-
-Modality: TypeAlias = Literal["text", "image", "audio"]
-"""A kind of content in prompts."""
 
 _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
 
@@ -203,14 +201,16 @@ def _embedded() -> KnownModel:
 
 
 def _described(name: str, directory: Path) -> KnownModel:
-    config = directory / "config.json"
+    file = directory / "config.json"
+    config = _read(file)
     return KnownModel(
         name,
         os.fspath(directory),
         directory,
-        int(config.stat().st_mtime) if config.is_file() else 0,
-        context_length(_read(config)),
+        int(file.stat().st_mtime) if file.is_file() else 0,
+        context_length(config),
         weights_bytes(directory),
+        input_modalities(config),
     )
 
 

@@ -7,8 +7,9 @@ from typing import Literal
 
 from fastapi import APIRouter, Response
 
+from ...models.modalities import Modality
 from ..errors import ApiError, ErrorResponse
-from ..model_registry import KnownModel, Modality
+from ..model_registry import KnownModel
 from ..schemas.common import ResponseModel, json_reply
 from ..services import Services, ServicesOfRequest
 

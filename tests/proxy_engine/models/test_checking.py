@@ -6,12 +6,17 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlx_lm.models import llama
+from vision_models import vision_checkpoint
 
 from proxy_engine import ModelFormatError
+from proxy_engine.models import checking
 from proxy_engine.models.checking import check_loadable, file_problem
+from proxy_engine.models.loading import load_model
+from proxy_engine.multimodal import loading
 
 
 @pytest.fixture
@@ -96,3 +101,43 @@ def test_model_that_cannot_run_is_rejected(
     assert file_problem(directory) is None
     with pytest.raises(ModelFormatError, match="No Metal back-end"):
         check_loadable(directory, "tiny")
+
+
+@pytest.fixture
+def vision_directory(tmp_path: Path) -> Path:
+    return vision_checkpoint("qwen2_vl", tmp_path / "vision")
+
+
+def configured(directory: Path, **changes: Any) -> Path:
+    path = directory / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}), encoding="utf-8")
+    return directory
+
+
+def test_multimodal_model_has_no_problem(vision_directory: Path) -> None:
+    assert file_problem(vision_directory) is None
+    tokenizer, size = check_loadable(vision_directory, "tiny")
+    assert size >= len(tokenizer.get_vocab())
+
+
+def test_multimodal_model_requires_the_extra(
+    vision_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (checking, loading):
+        monkeypatch.setattr(module, "is_installed", lambda extra: False)
+    problem = file_problem(configured(vision_directory, model_type="smolvlm"))
+    assert "pip install 'proxy-engine[vision]'" in str(problem)
+
+
+def test_unsupported_multimodal_model_is_named(vision_directory: Path) -> None:
+    assert "cross-attention" in str(file_problem(configured(vision_directory, model_type="mllama")))
+
+
+def test_code_in_a_checkpoint_is_not_run(vision_directory: Path) -> None:
+    program = vision_directory / "model.py"
+    program.write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
+    configured(vision_directory, model_file="model.py")
+    assert "custom code" in str(file_problem(vision_directory))
+    with pytest.raises(ModelFormatError, match="custom code"):
+        load_model(vision_directory)
+    assert not (vision_directory / "ran").exists()

@@ -1,0 +1,36 @@
+"""What models read, by their configurations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from vision_model_configs import FAMILIES
+
+from proxy_engine.models import modalities
+from proxy_engine.models.modalities import input_modalities
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_multimodal_models_read_images(name: str) -> None:
+    family = FAMILIES[name]
+    audio = ("audio",) if family.reads_audio else ()
+    assert input_modalities(family.config) == ("text", "image", *audio)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"model_type": "llama"},
+        {"model_type": "mllama", "vision_config": {"a": 1}},
+        {"model_type": "no-such-model", "vision_config": {"a": 1}},
+    ],
+)
+def test_other_models_read_text(config: dict[str, Any]) -> None:
+    assert input_modalities(config) == ("text",)
+
+
+def test_without_the_extra_models_read_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modalities, "is_installed", lambda extra: False)
+    assert input_modalities(FAMILIES["qwen2_vl"].config) == ("text",)
