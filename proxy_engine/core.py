@@ -23,6 +23,7 @@ from .encoded_prompt import EncodedPrompt
 from .errors import InvalidOptionError
 from .events import Event, PromptProgress
 from .generation import DraftModel, model_bytes
+from .media.options import MediaOptions
 from .models.draft_models import load_draft_model
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
@@ -109,6 +110,7 @@ class EngineCore:
             turns,
             max_compile_seconds,
             batch_size,
+            MediaOptions(),
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         scheduler = Scheduler(

@@ -69,6 +69,11 @@ class TemplateMessages:
     media: list[ImageContent | AudioContent] = field(default_factory=list)
     locations: list[str] = field(default_factory=list)
 
+    @property
+    def media_kinds(self) -> list[str]:
+        """The kinds of the media: ``"image"`` or ``"audio"``."""
+        return [medium.kind for medium in self.media]
+
 
 def template_messages(
     prompt: Prompt,

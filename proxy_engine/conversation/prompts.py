@@ -60,22 +60,37 @@ class PromptStyle:
     schema_text: str = ""
 
     def encode(
-        self, messages: Sequence[Mapping[str, Any]], tokenizer: TokenizerWrapper
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tokenizer: TokenizerWrapper,
+        media_kinds: Sequence[str] = (),
     ) -> list[int]:
-        """Return the token ids of messages of :func:`template_messages`."""
-        ids = self._rendered(messages, tokenizer, tokenize=True)
+        """Return the token ids of messages of :func:`template_messages`.
+
+        Args:
+            messages: The messages.
+            tokenizer: The tokenizer.
+            media_kinds: The kinds of their media, which the tokenizer's chat template takes.
+        """
+        ids = self._rendered(messages, tokenizer, media_kinds, tokenize=True)
         if not ids:
             raise PromptError("the prompt is empty")
         return [int(token_id) for token_id in ids]
 
-    def render(self, messages: Sequence[Mapping[str, Any]], tokenizer: TokenizerWrapper) -> str:
-        """Return the text of messages of :func:`template_messages`."""
-        return str(self._rendered(messages, tokenizer, tokenize=False))
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tokenizer: TokenizerWrapper,
+        media_kinds: Sequence[str] = (),
+    ) -> str:
+        """Return the text of messages; the arguments are those of :meth:`encode`."""
+        return str(self._rendered(messages, tokenizer, media_kinds, tokenize=False))
 
     def _rendered(
         self,
         given: Sequence[Mapping[str, Any]],
         tokenizer: TokenizerWrapper,
+        media_kinds: Sequence[str],
         *,
         tokenize: bool,
     ) -> Any:
@@ -91,6 +106,8 @@ class PromptStyle:
             messages = with_schema_text(messages, self.schema_text)
         if tokenizer.has_chat_template:
             messages, keywords = self._for_template(messages, tokenizer)
+            if media_kinds:
+                keywords["media_kinds"] = media_kinds
             return _apply_chat_template(messages, tokenizer, keywords, tokenize=tokenize)
         messages = _as_text(messages, self.tool_text)
         messages = _described(messages, self.tools, self.tool_text, takes_system=True)

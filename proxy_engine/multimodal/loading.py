@@ -10,9 +10,10 @@ from typing import Any
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from mlx_lm.utils import load_tokenizer
+from transformers import AutoTokenizer
 
 from ..extras import import_extra, is_installed
+from .chat_template import MediaChatTemplate
 from .language_model import LanguageModel, UnsupportedModelError
 from .processor import MultimodalProcessor
 
@@ -132,14 +133,19 @@ def _check(model: Module) -> None:
 
 
 def _tokenizer(directory: Path, config: Mapping[str, Any], processor: Any) -> TokenizerWrapper:
-    """Load the tokenizer with mlx-lm, and with the chat template of the processor if it has one."""
+    """Load the tokenizer, with the chat template of the processor if it has one."""
+    tokenizer = AutoTokenizer.from_pretrained(directory)
     template = getattr(processor, "chat_template", None)
-    extra = {"chat_template": template} if isinstance(template, str) else None
+    if isinstance(template, str):
+        tokenizer.chat_template = template
     stop = config.get("eos_token_id")
     if stop is None:
         stop = (config.get("text_config") or {}).get("eos_token_id")
-    tokenizer: TokenizerWrapper = load_tokenizer(directory, extra, eos_token_ids=stop)
-    return tokenizer
+    return TokenizerWrapper(
+        tokenizer,
+        eos_token_ids=[stop] if isinstance(stop, int) else stop,
+        chat_template=MediaChatTemplate(tokenizer, str(config["model_type"])),
+    )
 
 
 def _with_context_length(config: Mapping[str, Any], model: Module) -> dict[str, Any]:

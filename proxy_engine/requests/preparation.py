@@ -26,6 +26,7 @@ from ..conversation.tool_format_detection import format_of, is_open, reasoning_o
 from ..conversation.tool_text import tool_text_of
 from ..encoded_prompt import EncodedPrompt
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
+from ..media.options import MediaOptions
 from ..models.loading import LoadedModel
 from ..option_overrides import OptionOverrides
 from ..options import GenerationOptions
@@ -50,6 +51,7 @@ class Preparation:
         turns: Shared by the compilations of an engine.
         max_compile_seconds: Processor time for the compilation of a request, see ``CompileJob``.
         batch_size: Maximum number of sequences that run together.
+        media: Limits of images and recordings.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Preparation:
         turns: Turns,
         max_compile_seconds: float | None,
         batch_size: int,
+        media: MediaOptions,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
@@ -74,7 +77,7 @@ class Preparation:
         self._has_native_tools = dialect == format_of(loaded.tokenizer)
         self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
         self._tokenizer_lock = tokenizer_lock
-        self._prompts = PromptEncoder(loaded, vocabulary, tokenizer_lock, caches)
+        self._prompts = PromptEncoder(loaded, vocabulary, tokenizer_lock, caches, media)
         self._turns = turns
         self._max_compile_seconds = max_compile_seconds
         self._batch_size = batch_size
@@ -125,7 +128,7 @@ class Preparation:
             native_tools=self._has_native_tools,
             schema_text=self._schema_text(response, choice, options),
         )
-        encoded, boundaries = self._prompts.encode(prompt, style, options.max_tokens)
+        encoded, boundaries = self._prompts.encode(prompt, style, options, cancelled)
         prompt_ids = encoded.token_ids
         with self._tokenizer_lock:
             markers = self._answers.delimiters(options)

@@ -1,19 +1,31 @@
-"""The prompts of requests as token ids."""
+"""The prompts of requests as token ids, with the media that the model reads."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from state_machines import Vocabulary
 
+from ..conversation.content import AudioContent, ImageContent
 from ..conversation.message_boundaries import message_boundaries
-from ..conversation.prompts import Prompt, PromptStyle, template_messages
+from ..conversation.messages import TemplateMessages, template_messages
+from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
 from ..encoded_prompt import EncodedPrompt
+from ..errors import MediaError, RequestCancelledError
+from ..media.audio import LoadedAudio, load_audio
+from ..media.images import LoadedImage, load_image
+from ..media.options import MediaOptions
+from ..media.sources import read_source
 from ..models.loading import LoadedModel
+from ..multimodal.processor import MultimodalProcessor
+from ..options import GenerationOptions
 from ..prompt_cache import PromptCaches
+
+_T = TypeVar("_T")
 
 
 class PromptEncoder:
@@ -24,6 +36,7 @@ class PromptEncoder:
         vocabulary: Its vocabulary.
         tokenizer_lock: Held while the tokenizer is used.
         caches: Determine whether a prompt needs message boundaries.
+        media: Limits of images and recordings.
     """
 
     def __init__(
@@ -32,47 +45,137 @@ class PromptEncoder:
         vocabulary: Vocabulary,
         tokenizer_lock: threading.Lock,
         caches: PromptCaches,
+        media: MediaOptions,
     ) -> None:
         self._loaded = loaded
         self._vocabulary = vocabulary
         self._tokenizer_lock = tokenizer_lock
         self._caches = caches
+        self._media = media
+        # Pixels take much more memory than files: one request at a time decodes its media.
+        self._media_lock = threading.Lock()
 
     def encode(
-        self, prompt: Prompt | EncodedPrompt, style: PromptStyle, max_tokens: int
+        self,
+        prompt: Prompt | EncodedPrompt,
+        style: PromptStyle,
+        options: GenerationOptions,
+        cancelled: threading.Event,
     ) -> tuple[EncodedPrompt, tuple[int, ...]]:
         """Return an encoded prompt, and the lengths at which other prompts may diverge from it.
 
         Args:
             prompt: The prompt.
             style: How messages are rendered.
-            max_tokens: Longest possible answer.
+            options: The options of the request.
+            cancelled: Ends the processing of media.
 
         Raises:
             PromptError: The prompt is invalid.
+            MissingExtraError: Its media require a package that is not installed.
+            RequestCancelledError: ``cancelled`` was set.
         """
+        tokenizer = self._loaded.tokenizer
         if isinstance(prompt, EncodedPrompt):
             return prompt, ()
         if isinstance(prompt, RawPrompt):
             with self._tokenizer_lock:
-                ids = prompt.token_ids(self._loaded.tokenizer, self._vocabulary.size)
-            return EncodedPrompt(ids), ()
-        messages = template_messages(prompt).messages
+                return EncodedPrompt(prompt.token_ids(tokenizer, self._vocabulary.size)), ()
+        processor = self._loaded.processor
+        conversation = self._conversation(prompt, options)
+        if conversation.media and processor is not None:
+            encoded = self._with_media(conversation, processor, style, cancelled)
+        else:
+            with self._tokenizer_lock:
+                encoded = EncodedPrompt(style.encode(conversation.messages, tokenizer))
+        if not self._caches.needs_checkpoints(len(encoded.token_ids) + options.max_tokens):
+            return encoded, ()
         with self._tokenizer_lock:
-            ids = style.encode(messages, self._loaded.tokenizer)
-            return EncodedPrompt(ids), self._boundaries(messages, ids, style, max_tokens)
+            return encoded, self._boundaries(conversation, encoded, style)
+
+    def _conversation(self, prompt: Prompt, options: GenerationOptions) -> TemplateMessages:
+        processor = self._loaded.processor
+        reads = frozenset[str]() if processor is None else processor.reads
+        try:
+            return template_messages(prompt, reads)
+        except MediaError as error:
+            if self._loaded.is_multimodal and processor is None:
+                raise self._loaded.media_error() from error
+            raise
+
+    def _with_media(
+        self,
+        conversation: TemplateMessages,
+        processor: MultimodalProcessor,
+        style: PromptStyle,
+        cancelled: threading.Event,
+    ) -> EncodedPrompt:
+        """Encode a conversation whose media the model reads."""
+        self._check_count(conversation)
+        media = list(zip(conversation.media, conversation.locations, strict=True))
+        # Without a lock: URLs may be slow.
+        files = [_located(where, partial(_read, one, self._media)) for one, where in media]
+        with self._tokenizer_lock:
+            text = style.render(
+                conversation.messages, self._loaded.tokenizer, conversation.media_kinds
+            )
+        images: list[LoadedImage] = []
+        recordings: list[LoadedAudio] = []
+        with self._media_lock:
+            for file, (_, where) in zip(files, media, strict=True):
+                if cancelled.is_set():
+                    raise RequestCancelledError("the request was cancelled")
+                if isinstance(file, ImageContent):
+                    images.append(_located(where, partial(load_image, file, self._media)))
+                else:
+                    load = partial(load_audio, file, self._media, processor.sample_rate)
+                    recordings.append(_located(where, load))
+            return processor.encode(text, images, recordings)
+
+    def _check_count(self, conversation: TemplateMessages) -> None:
+        count = sum(isinstance(one, ImageContent) for one in conversation.media)
+        if count > self._media.max_images:
+            raise MediaError(
+                f"the prompt has {count} images; the maximum is {self._media.max_images}",
+                limit="max_images",
+                hint="The limit is max_images of MediaOptions.",
+            )
 
     def _boundaries(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        prompt_ids: Sequence[int],
-        style: PromptStyle,
-        max_tokens: int,
+        self, conversation: TemplateMessages, encoded: EncodedPrompt, style: PromptStyle
     ) -> tuple[int, ...]:
-        if not self._caches.needs_checkpoints(len(prompt_ids) + max_tokens):
-            return ()
+        """Return the lengths at which other prompts may diverge; the caller holds the lock.
 
-        def encode(others: Sequence[Mapping[str, Any]]) -> list[int]:
-            return style.encode(template_messages(list(others)).messages, self._loaded.tokenizer)
+        Prompts are compared as rendered, with one placeholder for each medium. Other prompts may
+        also diverge behind the last medium.
+        """
 
-        return message_boundaries(messages, prompt_ids, encode)
+        def encode(messages: Sequence[Mapping[str, Any]]) -> list[int]:
+            return style.encode(messages, self._loaded.tokenizer, conversation.media_kinds)
+
+        ids = encoded.token_ids
+        if not conversation.media:
+            return message_boundaries(conversation.messages, ids, encode)
+        rendered = encode(conversation.messages)
+        growth = len(ids) - len(rendered)
+        found = {end for _, end in encoded.media_spans[-1:]}
+        for length in message_boundaries(conversation.messages, rendered, encode):
+            if ids[:length] == rendered[:length]:
+                found.add(length)
+            elif ids[length + growth :] == rendered[length:]:
+                found.add(length + growth)
+        return tuple(sorted(length for length in found if length < len(ids)))
+
+
+def _read(medium: ImageContent | AudioContent, options: MediaOptions) -> Any:
+    """Return a medium with its data, which is read if it is at a URL."""
+    data, media_type = read_source(medium, options)
+    return type(medium)(data=data, media_type=media_type)
+
+
+def _located(where: str, call: Callable[[], _T]) -> _T:
+    """Call a function; its errors get a location in the prompt."""
+    try:
+        return call()
+    except MediaError as error:
+        raise error.at(where) from error
