@@ -24,7 +24,7 @@ class Family:
         files: Contents of further JSON files by name, such as ``preprocessor_config.json``.
         special_tokens: In the order of their ids.
         named_tokens: Special tokens by the name of a tokenizer's argument or attribute.
-        chat_template: In Jinja.
+        chat_template: In Jinja; ``None`` for models without one.
         seed: Seed of the weights.
         tied_output: The output layer has the weights of the embeddings.
         reads_audio: The model reads audio recordings as well.
@@ -35,7 +35,7 @@ class Family:
     files: Mapping[str, Any]
     special_tokens: Sequence[str]
     named_tokens: Mapping[str, str]
-    chat_template: str
+    chat_template: str | None
     seed: int = 0
     tied_output: bool = False
     reads_audio: bool = False

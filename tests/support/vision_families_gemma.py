@@ -217,12 +217,7 @@ def paligemma() -> Family:
         },
         special_tokens=_PALIGEMMA_TOKENS,
         named_tokens={**_NAMED, "image_token": "<image>"},
-        chat_template=(
-            "{% for m in messages %}{% if m['content'] is string %}{{ m['content'] }}"
-            "{% else %}{% for part in m['content'] if part['type'] == 'image' %}<image>{% endfor %}"
-            "{% for part in m['content'] if part['type'] == 'text' %}{{ part['text'] }}{% endfor %}"
-            "{% endif %}{% endfor %}"
-        ),
+        chat_template=None,
         tied_output=True,
         gains={"embed_tokens.weight": 0.3},
     )

@@ -159,4 +159,5 @@ def qwen3_5() -> Family:
         },
     )
     vision = _qwen3_vision("qwen3_5", deepstack_visual_indexes=[])
-    return _family({"model_type": "qwen3_5", "text_config": text, "vision_config": vision}, 16)
+    config = {"model_type": "qwen3_5", "text_config": text, "vision_config": vision}
+    return _family(config, 16, seed=2, gains={"o_proj": 2.0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vision_families import Family
 from vision_families_gemma import gemma3, gemma4, paligemma
-from vision_families_llava import llava_next, llava_onevision, mistral3, pixtral
+from vision_families_llava import llava_onevision, mistral3, pixtral
 from vision_families_others import idefics3, internvl_chat, lfm2_vl, smolvlm
 from vision_families_qwen import qwen2_5_vl, qwen2_vl, qwen3_5, qwen3_vl
 
@@ -20,7 +20,6 @@ FAMILIES: dict[str, Family] = {
     "paligemma": paligemma(),
     "smolvlm": smolvlm(),
     "idefics3": idefics3(),
-    "llava_next": llava_next(),
     "llava_onevision": llava_onevision(),
     "pixtral": pixtral(),
     "mistral3": mistral3(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import mlx.core as mx
@@ -18,7 +19,7 @@ from mlx.utils import tree_flatten
 from PIL import Image
 from vision_families import Family
 from vision_model_configs import FAMILIES
-from vision_tokenizers import save_byte_level_tokenizer
+from vision_tokenizers import save_byte_level_tokenizer, unlikely_token_ids
 
 __all__ = [
     "AUDIO_ARCHITECTURES",
@@ -66,7 +67,7 @@ def vision_checkpoint(name: str, directory: Path) -> Path:
     weights = _random_weights(_model(family), family)
     if family.tied_output:
         weights = {name: w for name, w in weights.items() if not name.endswith("lm_head.weight")}
-    _make_unlikely(weights, len(family.special_tokens))
+    _make_unlikely(weights, unlikely_token_ids(family.special_tokens))
     mx.save_safetensors(str(directory / "model.safetensors"), weights, {"format": "mlx"})
     return directory
 
@@ -91,7 +92,7 @@ def _model(family: Family) -> Module:
 def _random_weights(model: Module, family: Family) -> dict[str, mx.array]:
     """Return random weights that keep the size of activations and let inputs matter.
 
-    Vectors, such as the weights of norms, keep their initial value but for noise. Matrices get a
+    Vectors with a constant value, such as the weights of norms, keep it but for noise. Matrices get a
     standard deviation of ``1.5 / sqrt(inputs)``, so that what a layer adds is not lost beside the
     residual stream, multiplied by the family's ``gains``.
     """
@@ -101,7 +102,8 @@ def _random_weights(model: Module, family: Family) -> dict[str, mx.array]:
         key, own = mx.random.split(key)
         noise = mx.random.normal(weight.shape, key=own)
         if weight.ndim < 2:
-            weights[name] = weight.astype(mx.float32) + 0.1 * noise
+            is_constant = bool(mx.all(weight == weight.flatten()[0]))
+            weights[name] = 0.1 * noise + (weight.astype(mx.float32) if is_constant else 0)
         else:
             gain = math.prod(gain for part, gain in family.gains.items() if part in name)
             weights[name] = noise * (1.5 * gain / math.sqrt(math.prod(weight.shape[1:])))
@@ -109,8 +111,8 @@ def _random_weights(model: Module, family: Family) -> dict[str, mx.array]:
     return weights
 
 
-def _make_unlikely(weights: dict[str, mx.array], count: int) -> None:
-    """Give the last ``count`` tokens, which are special, small logits, so that answers are text."""
+def _make_unlikely(weights: dict[str, mx.array], token_ids: Sequence[int]) -> None:
+    """Give tokens small logits."""
     names = [name for name in weights if name.endswith("lm_head.weight")]
     for name in names or [name for name in weights if name.endswith("embed_tokens.weight")]:
-        weights[name] = mx.concatenate([weights[name][:-count], 0.1 * weights[name][-count:]])
+        weights[name][mx.array(token_ids)] *= 0.1

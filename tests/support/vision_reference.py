@@ -18,19 +18,33 @@ __all__ = ["reference_prompt", "reference_tokens"]
 Recording = npt.NDArray[np.float32]
 
 
-def reference_prompt(path: Path, text: str, images: int = 0, recordings: int = 0) -> str:
-    """Return the prompt that mlx-vlm makes of one message of the user with images before its text."""
-    processor = mlx_vlm.utils.load_processor(path, add_detokenizer=False)
+def reference_prompt(
+    path: Path, prompt: str | Sequence[Mapping[str, Any]], images: int = 0, recordings: int = 0
+) -> str:
+    """Return the prompt that mlx-vlm makes of messages, or of one message of the user.
+
+    Args:
+        path: Directory of a checkpoint.
+        prompt: A text, or messages whose content is a text or a list of parts.
+        images: Number of images. Those without a part come before the text.
+        recordings: Number of recordings.
+    """
+    processor = mlx_vlm.utils.load(str(path), lazy=True)[1]
     config = mlx_vlm.utils.load_config(path)
-    prompt: str = apply_chat_template(
-        processor, config, text, num_images=images, num_audios=recordings
+    given = prompt if isinstance(prompt, str) else [dict(message) for message in prompt]
+    # The checkpoint's template: mlx-vlm's processor of internvl_chat has another one.
+    template = getattr(processor, "tokenizer", processor).chat_template
+    own = {} if template is None else {"chat_template": template}
+    rendered = apply_chat_template(
+        processor, config, given, num_images=images, num_audios=recordings, **own
     )
-    return prompt
+    # Of models without a chat template, mlx-vlm returns the content of the last message.
+    return str(rendered["content"] if isinstance(rendered, dict) else rendered)
 
 
 def reference_tokens(
     path: Path,
-    prompt: str | Sequence[Mapping[str, Any]],
+    prompt: str,
     images: Sequence[Image.Image] = (),
     max_tokens: int = 8,
     *,
@@ -44,18 +58,13 @@ def reference_tokens(
 
     Args:
         path: Directory of a checkpoint.
-        prompt: Text with a placeholder for each image, or messages for the chat template.
+        prompt: The rendered prompt, with a placeholder for each image.
         images: In the order of their placeholders.
         max_tokens: Tokens of the answer.
         recordings: Samples at the processor's rate.
         prefill_step_size: Tokens of the prompt that a forward pass reads at most.
     """
     model, processor = mlx_vlm.utils.load(str(path))
-    tokenizer = getattr(processor, "tokenizer", processor)
-    if not isinstance(prompt, str):
-        prompt = tokenizer.apply_chat_template(
-            list(prompt), tokenize=False, add_generation_prompt=True
-        )
     inputs = mlx_vlm.utils.prepare_inputs(
         processor,
         images=list(images) or None,

@@ -8,7 +8,12 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-__all__ = ["save_byte_level_tokenizer", "special_token_ids", "vocabulary_size"]
+__all__ = [
+    "save_byte_level_tokenizer",
+    "special_token_ids",
+    "unlikely_token_ids",
+    "vocabulary_size",
+]
 
 _MERGES = [('"', ":"), ("Ġ", '"'), ('"', ","), ("a", "b"), ("ab", "c"), ("1", "2"), ("}", "}")]
 _TOKENS = [
@@ -22,6 +27,12 @@ def special_token_ids(special_tokens: Sequence[str]) -> dict[str, int]:
     return {token: len(_TOKENS) + index for index, token in enumerate(special_tokens)}
 
 
+def unlikely_token_ids(special_tokens: Sequence[str]) -> list[int]:
+    """Return the tokens that are not text: the special ones, and the byte 0xFF."""
+    # U+00FF spells the byte 0xFF, which no text in UTF-8 has.
+    return [_TOKENS.index("\u00ff"), *special_token_ids(special_tokens).values()]
+
+
 def vocabulary_size(special_tokens: Sequence[str]) -> int:
     """Return the number of tokens of a tokenizer with ``special_tokens``."""
     return len(_TOKENS) + len(special_tokens)
@@ -31,7 +42,7 @@ def save_byte_level_tokenizer(
     directory: Path,
     special_tokens: Sequence[str],
     named: Mapping[str, str],
-    chat_template: str,
+    chat_template: str | None,
 ) -> None:
     """Write a tokenizer's files: byte-level BPE with few merges.
 
@@ -40,7 +51,7 @@ def save_byte_level_tokenizer(
         special_tokens: They follow the tokens of the bytes and merges, in this order.
         named: Arguments of the tokenizer that name special tokens, such as ``bos_token``, and the
             attributes that processors read, such as ``image_token``.
-        chat_template: In Jinja.
+        chat_template: In Jinja; ``None`` for models without one.
     """
     vocabulary = {token: index for index, token in enumerate(_TOKENS)}
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=_MERGES))
