@@ -14,44 +14,24 @@ from .messages import Message, Prompt, template_messages
 from .schema_text import with_schema_text
 from .tool_text import PLAIN_TOOL_TEXT, ToolText
 
-__all__ = ["Message", "Prompt", "encode_prompt", "template_messages"]
+__all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
 
 
-def encode_prompt(
-    prompt: Prompt,
-    tokenizer: TokenizerWrapper,
-    *,
-    thinking: bool = True,
-    tools: Sequence[Mapping[str, Any]] = (),
-    tool_text: ToolText = PLAIN_TOOL_TEXT,
-    native_tools: bool = True,
-    schema_text: str = "",
-) -> list[int]:
-    """Return the token ids of ``prompt``, rendered by the chat template.
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How the messages of a request are rendered by a chat template.
 
     A conversation that ends with the assistant is continued. A tokenizer without a chat template
     gets the texts, joined by blank lines. Tools, calls and results that the template cannot write
     become plain text: tools in a system message, results in messages of the user.
 
-    Args:
-        prompt: The prompt.
-        tokenizer: The tokenizer.
+    Attributes:
         thinking: Value of the template's switch for reasoning, if it has one.
         tools: OpenAI-style definitions.
         tool_text: Writes tools as plain text.
         native_tools: Whether to let the template write tools.
         schema_text: Describes the response format, see :func:`with_schema_text`.
-
-    Raises:
-        PromptError: The prompt is malformed or empty, or the template raises.
     """
-    style = PromptStyle(thinking, tools, tool_text, native_tools, schema_text)
-    return style.encode(template_messages(prompt).messages, tokenizer)
-
-
-@dataclass(frozen=True, slots=True)
-class PromptStyle:
-    """How the messages of a request are rendered. The fields are those of :func:`encode_prompt`."""
 
     thinking: bool = True
     tools: Sequence[Mapping[str, Any]] = ()
@@ -71,6 +51,9 @@ class PromptStyle:
             messages: The messages.
             tokenizer: The tokenizer.
             media_kinds: The kinds of their media, which the tokenizer's chat template takes.
+
+        Raises:
+            PromptError: The prompt is malformed or empty, or the template raises.
         """
         ids = self._rendered(messages, tokenizer, media_kinds, tokenize=True)
         if not ids:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from rendered_prompts import encode_prompt
 
 from proxy_engine import PromptError
 from proxy_engine.conversation.chat_template import CallForm, TemplateTraits, template_traits
-from proxy_engine.conversation.prompts import encode_prompt
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
 from proxy_engine.tools import Tool
 

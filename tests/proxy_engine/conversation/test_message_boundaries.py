@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from rendered_prompts import encode_prompt
 
 from proxy_engine import PromptError
 from proxy_engine.conversation.message_boundaries import message_boundaries
-from proxy_engine.conversation.prompts import encode_prompt
 
 Messages = Sequence[Mapping[str, Any]]
 

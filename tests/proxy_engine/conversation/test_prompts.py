@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from rendered_prompts import encode_prompt
 
 from proxy_engine import AudioContent, Interaction, JsonContent, PromptError
-from proxy_engine.conversation.prompts import encode_prompt, template_messages
+from proxy_engine.conversation.prompts import template_messages
 
 
 def decoded(prompt: Any, tokenizer: TokenizerWrapper) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from data_files import NO_TOKENIZERS, tokenizer_files
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from rendered_prompts import encode_prompt
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from proxy_engine import Interaction, ToolCall
-from proxy_engine.conversation.prompts import encode_prompt
 from proxy_engine.conversation.tool_text import tool_text_of
 from proxy_engine.tools import Tool
 from state_machines.tool_calls import format_named

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from rendered_prompts import encode_prompt
 
 from proxy_engine import GenerationOptions, InferenceEngine, PromptError, RawPrompt
-from proxy_engine.conversation.prompts import encode_prompt
 from proxy_engine.conversation.schema_text import schema_text, with_schema_text
 from state_machines import JsonSchemaStateMachine
 from state_machines.root import Choice, Sequence, Structured, Text
