@@ -78,9 +78,10 @@ class EngineCore:
         max_compile_seconds: float | None,
         draft_model: str | os.PathLike[str] | Module | None,
         num_draft_tokens: int | None,
+        media: MediaOptions | None,
     ) -> EngineCore:
         """Load a model and build the components; the arguments are those of ``InferenceEngine``."""
-        _check_arguments(options, cache, on_progress, batch_size, max_compile_seconds)
+        _check_arguments(options, cache, media, on_progress, batch_size, max_compile_seconds)
         _check_draft_arguments(draft_model, num_draft_tokens)
         loaded = _loaded(worker, model, tokenizer, on_progress)
         vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
@@ -110,7 +111,7 @@ class EngineCore:
             turns,
             max_compile_seconds,
             batch_size,
-            MediaOptions(),
+            media or MediaOptions(),
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         scheduler = Scheduler(
@@ -234,11 +235,16 @@ def _draft_model(
 def _check_arguments(
     options: object,
     cache: object,
+    media: object,
     on_progress: object,
     batch_size: object,
     max_compile_seconds: Any,
 ) -> None:
-    given = {"options": (options, GenerationOptions), "cache": (cache, CacheOptions)}
+    given = {
+        "options": (options, GenerationOptions),
+        "cache": (cache, CacheOptions),
+        "media": (media, MediaOptions),
+    }
     for name, (value, kind) in given.items():
         if value is not None and not isinstance(value, kind):
             _refuse(name, value, f"should be {kind.__name__}")

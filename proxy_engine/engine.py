@@ -17,6 +17,7 @@ from state_machines.tool_calls import ToolFormat
 from .batch_engine import BatchEngine
 from .conversation.messages import Prompt
 from .core import EngineCore
+from .media.options import MediaOptions
 from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 from .progress import OnProgress, to_stderr
@@ -70,6 +71,7 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
             memory.
         num_draft_tokens: Number of tokens that the draft model drafts for each forward pass, from 1
             to 64. ``None``: chosen by the share of drafted tokens that are accepted.
+        media: Limits on the images and recordings of prompts.
 
     Raises:
         InvalidOptionError: An argument is invalid.
@@ -92,6 +94,7 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
         max_compile_seconds: float | None = None,
         draft_model: str | os.PathLike[str] | Module | None = None,
         num_draft_tokens: int | None = None,
+        media: MediaOptions | None = None,
     ) -> None:
         worker = Worker()
         # Runs when the engine is collected, or at interpreter exit.
@@ -110,6 +113,7 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine):
                 max_compile_seconds=max_compile_seconds,
                 draft_model=draft_model,
                 num_draft_tokens=num_draft_tokens,
+                media=media,
             )
         except BaseException:
             self._finalizer()

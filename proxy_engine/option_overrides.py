@@ -37,6 +37,7 @@ class OptionOverrides(TypedDict, total=False):
     fast_forward: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
+    media_in_history: Literal["placeholder", "error"]
     parallel_tool_calls: bool
     max_tool_calls: int
     logprobs: int | None

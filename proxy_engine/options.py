@@ -195,6 +195,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
+    media_in_history: Literal["placeholder", "error"] = "placeholder"
+    """What becomes of images and recordings before the last answer that the model does not read:
+    text such as `[1 image]` in their place, or an error. In the newest turn they are always an
+    error."""
     parallel_tool_calls: bool = True
     """Whether an answer may have several tool calls."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)

@@ -185,6 +185,7 @@ OPTIONS: dict[str, Any] = {
     "reasoning": False,
     "parallel_tool_calls": True,
     "max_tool_calls": 2,
+    "media_in_history": "error",
     "fast_forward": True,
     "speculation": {"max_draft_tokens": 4, "num_draft_tokens": 2},
     "soft_max_tokens": 2,

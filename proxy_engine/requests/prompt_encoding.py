@@ -97,7 +97,7 @@ class PromptEncoder:
         processor = self._loaded.processor
         reads = frozenset[str]() if processor is None else processor.reads
         try:
-            return template_messages(prompt, reads)
+            return template_messages(prompt, reads, options.media_in_history)
         except MediaError as error:
             if self._loaded.is_multimodal and processor is None:
                 raise self._loaded.media_error() from error
