@@ -33,7 +33,7 @@ from ..errors import (
     PromptError,
 )
 from ..extras import is_installed
-from ..multimodal.language_model import UnsupportedModelError
+from ..multimodal.errors import UnsupportedModelError
 from ..multimodal.loading import is_multimodal, load_multimodal
 from ..multimodal.processor import MultimodalProcessor
 from ..progress import OnProgress

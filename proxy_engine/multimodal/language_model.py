@@ -14,9 +14,11 @@ from typing import Any, TypeAlias
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx_lm.models import cache as caches
+from mlx_lm.models.cache import KVCache
 
 from ..prompt_cache.layers import flat
+from .errors import UnsupportedModelError
+from .model_caches import to_mlx_lm, viewed
 
 _STATE = ("_rope_deltas", "_position_ids")
 """Attributes in which mlx-vlm's language models keep positions from one call to the next."""
@@ -53,11 +55,13 @@ class LanguageModel(Module):
         inner = multimodal.language_model
         self.takes_rope_deltas = hasattr(inner, "_rope_deltas")
         self._layout = _layout(inner, self.make_cache) if self.takes_rope_deltas else None
+        text_config = getattr(multimodal.config, "text_config", None)
+        self._is_prefix_lm = getattr(text_config, "use_bidirectional_attention", None) is True
 
     def __call__(
         self,
         tokens: mx.array,
-        cache: Sequence[Any] | None = None,
+        cache: list[Any] | None = None,
         rope_deltas: mx.array | None = None,
         **arguments: Any,
     ) -> mx.array:
@@ -69,12 +73,14 @@ class LanguageModel(Module):
             rope_deltas: Positions of the tokens minus their indexes, shape (rows, 1); ``None``: 0.
             **arguments: Arguments of the language model, such as ``inputs_embeds``.
         """
-        inner = self.multimodal.language_model
         if self._layout is not None and "position_ids" not in arguments:
             positions = _positions(tokens, cache, rope_deltas)
             arguments = {**arguments, "position_ids": self._layout(positions)}
-        with without_state(inner):
-            logits: mx.array = inner(tokens, cache=cache, **arguments).logits
+        if self._is_prefix_lm and "inputs_embeds" not in arguments:
+            arguments = {**arguments, "mask": _causal_mask(tokens, cache)}
+        inner = self.multimodal.language_model
+        with without_state(inner), viewed(cache) as given:
+            logits: mx.array = inner(tokens, cache=given, **arguments).logits
         return logits
 
     @property
@@ -87,8 +93,8 @@ class LanguageModel(Module):
         """Return an empty cache of mlx-lm's classes, one entry per layer."""
         inner = self.multimodal.language_model
         if not hasattr(inner, "make_cache"):
-            return [caches.KVCache() for _ in inner.layers]
-        return [_converted(layer) for layer in inner.make_cache()]
+            return [KVCache() for _ in inner.layers]
+        return [to_mlx_lm(layer) for layer in inner.make_cache()]
 
 
 @contextmanager
@@ -124,6 +130,19 @@ def _positions(
     return mx.broadcast_to(positions, tokens.shape)
 
 
+def _causal_mask(tokens: mx.array, cache: Sequence[Any] | None) -> mx.array | None:
+    """Return the mask of tokens behind a prompt, where all tokens of the prompt attend to each other.
+
+    Such models let the tokens of any pass attend to each other unless they are given a mask.
+
+    Returns:
+        Shape (rows or 1, 1, tokens, columns); ``None`` for a single token of one row.
+    """
+    length = tokens.shape[1]
+    mask = (cache[0] if cache else KVCache()).make_mask(length, return_array=True, window_size=None)
+    return mask[None, None] if isinstance(mask, mx.array) and mask.ndim == 2 else mask
+
+
 def _of_axes(count: int) -> _Layout:
     return lambda positions: mx.broadcast_to(positions[None], (count, *positions.shape))
 
@@ -154,8 +173,9 @@ def _layout(model: Module, make_cache: Callable[[], list[Any]]) -> _Layout:
         with without_state(model):
             for tokens in (mx.array([[1, 2, 3]]), mx.array([[4]])):
                 positions = _positions(tokens, cache, None)
-                given = {} if layout is None else {"position_ids": layout(positions)}
-                found.append(model(tokens, cache=cache, **given).logits)
+                arguments = {} if layout is None else {"position_ids": layout(positions)}
+                with viewed(cache) as given:
+                    found.append(model(tokens, cache=given, **arguments).logits)
         return mx.concatenate(found, axis=1)
 
     expected = logits(None)
@@ -172,25 +192,3 @@ def _layout(model: Module, make_cache: Callable[[], list[Any]]) -> _Layout:
 
 _MAX_DIFFERENCE = 0.02
 """Relative to the largest logit. Rounding in half precision is less, other positions are more."""
-
-
-class UnsupportedModelError(Exception):
-    """A model of mlx-vlm does not generate text token by token from a prompt with media."""
-
-
-def _converted(layer: Any) -> Any:
-    """Return the cache of mlx-lm that is equal to an empty cache of mlx-vlm."""
-    kind = type(layer).__name__
-    if isinstance(layer, caches._BaseCache):
-        return layer
-    if kind in ("KVCache", "SimpleKVCache"):
-        return caches.KVCache()
-    if kind == "RotatingKVCache":
-        return caches.RotatingKVCache(max_size=layer.max_size, keep=layer.keep)
-    if kind == "ArraysCache":
-        return caches.ArraysCache(len(layer.cache))
-    if kind == "ChunkedKVCache":
-        return caches.ChunkedKVCache(layer.chunk_size)
-    if kind == "CacheList":
-        return caches.CacheList(*map(_converted, layer.caches))
-    raise UnsupportedModelError(f"its cache is of an unknown type, {kind}")

@@ -14,7 +14,8 @@ from transformers import AutoTokenizer
 
 from ..extras import import_extra, is_installed
 from .chat_template import MediaChatTemplate
-from .language_model import LanguageModel, UnsupportedModelError
+from .errors import UnsupportedModelError
+from .language_model import LanguageModel
 from .processor import MultimodalProcessor
 
 _MEDIA_KEYS = (

@@ -1,0 +1,125 @@
+"""Caches of mlx-lm for mlx-vlm's language models.
+
+mlx-vlm has caches of its own. Most have the same interface as mlx-lm's; those of recurrent layers
+have two more methods, which a view adds for the time of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models import cache as caches
+
+from .errors import UnsupportedModelError
+
+
+def to_mlx_lm(layer: Any) -> Any:
+    """Return the cache of mlx-lm that corresponds to an empty cache of a layer.
+
+    Raises:
+        UnsupportedModelError: There is none.
+    """
+    kind = type(layer).__name__
+    if isinstance(layer, caches._BaseCache):
+        return layer
+    if kind == "KVCache":
+        return caches.KVCache()
+    if kind == "RotatingKVCache":
+        return caches.RotatingKVCache(max_size=layer.max_size, keep=layer.keep)
+    if kind == "ArraysCache":
+        return caches.ArraysCache(len(layer.cache))
+    if kind == "ChunkedKVCache":
+        return caches.ChunkedKVCache(layer.chunk_size)
+    if kind == "CacheList":
+        return caches.CacheList(*map(to_mlx_lm, layer.caches))
+    raise UnsupportedModelError(f"its cache has an unknown type, {kind}")
+
+
+@contextmanager
+def viewed(cache: list[Any] | None) -> Iterator[list[Any] | None]:
+    """Return a cache for one call of a model of mlx-vlm, with a view of each recurrent layer.
+
+    Some models replace layers of a batch cache. They are replaced in ``cache`` as well.
+    """
+    if cache is None:
+        yield None
+        return
+    given = [_viewed(layer) for layer in cache]
+    passed = list(given)
+    yield passed
+    for index, (before, after) in enumerate(zip(given, passed, strict=True)):
+        if after is not before:
+            cache[index] = after.layer if isinstance(after, _RecurrentView) else after
+
+
+def _viewed(layer: Any) -> Any:
+    if isinstance(layer, caches.ArraysCache):
+        return _RecurrentView(layer)
+    if isinstance(layer, caches.CacheList):
+        viewed = [_viewed(inner) for inner in layer.caches]
+        if any(new is not old for new, old in zip(viewed, layer.caches, strict=True)):
+            return caches.CacheList(*viewed)
+    return layer
+
+
+class _RecurrentView:
+    """An ``ArraysCache`` of mlx-lm with the methods of mlx-vlm's.
+
+    Attributes that a model sets are the view's own, except those of the cache. They describe rows
+    of one call.
+    """
+
+    is_speculating = False
+    history_capacity = 0
+
+    def __init__(self, layer: caches.ArraysCache) -> None:
+        self.__dict__["layer"] = layer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["layer"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self.layer, name):
+            setattr(self.layer, name, value)
+        else:
+            self.__dict__[name] = value
+
+    def __getitem__(self, index: int) -> Any:
+        return self.layer[index]
+
+    def __setitem__(self, index: int, value: mx.array) -> None:
+        self.layer[index] = value
+
+    def extract(self, row: int) -> _RecurrentView:
+        """Return a view of one row of a batch."""
+        return _RecurrentView(self.layer.extract(row))
+
+    @classmethod
+    def merge(cls, views: Sequence[_RecurrentView]) -> _RecurrentView:
+        """Return a view of a batch with a row for each of the layers."""
+        return cls(caches.ArraysCache.merge([view.layer for view in views]))
+
+    def update_recurrent(
+        self, index: int, length: int, update: Callable[..., tuple[mx.array, ...]]
+    ) -> tuple[mx.array, mx.array]:
+        """Replace a state by the one that ``update`` returns after its output."""
+        output, state = update(self.layer[index], None)[:2]
+        self.layer[index] = state
+        return output, state
+
+    def update_window(
+        self, index: int, source: mx.array, width: int, *, lengths: mx.array | None = None
+    ) -> mx.array:
+        """Keep the last ``width`` columns, or those before each row's padding on the right."""
+        length = source.shape[1] - width
+        if lengths is None:
+            state = mx.contiguous(source[:, length:])
+        else:
+            columns = mx.clip(lengths, 0, length)[:, None] + mx.arange(width)
+            columns = columns.reshape(*columns.shape, *([1] * (source.ndim - 2)))
+            state = mx.take_along_axis(source, columns, axis=1)
+        self.layer[index] = state
+        return state
