@@ -131,7 +131,7 @@ def _positions(
 
 
 def _causal_mask(tokens: mx.array, cache: Sequence[Any] | None) -> mx.array | None:
-    """Return the mask of tokens behind a prompt, where all tokens of the prompt attend to each other.
+    """Return the mask of a pass over text for a model with bidirectional attention in prompts.
 
     Such models let the tokens of any pass attend to each other unless they are given a mask.
 

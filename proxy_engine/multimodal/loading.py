@@ -10,7 +10,7 @@ from typing import Any
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from transformers import AutoTokenizer
+from mlx_lm.utils import load_tokenizer
 
 from ..extras import import_extra, is_installed
 from .chat_template import MediaChatTemplate
@@ -39,6 +39,10 @@ _REFUSED = {
     "falcon_perception": "it returns regions of an image",
 }
 """Model types of mlx-vlm that do not generate text token by token from a prompt with media."""
+
+
+_TOWERS = ("vision_tower", "vision_model", "visual", "vision_embed_tokens")
+"""Names of the module that reads images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,25 +131,29 @@ def _check(model: Module) -> None:
     diffusion = import_extra("vision", "mlx_vlm.generate.diffusion", purpose="reading images")
     if diffusion.is_diffusion_model(model):
         raise UnsupportedModelError("it generates by diffusion")
-    towers = [name for name, module in model.items() if module is None]
-    if towers:
-        # mlx-vlm drops modules without weights.
-        raise UnsupportedModelError(f"the files have no weights of {', '.join(towers)}")
+    dropped = [name for name in _TOWERS if vars(model).get(name, model) is None]
+    if dropped:
+        # mlx-vlm sets modules without weights to None, for instance those of a text model alone.
+        raise UnsupportedModelError(f"the files have no weights of {', '.join(dropped)}")
 
 
 def _tokenizer(directory: Path, config: Mapping[str, Any], processor: Any) -> TokenizerWrapper:
     """Load the tokenizer, with the chat template of the processor if it has one."""
-    tokenizer = AutoTokenizer.from_pretrained(directory)
     template = getattr(processor, "chat_template", None)
-    if isinstance(template, str):
-        tokenizer.chat_template = template
+    extra = {"chat_template": template} if isinstance(template, str) else None
     stop = config.get("eos_token_id")
     if stop is None:
         stop = (config.get("text_config") or {}).get("eos_token_id")
+    # mlx-lm also determines the format of tool calls.
+    loaded = load_tokenizer(directory, extra, eos_token_ids=stop)
+    tokenizer = loaded._tokenizer
     return TokenizerWrapper(
         tokenizer,
-        eos_token_ids=[stop] if isinstance(stop, int) else stop,
+        eos_token_ids=loaded.eos_token_ids,
         chat_template=MediaChatTemplate(tokenizer, str(config["model_type"])),
+        tool_call_start=loaded.tool_call_start,
+        tool_call_end=loaded.tool_call_end,
+        tool_parser=loaded.tool_parser,
     )
 
 

@@ -17,7 +17,9 @@ def media_content(model_type: str, parts: Sequence[Mapping[str, Any]]) -> Any:
 
     Args:
         model_type: The architecture's name in the configuration.
-        parts: See ``MultimodalProcessor.message``.
+        parts: The content in order: ``{"type": "text", "text": ...}``, ``{"type": "image"}`` or
+            ``{"type": "audio"}``. Media have a ``number``, which counts those of their kind in the
+            conversation from 1.
 
     Raises:
         PromptError: The model does not read so many images.

@@ -95,22 +95,6 @@ class MultimodalProcessor:
             if kind in self.reads
         }
 
-    def message(
-        self, message: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any]:
-        """Return a message as the chat template takes it.
-
-        Args:
-            message: The message: ``role`` and other fields.
-            parts: Its content in order: ``{"type": "text", "text": ...}``, ``{"type": "image"}`` or
-                ``{"type": "audio"}``. Media have a ``number``, which counts those of their kind in
-                the conversation from 1.
-
-        Raises:
-            PromptError: The model does not read so many media.
-        """
-        return {**message, "content": media_content(self._model_type, parts)}
-
     def encode(
         self, text: str, images: Sequence[Image] = (), recordings: Sequence[Recording] = ()
     ) -> EncodedPrompt:

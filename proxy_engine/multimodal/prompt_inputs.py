@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
+from ..errors import PromptError
 from .language_model import without_state
 
 _BY_TOKEN = frozenset({"token_type_ids", "mm_token_type_ids"})
@@ -58,6 +59,12 @@ class MediaInputs:
             given = _to_mlx(self.arrays)
             features = self._features(given)
             self._embeddings = features.pop("inputs_embeds")
+            if self._embeddings.shape[1] != len(self.token_ids):
+                raise PromptError(
+                    f"mlx-vlm computes {self._embeddings.shape[1]} input embeddings for the "
+                    f"{len(self.token_ids)} tokens of this prompt",
+                    hint="This version of mlx-vlm does not support images of this model.",
+                )
             positions = features.pop("position_ids", None)
             if positions is None:
                 positions = getattr(language_model, "_position_ids", None)
