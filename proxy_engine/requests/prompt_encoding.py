@@ -27,6 +27,9 @@ from ..prompt_cache import PromptCaches
 
 _T = TypeVar("_T")
 
+_MAX_LARGE_IMAGES = 4
+"""Images of ``max_image_pixels`` that a prompt may have: all are in memory together."""
+
 
 class PromptEncoder:
     """Encodes the prompts of one model. Safe to use from several threads.
@@ -127,10 +130,22 @@ class PromptEncoder:
                     raise RequestCancelledError("the request was cancelled")
                 if isinstance(file, ImageContent):
                     images.append(_located(where, partial(load_image, file, self._media)))
+                    self._check_pixels(images, where)
                 else:
                     load = partial(load_audio, file, self._media, processor.sample_rate)
                     recordings.append(_located(where, load))
             return processor.encode(text, images, recordings)
+
+    def _check_pixels(self, images: Sequence[LoadedImage], where: str) -> None:
+        limit = _MAX_LARGE_IMAGES * self._media.max_image_pixels
+        pixels = sum(one.image.width * one.image.height for one in images)
+        if pixels > limit:
+            raise MediaError(
+                f"the images have {pixels:,} pixels together; the maximum is {limit:,}",
+                where=where,
+                limit="max_image_pixels",
+                hint=f"The limit is {_MAX_LARGE_IMAGES} times max_image_pixels of MediaOptions.",
+            )
 
     def _check_count(self, conversation: TemplateMessages) -> None:
         count = sum(isinstance(one, ImageContent) for one in conversation.media)
