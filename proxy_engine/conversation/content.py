@@ -6,29 +6,41 @@ part                 as a dict                                 text for a langua
 ``TextContent``      ``{"type": "text", "text": …}``           the text
 ``JsonContent``      ``{"type": "json", "value": …}``          the value as JSON text
 ``FileContent``      ``{"type": "file", "name": …, …}``        its text, below its name
-``ImageContent``     ``{"type": "image", "url": …}``           none: ``PromptError``
-``AudioContent``     ``{"type": "audio", …}``                  none: ``PromptError``
-``VideoContent``     ``{"type": "video", …}``                  none: ``PromptError``
+``ImageContent``     ``{"type": "image", "url": …}``           none: read by multimodal models
+``AudioContent``     ``{"type": "audio", …}``                  none: read by multimodal models
+``VideoContent``     ``{"type": "video", …}``                  none: read by no model
 ``ToolCall``         ``{"type": "action", "id": …, …}``        written by the chat template
 ===================  ========================================  ==================================
 
 Images, audio, video and files have a ``url``, or ``data`` with a ``media_type``. In a dict, data is
-in base64. Constructors raise ``PromptError`` for invalid values.
+in base64. Constructors raise ``PromptError`` for invalid values. Those of images and audio also
+read files and objects in memory, which dicts cannot name: a dict can come from a stranger.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
+import numpy.typing as npt
 import pydantic
 
-from ..errors import PromptError
+from ..errors import MediaError, PromptError
+from ..media.audio_formats import audio_format
+from ..media.image_formats import image_format
+from ..media.images import encode_png
+from ..media.wav import encode_wav
 from ..text_checks import has_surrogate, short_repr
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 def check_text(what: str, text: object) -> None:
@@ -128,6 +140,11 @@ class MediaContent:
                 written[known.name] = base64.b64encode(value).decode("ascii") if is_bytes else value
         return written
 
+    def _fill(self, url: str | None, data: bytes | None, media_type: str | None) -> None:
+        for name, value in (("url", url), ("data", data), ("media_type", media_type)):
+            object.__setattr__(self, name, value)
+        self._check("url", "data")
+
     def _check(self, *sources: str) -> None:
         if sum(getattr(self, source) is not None for source in sources) != 1:
             names = ", ".join(map(repr, sources))
@@ -140,18 +157,86 @@ class MediaContent:
             raise PromptError(f"the data of {self.kind} content should be bytes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class ImageContent(MediaContent):
     """An image."""
 
     kind: ClassVar[str] = "image"
 
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        data: bytes | None = None,
+        path: str | os.PathLike[str] | None = None,
+        image: Image | None = None,
+        media_type: str | None = None,
+    ) -> None:
+        """Create the content from exactly one of its sources. It is decoded by the request.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+        Args:
+            url: A ``data:`` URL, or one that the request reads.
+            data: The content of a file: PNG, JPEG, WebP, GIF, BMP or TIFF.
+            path: A file, which is read now.
+            image: An image of Pillow, which is encoded as PNG now.
+            media_type: The IANA media type. Default: recognised by the content.
+
+        Raises:
+            PromptError: There is not exactly one source, or a value of a wrong type.
+            MediaError: The file or the image cannot be read.
+        """
+        _check_sources("image", url=url, data=data, path=path, image=image)
+        if path is not None:
+            data = _read_file("image", path)
+        elif image is not None:
+            data = _png(image)
+        if media_type is None and isinstance(data, bytes):
+            found = image_format(data)
+            media_type = None if found is None else found.media_type
+        self._fill(url, data, media_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AudioContent(MediaContent):
     """An audio recording."""
 
     kind: ClassVar[str] = "audio"
+
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        data: bytes | None = None,
+        path: str | os.PathLike[str] | None = None,
+        array: tuple[npt.ArrayLike, int] | None = None,
+        media_type: str | None = None,
+    ) -> None:
+        """Create the content from exactly one of its sources. It is decoded by the request.
+
+        Args:
+            url: A ``data:`` URL, or one that the request reads.
+            data: The content of a file, such as WAV, MP3 or FLAC.
+            path: A file, which is read now.
+            array: Samples and their sample rate in Hz, which are encoded as WAV of one channel and
+                16 bits now. Shape (samples,) or (samples, channels); floats are between -1 and 1,
+                integers use the range of their type.
+            media_type: The IANA media type. Default: recognised by the content.
+
+        Raises:
+            PromptError: There is not exactly one source, or a value of a wrong type.
+            MediaError: The file cannot be read, or the array is malformed.
+        """
+        _check_sources("audio", url=url, data=data, path=path, array=array)
+        if path is not None:
+            data = _read_file("audio", path)
+        elif array is not None:
+            if not isinstance(array, tuple) or len(array) != 2:
+                raise PromptError("the array of audio content should be (samples, sample_rate)")
+            data = encode_wav(*array)
+        if media_type is None and isinstance(data, bytes):
+            found = audio_format(data)
+            media_type = None if found is None else found.media_types[0]
+        self._fill(url, data, media_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +330,33 @@ Content: TypeAlias = (
 def new_call_id() -> str:
     """Return a random id of nine letters and digits, which every model family accepts."""
     return uuid.uuid4().hex[:9]
+
+
+def _check_sources(kind: str, **sources: object) -> None:
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        names = ", ".join(map(repr, sources))
+        raise PromptError(f"{kind} content needs exactly one of {names}")
+
+
+def _read_file(kind: str, path: object) -> bytes:
+    if not isinstance(path, str | os.PathLike):
+        raise PromptError(f"the path of {kind} content should be a path, not {short_repr(path)}")
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise MediaError(
+            f"cannot read the {kind} file {short_repr(str(path))}: {reason}"
+        ) from error
+
+
+def _png(image: object) -> bytes:
+    # An object can be an image of Pillow only if Pillow is loaded.
+    pillow = sys.modules.get("PIL.Image")
+    if pillow is None or not isinstance(image, pillow.Image):
+        raise PromptError(f"the image should be one of Pillow, not {short_repr(image)}")
+    return encode_png(image)
 
 
 def _is_textual(media_type: str | None) -> bool:

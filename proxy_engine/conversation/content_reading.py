@@ -73,7 +73,11 @@ def content_from_dict(part: Any) -> Content:
             "input_audio": {"data": data, "format": str(kind)},
             **rest,
         }:
-            read = AudioContent(data=_decoded(data), media_type=f"audio/{kind}")
+            media_type = "audio/mpeg" if kind == "mp3" else f"audio/{kind}"
+            read = AudioContent(data=_decoded(data), media_type=media_type)
+        case {"type": "input_image", "image_url": url, **rest}:
+            rest.pop("detail", None)
+            read = ImageContent(**_source(url))
         case {"type": "file", "file": {"file_data": url} as file, **rest}:
             read = FileContent(name=file.get("filename"), **_file_source(url))
         case {"type": str(kind), **more} if kind in _MEDIA:

@@ -296,7 +296,8 @@ def _openai_part(part: Content) -> dict[str, Any]:
             return {"type": "file", "file": {"filename": name, **file} if name else file}
         case AudioContent(data=bytes(data), media_type=str(kind)) if kind.startswith("audio/"):
             coded = base64.b64encode(data).decode("ascii")
-            audio = {"data": coded, "format": kind.removeprefix("audio/")}
+            form = "mp3" if kind == "audio/mpeg" else kind.removeprefix("audio/")
+            audio = {"data": coded, "format": form}
             return {"type": "input_audio", "input_audio": audio}
         case ImageContent() | VideoContent() | AudioContent():
             kind = f"{part.kind}_url"

@@ -1,0 +1,37 @@
+"""Samples as WAV files."""
+
+from __future__ import annotations
+
+import io
+import wave
+
+import numpy as np
+import numpy.typing as npt
+
+from .audio import load_audio
+from .options import MediaOptions
+
+# Limits apply where the file is read.
+_NO_LIMIT = MediaOptions(max_audio_seconds=1e12)
+
+
+def encode_wav(samples: npt.ArrayLike, sample_rate: int) -> bytes:
+    """Return samples as a WAV file of one channel and 16 bits.
+
+    Args:
+        samples: Shape (samples,) or (samples, channels). Floats are between -1 and 1; integers use
+            the range of their type.
+        sample_rate: Samples per second.
+
+    Raises:
+        MediaError: The samples are malformed.
+    """
+    mono = load_audio((samples, sample_rate), _NO_LIMIT, sample_rate).samples
+    pcm = np.clip(np.round(mono * 32_768), -32_768, 32_767).astype("<i2")
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(sample_rate)
+        writer.writeframes(pcm.tobytes())
+    return file.getvalue()
