@@ -104,6 +104,7 @@ def _config(text: Size, vision: Size, tokenizer: Any) -> dict[str, Any]:
         "max_position_embeddings": 8192,
         "vocab_size": len(tokenizer),
         "tie_word_embeddings": True,
+        "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": [tokenizer.eos_token_id],
         "vision_start_token_id": ids["<|vision_start|>"],
         "vision_end_token_id": ids["<|vision_end|>"],

@@ -136,7 +136,7 @@ class _Run:
                 for times, images in ((with_image, self._images(1)), (without, [])):
                     settle()
                     answered = self._ours.answer(_FIRST, images, 128, response_format)
-                    times.append(answered.mask_seconds / answered.tokens)
+                    times.append(answered.mask_seconds)
             ratio = ratio_of(with_image[1:], without[1:])
             yield {"figure": f"masks, {name}", "against": "no image", **ratio.as_record()}
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import resource
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import mlx_vlm
+import numpy as np
 from mlx_vlm.apc import APCManager
 from mlx_vlm.generate import PromptCacheState, stream_generate
 
 from proxy_engine import ImageContent, InferenceEngine, Interaction, Role, TextContent
 from proxy_engine.events import Finished, TokenGenerated
+from proxy_engine.results import Span
 
 __all__ = ["PEERS", "Answered", "MlxVlm", "Ours", "VisionStack", "processor_seconds"]
 
@@ -35,7 +38,7 @@ class Answered:
         seconds: From the call to the end.
         processor_seconds: Of all threads of the process, from the call to the first token.
         tokens: Tokens of the answer.
-        mask_seconds: Part of ``seconds`` for masks.
+        mask_seconds: Median time of a step's mask and matcher.
     """
 
     first_seconds: float
@@ -89,19 +92,23 @@ class Ours:
             max_tokens=max_tokens,
             temperature=0.0,
             speculation="off",
+            trace=response_format is not None,
         ):
             if isinstance(event, TokenGenerated) and not first:
                 first = time.perf_counter() - started
                 first_processor = processor_seconds() - processor
             if isinstance(event, Finished):
-                usage = event.result.usage
+                result = event.result
         seconds = time.perf_counter() - started
-        tokens = usage.completion_tokens
-        return Answered(first, seconds, first_processor, tokens, usage.mask_seconds)
+        tokens = result.usage.completion_tokens
+        return Answered(first, seconds, first_processor, tokens, _mask_seconds(result.trace))
 
     def prompt(self, question: str, images: Sequence[Path]) -> list[Interaction]:
         """Return the message with images and a question."""
-        parts = [*(ImageContent(path=image) for image in images), TextContent(question)]
+        parts = [
+            *(ImageContent(data=image.read_bytes()) for image in images),
+            TextContent(question),
+        ]
         return [Interaction(Role.USER, parts)]
 
 
@@ -143,6 +150,15 @@ class MlxVlm:
             [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
         )
         return text
+
+
+def _mask_seconds(trace: Sequence[Span]) -> float:
+    """Return the median of the steps: on a shared machine, other processes delay some of them."""
+    steps: dict[int, float] = defaultdict(float)
+    for span in trace:
+        if span.name in ("mask", "advance"):
+            steps[span.step] += span.ended - span.started
+    return float(np.median(list(steps.values()))) if steps else 0.0
 
 
 def processor_seconds() -> float:

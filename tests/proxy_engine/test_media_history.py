@@ -1,0 +1,106 @@
+"""Conversations with images that go on with a model of text."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from bridge_clients import Client
+from PIL import Image
+from vision_models import vision_checkpoint
+
+from proxy_engine import (
+    ImageContent,
+    InferenceEngine,
+    Interaction,
+    PromptError,
+    Role,
+    TextContent,
+)
+
+OPTIONS: Any = {"max_tokens": 12, "temperature": 0.0}
+
+
+def picture() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (56, 56), "teal").save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def vision_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InferenceEngine]:
+    directory = vision_checkpoint("qwen2_vl", tmp_path_factory.mktemp("qwen2_vl"))
+    with InferenceEngine(directory, on_progress=None) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def conversation(vision_engine: InferenceEngine) -> list[Interaction]:
+    """A question about an image, the answer of a multimodal model, and another question."""
+    image = ImageContent(data=picture())
+    question = Interaction(Role.USER, [image, TextContent("Which colour?")])
+    result = vision_engine.generate([question], response_format={"enum": ["teal", "red"]})
+    return [question, result.to_interaction(), Interaction(Role.USER, "Why?")]
+
+
+def as_text(conversation: list[Interaction]) -> list[Interaction]:
+    return [Interaction(Role.USER, "[1 image]\nWhich colour?"), *conversation[1:]]
+
+
+def test_both_models_continue_the_conversation(
+    conversation: list[Interaction], vision_engine: InferenceEngine, roomy_engine: InferenceEngine
+) -> None:
+    assert vision_engine.generate(conversation, **OPTIONS).usage.image_tokens > 0
+    result = roomy_engine.generate(conversation, **OPTIONS)
+    assert result.usage.image_tokens == 0
+    expected = roomy_engine.generate(as_text(conversation), **OPTIONS)
+    assert result.token_ids == expected.token_ids
+    assert result.usage.prompt_tokens == expected.usage.prompt_tokens
+
+
+def test_bridge_continues_the_conversation(
+    conversation: list[Interaction], roomy_engine: InferenceEngine
+) -> None:
+    async def main() -> list[dict[str, Any]]:
+        client = Client(lambda _: roomy_engine)
+        client.send({"cmd": "load", "id": 0})
+        replies = []
+        for id, turns in enumerate([conversation, as_text(conversation)], start=1):
+            for form in ("to_dict", "to_message"):
+                messages = [getattr(turn, form)() for turn in turns]
+                command = {"cmd": "chat", "id": f"{form}{id}", "messages": messages, **OPTIONS}
+                replies.append(await client.ask(command))
+        return replies
+
+    first, *others = [reply["result"]["token_ids"] for reply in asyncio.run(main())]
+    assert all(tokens == first for tokens in others)
+
+
+def test_option_refuses_images_in_the_history(
+    conversation: list[Interaction], roomy_engine: InferenceEngine
+) -> None:
+    with pytest.raises(PromptError, match="message 0, part 0: the model does not read image"):
+        roomy_engine.generate(conversation, media_in_history="error")
+
+
+def test_new_image_is_refused_by_a_model_of_text(
+    conversation: list[Interaction], roomy_engine: InferenceEngine
+) -> None:
+    newest = Interaction(Role.USER, [ImageContent(data=picture()), TextContent("And this?")])
+    with pytest.raises(PromptError, match="message 2, part 0"):
+        roomy_engine.generate([*conversation[:2], newest])
+
+
+@pytest.mark.model
+def test_embedded_model_continues_the_conversation(
+    conversation: list[Interaction], embedded_engine: InferenceEngine
+) -> None:
+    yes_or_no = {"enum": ["yes", "no"]}
+    result = embedded_engine.generate(conversation, response_format=yes_or_no)
+    expected = embedded_engine.generate(as_text(conversation), response_format=yes_or_no)
+    assert result.parsed in ("yes", "no")
+    assert result.usage.prompt_tokens == expected.usage.prompt_tokens
+    assert result.token_ids == expected.token_ids
