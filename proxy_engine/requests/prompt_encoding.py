@@ -134,6 +134,7 @@ class PromptEncoder:
                 else:
                     load = partial(load_audio, file, self._media, processor.sample_rate)
                     recordings.append(_located(where, load))
+                    self._check_seconds(recordings, where)
             return processor.encode(text, images, recordings)
 
     def _check_pixels(self, images: Sequence[LoadedImage], where: str) -> None:
@@ -154,6 +155,17 @@ class PromptEncoder:
                 f"the prompt has {count} images; the maximum is {self._media.max_images}",
                 limit="max_images",
                 hint="The limit is max_images of MediaOptions.",
+            )
+
+    def _check_seconds(self, recordings: Sequence[LoadedAudio], where: str) -> None:
+        limit = self._media.max_audio_seconds
+        seconds = sum(one.duration for one in recordings)
+        if seconds > limit:
+            raise MediaError(
+                f"the recordings take {seconds:.0f} s together; the maximum is {limit:.0f} s",
+                where=where,
+                limit="max_audio_seconds",
+                hint="The limit is max_audio_seconds of MediaOptions.",
             )
 
     def _boundaries(
