@@ -61,6 +61,9 @@ class LoadCommand(_Command):
     num_draft_tokens: int | None = None
     """Number of tokens that the draft model drafts per forward pass. Default: chosen by the
     acceptance rate."""
+    allow_image_urls: bool | None = None
+    """Whether images at `http` and `https` URLs are fetched, from public addresses. Default: no,
+    only `data:` URLs are read."""
 
 
 @with_options()

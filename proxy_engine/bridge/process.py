@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import proxy_engine
 
 from .. import own_process
+from ..media.options import MediaOptions
 from .commands import LoadCommand
 from .errors import ProtocolError
 from .lines import LineWriter, read_lines
@@ -118,7 +119,8 @@ async def _reader_closed(target: int) -> None:
 
 def _load(command: LoadCommand) -> InferenceEngine:
     options = command.model_dump(include=_ENGINE_ARGUMENTS, exclude_none=True)
+    media = MediaOptions(allow_urls=bool(command.allow_image_urls))
     # The attribute imports MLX, on this thread, while commands are read.
-    engine = proxy_engine.InferenceEngine(command.path, **options)
+    engine = proxy_engine.InferenceEngine(command.path, media=media, **options)
     own_process.freeze()
     return engine

@@ -48,6 +48,7 @@ def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
         max_compile_seconds=settings.max_compile_seconds,
         draft_model=model.draft_source,
         num_draft_tokens=None if model.draft is None else settings.num_draft_tokens,
+        media=settings.media_options(),
     )
     engine.warm_up()
     return engine

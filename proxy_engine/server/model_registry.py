@@ -49,7 +49,7 @@ class KnownModel:
     created: int = 0
     context_length: int | None = None
     weights_bytes: int = 0
-    input_modalities: tuple[Modality, ...] = ("text",)
+    input_modalities: frozenset[Modality] = frozenset({"text"})
     problem: str | None = None
     draft: KnownModel | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Literal, get_args
 
 from fastapi import APIRouter, Response
 
@@ -75,9 +75,10 @@ def _is_loadable(model: KnownModel, services: Services) -> bool:
 def _described(model: KnownModel, services: Services) -> Model:
     current = services.host.current
     is_loaded = current is not None and current.model.name == model.name
-    length = model.context_length
+    length, modalities = model.context_length, model.input_modalities
     if current is not None and is_loaded:
-        length = current.engine.context_length
+        engine = current.engine
+        length, modalities = engine.context_length, engine.input_modalities
     return Model(
         id=model.name,
         object="model",
@@ -86,6 +87,6 @@ def _described(model: KnownModel, services: Services) -> Model:
         context_length=length,
         max_model_len=length,
         weights_bytes=model.weights_bytes,
-        input_modalities=[*model.input_modalities],
+        input_modalities=sorted(modalities, key=get_args(Modality).index),
         loaded=is_loaded,
     )

@@ -14,8 +14,8 @@ from proxy_engine.models.modalities import input_modalities
 @pytest.mark.parametrize("name", FAMILIES)
 def test_multimodal_models_read_images(name: str) -> None:
     family = FAMILIES[name]
-    audio = ("audio",) if family.reads_audio else ()
-    assert input_modalities(family.config) == ("text", "image", *audio)
+    audio = {"audio"} if family.reads_audio else set()
+    assert input_modalities(family.config) == {"text", "image", *audio}
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_multimodal_models_read_images(name: str) -> None:
     ],
 )
 def test_other_models_read_text(config: dict[str, Any]) -> None:
-    assert input_modalities(config) == ("text",)
+    assert input_modalities(config) == {"text"}
 
 
 def test_without_the_extra_models_read_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modalities, "is_installed", lambda extra: False)
-    assert input_modalities(FAMILIES["qwen2_vl"].config) == ("text",)
+    assert input_modalities(FAMILIES["qwen2_vl"].config) == {"text"}
