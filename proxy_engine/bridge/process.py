@@ -64,7 +64,7 @@ async def _serve(source: int, target: int, max_line_bytes: int) -> NoReturn:
             loop.call_soon_threadsafe(call)
 
     writer = LineWriter(target, lambda: soon(partial(end, _BROKEN_PIPE)))
-    session = Session(writer.write, _load, partial(end, _DONE), grace=_GRACE_SECONDS)
+    session = Session(writer.write, load_engine, partial(end, _DONE), grace=_GRACE_SECONDS)
 
     def input_ended() -> None:
         # After `quit` with `wait`, the client closes the input and still reads replies.
@@ -117,7 +117,8 @@ async def _reader_closed(target: int) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _load(command: LoadCommand) -> InferenceEngine:
+def load_engine(command: LoadCommand) -> InferenceEngine:
+    """Load the model of a command, which takes seconds; called on a thread."""
     options = command.model_dump(include=_ENGINE_ARGUMENTS, exclude_none=True)
     media = MediaOptions(allow_urls=bool(command.allow_image_urls))
     # The attribute imports MLX, on this thread, while commands are read.
