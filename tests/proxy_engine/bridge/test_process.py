@@ -25,7 +25,7 @@ from proxy_engine.cli.main import main
 process._GRACE_SECONDS = {seconds}
 token = TokenGenerated(part="text", token_id=4, text="a")
 
-def make_engine(path):
+def make_engine(path, **options):
     {make_engine}
 
 proxy_engine.InferenceEngine = make_engine
