@@ -1,0 +1,133 @@
+"""Language models of mlx-vlm in the interface of mlx-lm's: caches, positions and batches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
+from vision_models import VISION_ARCHITECTURES
+from vision_prompts import encoded, image, logits_behind, read_prompt
+
+from proxy_engine.generation.batch_probe import BatchProbe
+from proxy_engine.generation.cache_layers import merge, right_padded
+from proxy_engine.generation.output_layer import OutputLayer
+from proxy_engine.models.loading import LoadedModel
+from proxy_engine.prompt_cache.layers import flat
+
+Load = Callable[[str], LoadedModel]
+ANSWERS = [[65, 66, 67, 68], [70, 71, 72, 73], [74, 75, 76, 77]]
+
+
+def prompts(loaded: LoadedModel) -> list[tuple[list[Any], int]]:
+    """Return the cache and rope delta of prompts of different lengths, with and without an image."""
+    given = [
+        encoded(loaded, [["<image>", "What is this, and why?"]], image(0)),
+        encoded(loaded, [["Hi"]]),
+        encoded(loaded, [["<image>", "a"]], image(1, (48, 96))),
+    ]
+    return [read_prompt(loaded, prompt)[:2] for prompt in given]
+
+
+@pytest.mark.parametrize("name", VISION_ARCHITECTURES)
+def test_caches_are_those_of_mlx_lm(loaded: Load, name: str) -> None:
+    model = loaded(name).model
+    layers = list(flat(make_prompt_cache(model)))
+    assert {type(layer).__module__ for layer in layers} == {"mlx_lm.models.cache"}
+    assert len(model.layers) >= len(make_prompt_cache(model))
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen2_vl", "qwen3_vl", "qwen3_5", "gemma3", "lfm2_vl", "paligemma"]
+)
+@pytest.mark.parametrize("width", [1, 2])
+def test_rows_of_a_batch_have_the_logits_of_single_sequences(
+    loaded: Load, name: str, width: int
+) -> None:
+    model = loaded(name)
+    rows = prompts(model)
+    alone = [
+        logits_behind(model, copy.deepcopy(cache), [answer], [delta])[0]
+        for (cache, delta), answer in zip(rows, ANSWERS, strict=True)
+    ]
+    batch = merge([copy.deepcopy(cache) for cache, _ in rows])
+    deltas = [delta for _, delta in rows]
+    together = [
+        logits_behind(model, batch, [answer[n : n + width] for answer in ANSWERS], deltas)
+        for n in range(0, 4, width)
+    ]
+    np.testing.assert_allclose(np.concatenate(together, axis=1), alone, atol=1e-4)
+
+
+def test_positions_behind_an_image_depend_on_the_rope_delta(loaded: Load) -> None:
+    model = loaded("qwen2_vl")
+    cache, delta = prompts(model)[0]
+    assert delta < 0
+    right, wrong = (
+        logits_behind(model, copy.deepcopy(cache), ANSWERS[:1], [given]) for given in (delta, 0)
+    )
+    assert np.abs(right - wrong).max() > 0.01
+
+
+def test_rows_that_are_padded_on_the_right_keep_their_positions(loaded: Load) -> None:
+    model = loaded("qwen2_vl")
+    rows = prompts(model)[:2]
+    deltas = [delta for _, delta in rows]
+    batch = merge([copy.deepcopy(cache) for cache, _ in rows])
+    with right_padded(batch, [3, 1]):
+        logits_behind(model, batch, [ANSWERS[0][:3], [ANSWERS[1][0], 0, 0]], deltas)
+    together = logits_behind(model, batch, [ANSWERS[0][3:], ANSWERS[1][1:2]], deltas)
+    for row, (count, (cache, delta)) in enumerate(zip((4, 2), rows, strict=True)):
+        alone = logits_behind(model, copy.deepcopy(cache), [ANSWERS[row][:count]], [delta])
+        np.testing.assert_allclose(together[row, -1], alone[0, -1], atol=1e-4)
+
+
+def test_trimmed_tokens_leave_no_trace_in_positions(loaded: Load) -> None:
+    model = loaded("qwen2_5_vl")
+    cache, delta = prompts(model)[0]
+    expected = logits_behind(model, copy.deepcopy(cache), ANSWERS[:1], [delta])
+    logits_behind(model, cache, [[9, 9, 9]], [delta])
+    for layer in cache:
+        layer.trim(3)
+    np.testing.assert_array_equal(logits_behind(model, cache, ANSWERS[:1], [delta]), expected)
+
+
+def test_other_requests_between_passes_do_not_change_logits(loaded: Load) -> None:
+    model = loaded("qwen2_vl")
+    rows = prompts(model)
+    expected = [
+        logits_behind(model, copy.deepcopy(cache), [answer], [delta])[0]
+        for (cache, delta), answer in zip(rows, ANSWERS, strict=True)
+    ]
+    found: list[list[Any]] = [[] for _ in rows]
+    for n in range(4):
+        for row, (cache, delta) in enumerate(rows):
+            found[row].append(logits_behind(model, cache, [[ANSWERS[row][n]]], [delta])[0, 0])
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_tokens_behind_a_prefix_attend_to_earlier_ones_only(loaded: Load) -> None:
+    model = loaded("paligemma")
+    cache, _ = prompts(model)[0]
+    one, two = (
+        logits_behind(model, copy.deepcopy(cache), [[*ANSWERS[0], last]], [0]) for last in (5, 6)
+    )
+    np.testing.assert_array_equal(one[:, :4], two[:, :4])
+
+
+@pytest.mark.parametrize("name", VISION_ARCHITECTURES)
+def test_engine_can_batch_rows_and_split_off_the_output_layer(loaded: Load, name: str) -> None:
+    model = loaded(name).model
+    assert BatchProbe(model).can_decode
+    assert OutputLayer.of(model) is not None
+
+
+def test_all_weights_are_parameters(loaded: Load) -> None:
+    model = loaded("gemma3")
+    names = [name for name, _ in tree_flatten(model.model)]
+    assert any("vision_tower" in name for name in names)
+    assert any("language_model" in name for name in names)
