@@ -1,0 +1,134 @@
+"""Inputs of prompts with media: passes of any size, cached prefixes, and the vision tower's runs."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from vision_models import VISION_ARCHITECTURES
+from vision_prompts import encoded, image, read_prompt
+
+from proxy_engine import PromptError
+from proxy_engine.models.loading import LoadedModel
+from proxy_engine.multimodal.prompt_inputs import MediaInputs
+
+Load = Callable[[str], LoadedModel]
+QUESTION = [["Look:", "<image>", "What is this?"]]
+CHUNKED = [name for name in VISION_ARCHITECTURES if name != "paligemma"]
+
+
+class CountingModel:
+    """mlx-vlm's model, with a count of the prompts that it has embedded."""
+
+    def __init__(self, model: Any) -> None:
+        self.embedded = 0
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def get_input_embeddings(self, *arguments: Any, **keywords: Any) -> Any:
+        self.embedded += 1
+        return self._model.get_input_embeddings(*arguments, **keywords)
+
+
+def counted(prompt: Any) -> CountingModel:
+    assert isinstance(prompt.inputs, MediaInputs)
+    prompt.inputs.model = CountingModel(prompt.inputs.model)
+    return prompt.inputs.model
+
+
+@pytest.mark.parametrize("name", VISION_ARCHITECTURES)
+def test_logits_do_not_depend_on_the_size_of_passes(loaded: Load, name: str) -> None:
+    model = loaded(name)
+    prompt = encoded(model, QUESTION, image(0))
+    _, delta, expected = read_prompt(model, prompt)
+    for step in (1, 3, 7):
+        _, found, logits = read_prompt(model, prompt, step)
+        assert found == delta
+        np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_cached_media_are_not_read_again(loaded: Load, name: str) -> None:
+    model = loaded(name)
+    prompt = encoded(model, QUESTION, image(0))
+    assert prompt.inputs is not None
+    _, delta, expected = read_prompt(model, prompt)
+    vision = counted(prompt)
+    cut = prompt.inputs.media_end
+    begun = copy.copy(prompt)
+    cache, _, _ = read_prompt(model, _first_tokens(begun, cut))
+    assert vision.embedded == 1
+    _, found, logits = read_prompt(model, prompt, cache=cache, cached=cut)
+    assert vision.embedded == 1
+    assert found == delta
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_image_behind_a_cached_image_is_read(loaded: Load, name: str) -> None:
+    model = loaded(name)
+    prompt = encoded(
+        model, [["<image>", "A?"], ["B."], ["<image>", "And?"]], image(0), image(1, (48, 96))
+    )
+    _, delta, expected = read_prompt(model, prompt)
+    cut = prompt.media_spans[0][1] + 2
+    cache, _, _ = read_prompt(model, _first_tokens(prompt, cut))
+    _, found, logits = read_prompt(model, prompt, 5, cache=cache, cached=cut)
+    assert found == delta
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def test_inputs_can_be_prepared_again(loaded: Load) -> None:
+    model = loaded("qwen3_vl")
+    prompt = encoded(model, QUESTION, image(0))
+    first, again = (read_prompt(model, prompt, 4)[2] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_released_inputs_hold_no_embeddings(loaded: Load) -> None:
+    model = loaded("qwen2_vl")
+    prompt = encoded(model, QUESTION, image(0))
+    assert prompt.inputs is not None
+    read_prompt(model, prompt)
+    with pytest.raises(RuntimeError, match="not prepared"):
+        prompt.inputs.arguments(0, 1)
+
+
+def test_prompt_of_another_thread_is_read(loaded: Load) -> None:
+    model = loaded("mistral3")
+    _, _, expected = read_prompt(model, encoded(model, QUESTION, image(0)))
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(encoded(model, QUESTION, image(0))))
+    thread.start()
+    thread.join()
+    _, _, logits = read_prompt(model, found[0])
+    np.testing.assert_array_equal(logits, expected)
+
+
+def test_prompt_whose_embeddings_do_not_match_its_tokens_is_refused(loaded: Load) -> None:
+    prompt = encoded(loaded("qwen2_vl"), QUESTION, image(0))
+    assert isinstance(prompt.inputs, MediaInputs)
+    longer = encoded(loaded("qwen2_vl"), [["Look:", "<image>", "What is this here?"]], image(0))
+    assert isinstance(longer.inputs, MediaInputs)
+    embed = longer.inputs.model.get_input_embeddings
+    given = mx.array(longer.token_ids)[None]
+    prompt.inputs.model = CountingModel(prompt.inputs.model)
+    prompt.inputs.model.get_input_embeddings = lambda _, *args, **named: embed(
+        given, *args, **{**named, "mask": mx.ones_like(given)}
+    )
+    with pytest.raises(PromptError, match="input embeddings for the"):
+        prompt.inputs.prepare([], 0)
+
+
+def _first_tokens(prompt: Any, count: int) -> Any:
+    """Return a prompt with the first tokens only, whose inputs are those of the whole prompt."""
+    return type(prompt)(
+        token_ids=prompt.token_ids[:count], cache_key=prompt.cache_key, inputs=prompt.inputs
+    )
