@@ -45,6 +45,8 @@ _MEDIA_LIMITS = {
     "max_images": (400, "too_many_images", "--max-images"),
     "max_image_bytes": (413, "image_too_large", "--max-image-bytes"),
     "max_image_pixels": (400, "image_too_large", "--max-image-pixels"),
+    "max_audio_bytes": (413, "audio_too_large", "--max-audio-bytes"),
+    "max_audio_seconds": (400, "audio_too_long", "--max-audio-seconds"),
     "allow_urls": (400, "image_url_not_allowed", "--allow-image-urls"),
 }
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
@@ -240,7 +242,8 @@ def invalid_body(error: RequestValidationError) -> ApiError:
             return ApiError(400, f"the body is not JSON: {reason}", code="invalid_json")
     # FastAPI's locations begin with "body".
     in_body = [{**fact, "loc": fact["loc"][1:]} for fact in facts[:_MAX_FACTS]]
-    problems = problems_from(in_body, error.body)
+    given = dict(error.body) if isinstance(error.body, Mapping) else error.body
+    problems = problems_from(in_body, given)
     message = "; ".join(
         f"{_field_path(problem.location) or 'the body'} {problem.what}" for problem in problems
     )

@@ -72,6 +72,10 @@ class ServerSettings(BaseSettings):
     """size of an image's file"""
     max_image_pixels: int = Field(default=MediaOptions().max_image_pixels, ge=1)
     """pixels of an image, checked before it is decoded"""
+    max_audio_bytes: int = Field(default=MediaOptions().max_audio_bytes, ge=1)
+    """size of a recording's file"""
+    max_audio_seconds: float = Field(default=MediaOptions().max_audio_seconds, gt=0)
+    """length of a recording, checked before and while it is decoded"""
     max_compile_seconds: float = Field(default=1, gt=0)
     """processor time to compile a response format and tools; status 400 beyond"""
     header_seconds: float = Field(default=10, gt=0)
@@ -130,6 +134,8 @@ class ServerSettings(BaseSettings):
             max_images=self.max_images,
             max_image_bytes=self.max_image_bytes,
             max_image_pixels=self.max_image_pixels,
+            max_audio_bytes=self.max_audio_bytes,
+            max_audio_seconds=self.max_audio_seconds,
             allow_urls=self.allow_image_urls,
         )
 
@@ -140,6 +146,13 @@ class ServerSettings(BaseSettings):
             return self.max_body_bytes
         # Base64 writes three bytes as four characters.
         return _MAX_TEXT_BYTES + self.max_images * -(-self.max_image_bytes // 3) * 4
+
+    @property
+    def upload_bytes(self) -> int:
+        """The size of the largest body with a recording in a form."""
+        if self.max_body_bytes is not None:
+            return self.max_body_bytes
+        return _MAX_TEXT_BYTES + self.max_audio_bytes
 
     @property
     def checks_hosts(self) -> bool:

@@ -25,23 +25,8 @@ class StructuredOutputs(RequestModel):
     json_object: bool | None = None
 
 
-class Constraints(RequestModel):
-    """Extensions that constrain the text. At most one may be given, without ``response_format``."""
-
-    regex: str | None = Field(default=None, description="Extension: an ECMA-262 pattern.")
-    choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
-    grammar: str | None = Field(
-        default=None, description="Extension: a context-free grammar in GBNF with the rule `root`."
-    )
-    guided_json: dict[str, Any] | bool | str | None = Field(
-        default=None, description="Extension: a JSON Schema, or its text."
-    )
-    guided_regex: str | None = Field(default=None, description="Synonym of `regex`.")
-    guided_choice: list[str] | None = Field(default=None, description="Synonym of `choice`.")
-    guided_grammar: str | None = Field(default=None, description="Synonym of `grammar`.")
-    structured_outputs: StructuredOutputs | None = Field(
-        default=None, description="Extension: vLLM's object of constraints."
-    )
+class ConstrainedRequest(RequestModel):
+    """The base of requests with fields that constrain the text."""
 
     def constraint(
         self, response_format: Any, format_name: str = "response_format"
@@ -76,7 +61,7 @@ class Constraints(RequestModel):
         """Yield the name, the value and the converter of each constraint that is given."""
         models: list[tuple[str, RequestModel | None]] = [
             ("", self),
-            ("structured_outputs.", self.structured_outputs),
+            ("structured_outputs.", getattr(self, "structured_outputs", None)),
         ]
         for prefix, model in models:
             for name, convert in _CONVERTERS.items():
@@ -84,6 +69,25 @@ class Constraints(RequestModel):
                 # `json_object: false` is no constraint, but `guided_json: false` is a schema.
                 if value is not None and (value or name != "json_object"):
                     yield prefix + name.removesuffix("_"), value, convert
+
+
+class Constraints(ConstrainedRequest):
+    """Extensions that constrain the text. At most one may be given, without ``response_format``."""
+
+    regex: str | None = Field(default=None, description="Extension: an ECMA-262 pattern.")
+    choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
+    grammar: str | None = Field(
+        default=None, description="Extension: a context-free grammar in GBNF with the rule `root`."
+    )
+    guided_json: dict[str, Any] | bool | str | None = Field(
+        default=None, description="Extension: a JSON Schema, or its text."
+    )
+    guided_regex: str | None = Field(default=None, description="Synonym of `regex`.")
+    guided_choice: list[str] | None = Field(default=None, description="Synonym of `choice`.")
+    guided_grammar: str | None = Field(default=None, description="Synonym of `grammar`.")
+    structured_outputs: StructuredOutputs | None = Field(
+        default=None, description="Extension: vLLM's object of constraints."
+    )
 
 
 def _regex(name: str, pattern: str) -> MachineSource:
@@ -119,11 +123,13 @@ def _json_object(name: str, value: bool) -> dict[str, str]:
 
 _CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
     "regex": _regex,
+    "pattern": _regex,
     "guided_regex": _regex,
     "choice": _choice,
     "guided_choice": _choice,
     "guided_json": _schema,
     "json_": _schema,
+    "json_schema": _schema,
     "json_object": _json_object,
     "grammar": _grammar,
     "guided_grammar": _grammar,

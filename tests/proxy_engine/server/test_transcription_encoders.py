@@ -1,0 +1,112 @@
+"""Transcripts in the response formats of ``/v1/audio``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from proxy_engine import Transcript, TranscriptSegment, TranscriptWord
+from proxy_engine.results import Usage
+from proxy_engine.server.encoders.transcriptions import event_frame, response
+
+SEGMENTS = (
+    TranscriptSegment(
+        start=0.0,
+        end=1.5,
+        text=" Hello there.",
+        tokens=(50364, 7, 50439),
+        temperature=0.2,
+        avg_logprob=-0.25,
+        compression_ratio=0.9,
+        no_speech_prob=0.01,
+        words=(TranscriptWord(" Hello", 0.0, 0.5, 0.9), TranscriptWord(" there.", 0.5, 1.5, 0.8)),
+    ),
+    TranscriptSegment(start=31.0, end=33.0, text=" Zoë & Li", window_start=30.0),
+)
+TRANSCRIPT = Transcript(
+    text=" Hello there. Zoë & Li",
+    segments=SEGMENTS,
+    language="en",
+    duration=34.5,
+    parsed=None,
+    usage=Usage(7, 5, 0.1, 0.1, audio_tokens=3),
+    model="whisper",
+)
+
+
+def encoded(form: Any, granularities: tuple[str, ...] = ("segment",)) -> Any:
+    reply = response(TRANSCRIPT, form, "transcribe", granularities)
+    text = bytes(reply.body).decode()
+    assert reply.media_type == ("application/json" if "json" in form else "text/plain")
+    return json.loads(text) if "json" in form else text
+
+
+def test_json_has_the_text_and_token_counts() -> None:
+    assert encoded("json") == {
+        "text": "Hello there. Zoë & Li",
+        "usage": {
+            "type": "tokens",
+            "input_tokens": 7,
+            "output_tokens": 5,
+            "total_tokens": 12,
+            "input_token_details": {"audio_tokens": 3, "text_tokens": 4},
+        },
+    }
+
+
+def test_text_and_subtitles_are_plain_text() -> None:
+    assert encoded("text") == "Hello there. Zoë & Li\n"
+    assert encoded("srt") == TRANSCRIPT.to_srt()
+    assert encoded("vtt") == TRANSCRIPT.to_vtt()
+
+
+def test_verbose_json_has_openais_fields() -> None:
+    verbose = encoded("verbose_json")
+    first, second = verbose.pop("segments")
+    assert verbose == {
+        "task": "transcribe",
+        "language": "en",
+        "duration": 34.5,
+        "text": "Hello there. Zoë & Li",
+        "usage": {"type": "duration", "seconds": 34.5},
+    }
+    assert first == {
+        "id": 0,
+        "seek": 0,
+        "start": 0.0,
+        "end": 1.5,
+        "text": " Hello there.",
+        "tokens": [50364, 7, 50439],
+        "temperature": 0.2,
+        "avg_logprob": -0.25,
+        "compression_ratio": 0.9,
+        "no_speech_prob": 0.01,
+    }
+    assert (second["id"], second["seek"], second["avg_logprob"]) == (1, 3000, None)
+
+
+@pytest.mark.parametrize(
+    ("granularities", "present"),
+    [(("word",), {"words"}), (("segment",), {"segments"}), (("word", "segment"), {"words", "segments"})],
+)  # fmt: skip
+def test_verbose_json_has_the_requested_granularities(
+    granularities: tuple[str, ...], present: set[str]
+) -> None:
+    verbose = encoded("verbose_json", granularities)
+    assert verbose.keys() & {"words", "segments"} == present
+    if "words" in present:
+        assert verbose["words"] == [
+            {"word": "Hello", "start": 0.0, "end": 0.5},
+            {"word": "there.", "start": 0.5, "end": 1.5},
+        ]
+
+
+def test_stream_has_a_delta_for_each_segment_and_the_whole_text() -> None:
+    frames = [event_frame(event) for event in (*SEGMENTS, TRANSCRIPT)]
+    events = [json.loads(frame.removeprefix(b"data: ")) for frame in frames]
+    assert all(frame.endswith(b"\n\n") for frame in frames)
+    assert events[0] == {"type": "transcript.text.delta", "delta": " Hello there."}
+    assert events[1] == {"type": "transcript.text.delta", "delta": " Zoë & Li"}
+    assert events[2] == {"type": "transcript.text.done", **encoded("json")}
