@@ -1,0 +1,334 @@
+"""A Whisper model: mlx-audio's, and its decoder in the form of the engine's loop.
+
+mlx-audio computes the log-mel spectrogram, the encoder, unconstrained decoding of a window
+(``DecodingTask``) and the times of words. Ours are the rules of timestamps
+(:mod:`~proxy_engine.transcription.timestamp_rules`), the order of windows
+(:mod:`~proxy_engine.transcription.windows`), and the decoder with mlx-lm's cache layers
+(:mod:`~proxy_engine.transcription.whisper_decoder`), which the loop runs for constrained
+transcripts. Unconstrained windows need no mask, so that they are decoded by mlx-audio, a window and
+a temperature at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+from mlx_audio.stt.models.whisper import audio as whisper_audio
+from mlx_audio.stt.models.whisper.decoding import (
+    DecodingOptions,
+    DecodingResult,
+    DecodingTask,
+    LogitFilter,
+)
+from mlx_audio.stt.models.whisper.timing import add_word_timestamps
+from mlx_audio.stt.models.whisper.tokenizer import TO_LANGUAGE_CODE
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from ..errors import InvalidOptionError
+from .timestamp_rules import TimestampRules
+from .whisper_decoder import DecoderLayerCache, WhisperDecoder
+
+SAMPLE_RATE: int = whisper_audio.SAMPLE_RATE
+"""Samples per second."""
+
+WINDOW_FRAMES: int = whisper_audio.N_FRAMES
+"""Frames of a window, 30 seconds."""
+
+WINDOW_SECONDS: int = whisper_audio.CHUNK_LENGTH
+
+
+class DecodingCancelledError(Exception):
+    """Decoding was cancelled."""
+
+
+class Whisper:
+    """A Whisper model. To be used on the thread that runs the model, where nothing else is stated.
+
+    Args:
+        model: ``mlx_audio.stt.models.whisper.Model`` with its processor.
+
+    Attributes:
+        decoder: The decoder as a language model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.decoder = WhisperDecoder(model)
+
+    @property
+    def context_length(self) -> int:
+        """Maximum number of tokens of prompt and transcript. For any thread."""
+        return int(self._model.dims.n_text_ctx)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that can be chosen; empty for an English model. For any thread."""
+        if not self._model.is_multilingual:
+            return ()
+        return tuple(self._model.get_tokenizer().all_language_codes)
+
+    def language_code(self, language: str | None, task: str) -> str | None:
+        """Return the code of a language; ``None`` if it has to be detected. For any thread.
+
+        Raises:
+            InvalidOptionError: The model does not know the language, or does not translate.
+        """
+        languages = self.languages
+        if task == "translate" and not languages:
+            raise InvalidOptionError("the model knows English only", option="task")
+        if language is None:
+            return None if languages else "en"
+        code = language.strip().lower()
+        code = TO_LANGUAGE_CODE.get(code, code)
+        if code not in (languages or ("en",)):
+            raise InvalidOptionError(
+                f"the model does not know the language {language!r}",
+                option="language",
+                hint=f"Known are {', '.join(languages or ('en',))}.",
+            )
+        return code
+
+    def tokenizer(self, language: str | None = None, task: str = "transcribe") -> Any:
+        """Return mlx-audio's tokenizer."""
+        return self._model.get_tokenizer(language=language, task=task)
+
+    @cached_property
+    def engine_tokenizer(self) -> TokenizerWrapper:
+        """A copy of the tokenizer for masks, in which all tokens but text are special."""
+        return TokenizerWrapper(_without_timestamps(self._model._processor.tokenizer))
+
+    def spectrogram(self, samples: npt.NDArray[np.float32]) -> mx.array:
+        """Return the log-mel spectrogram of a recording, followed by a window of silence.
+
+        Args:
+            samples: Shape (samples,), at ``SAMPLE_RATE``.
+
+        Returns:
+            Shape (frames, mel bands).
+        """
+        frames = whisper_audio.log_mel_spectrogram(
+            samples, n_mels=self._model.dims.n_mels, padding=whisper_audio.N_SAMPLES
+        )
+        mx.eval(frames)
+        return frames
+
+    def window(self, spectrogram: mx.array, first: int, frames: int) -> mx.array:
+        """Return a part of a spectrogram, padded to a window, shape (frames, mel bands)."""
+        part = spectrogram[first : first + frames]
+        padded = whisper_audio.pad_or_trim(part, WINDOW_FRAMES, axis=-2)
+        window: mx.array = padded.astype(self._model.dtype)
+        return window
+
+    def encode(self, window: mx.array) -> mx.array:
+        """Return the encoder's output of a window, shape (1, positions, width)."""
+        states: mx.array = self._model.encoder(window[None])
+        mx.eval(states)
+        return states
+
+    def detect_language(self, states: mx.array) -> str:
+        """Return the code of the most probable language."""
+        _, probabilities = self._model.detect_language(states)
+        of_language: Mapping[str, float] = probabilities[0]
+        return max(of_language, key=lambda code: of_language[code])
+
+    def no_speech_prob(self, states: mx.array, tokens: Sequence[int]) -> float | None:
+        """Return the probability that a window has no speech; ``None`` if no token states it.
+
+        Args:
+            states: The encoder's output.
+            tokens: The prompt of the decoder.
+        """
+        tokenizer = self.tokenizer()
+        if tokenizer.no_speech is None:
+            return None
+        start = list(tokens[: list(tokens).index(tokenizer.sot) + 1])
+        cache = self.decoder.make_cache()
+        self.decoder.attend_to(states, cache)
+        logits = self.decoder(mx.array([start]), cache)[0, -1].astype(mx.float32)
+        return float(mx.softmax(logits)[tokenizer.no_speech].item())
+
+    def prompt_tokens(self, language: str, task: str, prompt: str) -> list[int]:
+        """Return the tokens before a transcript without timestamps."""
+        options = DecodingOptions(
+            task=task, language=language, prompt=prompt or None, without_timestamps=True
+        )
+        return list(DecodingTask(self._model, options).initial_tokens)
+
+    def decode(
+        self,
+        states: mx.array,
+        *,
+        language: str,
+        task: str,
+        prompt: Sequence[int],
+        temperature: float,
+        timestamps: bool,
+        seed: int,
+        cancelled: threading.Event,
+    ) -> DecodedWindow:
+        """Decode a window without constraints.
+
+        Args:
+            states: The encoder's output.
+            language: Code of the spoken language.
+            task: ``"transcribe"`` or ``"translate"``.
+            prompt: Tokens of the text before it.
+            temperature: Sampling temperature; 0 takes the most probable tokens.
+            timestamps: Whether to write timestamps.
+            seed: Seed of the random numbers.
+            cancelled: Stops decoding before the next token.
+
+        Raises:
+            DecodingCancelledError: ``cancelled`` was set.
+        """
+        options = DecodingOptions(
+            task=task,
+            language=language,
+            temperature=temperature,
+            prompt=list(prompt) or None,
+            without_timestamps=not timestamps,
+            fp16=states.dtype == mx.float16,
+        )
+        decoding = DecodingTask(self._model, options)
+        if timestamps:
+            rules = decoding.logit_filters[-1]
+            decoding.logit_filters[-1] = TimestampRules(
+                rules.tokenizer, rules.sample_begin, rules.max_initial_timestamp_index
+            )
+        decoding.logit_filters.append(_CancellationCheck(cancelled))
+        # mlx's random state is that of the thread, whose other users give their own keys.
+        mx.random.seed(seed)
+        (result,) = decoding.run(states)
+        return DecodedWindow.of(result, prompt_tokens=decoding.sample_begin)
+
+    def add_words(
+        self,
+        segments: list[dict[str, Any]],
+        states: mx.array,
+        frames: int,
+        *,
+        language: str,
+        task: str,
+        last_speech: float,
+    ) -> None:
+        """Add the times of words to mlx-audio's segments, from the attention to the recording."""
+        add_word_timestamps(
+            segments=segments,
+            model=_EncodedModel(self._model, states),
+            tokenizer=self.tokenizer(language, task),
+            mel=mx.zeros((1,)),
+            num_frames=frames,
+            last_speech_timestamp=last_speech,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedWindow:
+    """The transcript of a window.
+
+    Attributes:
+        tokens: The tokens, without the end token.
+        temperature: The temperature.
+        avg_logprob: Mean log-probability of the tokens.
+        no_speech_prob: Probability that the window has no speech; NaN if no token states it.
+        compression_ratio: UTF-8 bytes of the text over its compressed size.
+        prompt_tokens: Number of tokens before the transcript.
+    """
+
+    tokens: tuple[int, ...]
+    temperature: float
+    avg_logprob: float
+    no_speech_prob: float
+    compression_ratio: float
+    prompt_tokens: int
+
+    @classmethod
+    def of(cls, result: DecodingResult, *, prompt_tokens: int) -> DecodedWindow:
+        """Return mlx-audio's result."""
+        return cls(
+            tokens=tuple(result.tokens),
+            temperature=float(result.temperature),
+            avg_logprob=float(result.avg_logprob),
+            no_speech_prob=float(result.no_speech_prob),
+            compression_ratio=float(result.compression_ratio),
+            prompt_tokens=prompt_tokens,
+        )
+
+
+class WindowInputs:
+    """The encoder's output as an input of a prompt (``PromptInputs``).
+
+    Args:
+        decoder: The decoder.
+        states: The encoder's output.
+    """
+
+    rope_delta = 0
+    single_pass_end = 0
+
+    def __init__(self, decoder: WhisperDecoder, states: mx.array) -> None:
+        self._decoder = decoder
+        self._states: mx.array | None = states
+
+    def prepare(self, cache: list[DecoderLayerCache], cached_tokens: int) -> None:
+        """Store the keys and values of the encoder's output, unless a cached prefix has them."""
+        if self._states is not None and not cached_tokens:
+            self._decoder.attend_to(self._states, cache)
+
+    def arguments(self, start: int, end: int) -> Mapping[str, Any]:
+        """Return no arguments: all inputs are in the cache."""
+        return {}
+
+    def release(self) -> None:
+        """Drop the encoder's output."""
+        self._states = None
+
+
+class _CancellationCheck(LogitFilter):  # type: ignore[misc]
+    """Changes no logits; stops decoding when it is cancelled."""
+
+    def __init__(self, cancelled: threading.Event) -> None:
+        self._cancelled = cancelled
+
+    def apply(self, logits: mx.array, tokens: mx.array) -> mx.array:
+        if self._cancelled.is_set():
+            raise DecodingCancelledError
+        return logits
+
+
+class _EncodedModel:
+    """The part of mlx-audio's model that alignment uses, for a window that is encoded already."""
+
+    def __init__(self, model: Any, states: mx.array) -> None:
+        self.alignment_heads = model.alignment_heads
+        self._decoder = model.decoder
+        self._states = states
+
+    def forward_with_cross_qk(self, mel: mx.array, tokens: mx.array) -> tuple[mx.array, Any]:
+        logits, _, attention = self._decoder(tokens, self._states)
+        return logits, attention
+
+
+def _without_timestamps(tokenizer: Any) -> PreTrainedTokenizerFast:
+    """Return a copy of a tokenizer without the text form of timestamps.
+
+    Added tokens that are not special are text, so that a grammar of any text would allow
+    timestamps. The post-processor would add the tokens of a prompt.
+    """
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    content["post_processor"] = None
+    for token in content["added_tokens"]:
+        token["special"] = True
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(content)), eos_token=tokenizer.eos_token
+    )

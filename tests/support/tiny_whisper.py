@@ -1,0 +1,90 @@
+"""A Whisper checkpoint with random weights and a multilingual tokenizer, made in a test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES
+from mlx_audio.stt.models.whisper.whisper import Model, ModelDimensions
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+FIRST_SPECIAL = 50257
+"""Id of the end token of multilingual Whisper models; the other special tokens follow."""
+
+DIMENSIONS = {
+    "n_mels": 80,
+    # Fixed by mlx-audio's window of 3,000 frames.
+    "n_audio_ctx": 1500,
+    "n_audio_state": 32,
+    "n_audio_head": 2,
+    "n_audio_layer": 1,
+    # From this size on, mlx-audio takes a model for a multilingual one.
+    "n_vocab": 51865,
+    "n_text_ctx": 64,
+    "n_text_state": 32,
+    "n_text_head": 2,
+    "n_text_layer": 2,
+}
+
+_MERGES = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("i", "n"), ("Ġ", "a"), ("1", "2"), ('"', ":")]
+
+
+def whisper_special_tokens() -> list[str]:
+    """The special tokens of a multilingual model in the order of their ids."""
+    languages = [f"<|{code}|>" for code in list(LANGUAGES)[:99]]
+    tasks = ["translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps"]
+    times = [f"<|{number * 0.02:.2f}|>" for number in range(1501)]
+    names = [f"<|{task}|>" for task in tasks]
+    return ["<|endoftext|>", "<|startoftranscript|>", *languages, *names, *times]
+
+
+def tiny_whisper_tokenizer() -> Tokenizer:
+    """Byte-level BPE with few ordinary tokens; special tokens have the ids of real models."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokens = letters + [left + right for left, right in _MERGES]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    special = whisper_special_tokens()
+    vocabulary |= {token: FIRST_SPECIAL + number for number, token in enumerate(special)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, _MERGES))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in special[:107]])
+    # As in real tokenizers, timestamps are added tokens that are not special.
+    tokenizer.add_tokens([AddedToken(token, normalized=False) for token in special[107:]])
+    return tokenizer
+
+
+def write_tiny_whisper(directory: Path, *, seed: int = 0) -> Path:
+    """Write a checkpoint as mlx-community has them, and return its directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    model = Model(ModelDimensions(**DIMENSIONS))
+    numbers = np.random.default_rng(seed)
+    weights = {}
+    for name, value in tree_flatten(model.parameters()):
+        if not name.split(".")[-1].startswith("_"):
+            spread = 1.0 if "embedding" in name else 0.3
+            noise = numbers.normal(0, spread, value.shape)
+            weights[name] = mx.array(noise, mx.float16)
+    mx.save_safetensors(str(directory / "model.safetensors"), weights)
+    (directory / "config.json").write_text(json.dumps({"model_type": "whisper", **DIMENSIONS}))
+    tiny_whisper_tokenizer().save(str(directory / "tokenizer.json"))
+    end = "<|endoftext|>"
+    _write(directory / "tokenizer_config.json", {
+        "tokenizer_class": "WhisperTokenizer",
+        "bos_token": end, "eos_token": end, "unk_token": end, "pad_token": end,
+    })  # fmt: skip
+    _write(directory / "preprocessor_config.json", {
+        "feature_extractor_type": "WhisperFeatureExtractor",
+        "processor_class": "WhisperProcessor",
+        "feature_size": 80, "sampling_rate": 16000, "hop_length": 160, "n_fft": 400,
+        "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,
+    })  # fmt: skip
+    return directory
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value))
