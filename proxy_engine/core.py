@@ -20,7 +20,7 @@ from state_machines.tool_calls import ToolFormat
 from .answers.turns import Turns
 from .conversation.prompts import Prompt
 from .encoded_prompt import EncodedPrompt
-from .errors import InvalidOptionError
+from .errors import InvalidOptionError, PromptError
 from .events import Event, PromptProgress
 from .generation import DraftModel, model_bytes
 from .media.options import MediaOptions
@@ -61,6 +61,7 @@ class EngineCore:
     worker: Worker
     threads: ThreadPoolExecutor
     draft_model: LoadedModel | None
+    media: MediaOptions
 
     @classmethod
     def build(
@@ -100,6 +101,7 @@ class EngineCore:
                 draft_cost=model_bytes(draft.model) / model_bytes(loaded.model),
                 num_draft_tokens=num_draft_tokens,
             )
+        media = media or MediaOptions()
         turns = Turns()
         preparation = Preparation(
             loaded,
@@ -111,14 +113,16 @@ class EngineCore:
             turns,
             max_compile_seconds,
             batch_size,
-            media or MediaOptions(),
+            media,
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         scheduler = Scheduler(
             worker, factory, caches, turns, threads, batch_size=batch_size, draft_model=drafter
         )
         worker.submit(scheduler.split_output_layer).result()
-        return cls(loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft)
+        return cls(
+            loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft, media
+        )
 
     def prepare(
         self,
@@ -134,6 +138,11 @@ class EngineCore:
             ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
         self.worker.guard.check()
+        if self.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
+            raise PromptError(
+                f"{self.loaded.name!r} transcribes speech and answers no prompts",
+                hint="Use engine.transcribe(audio).",
+            )
         options: dict[str, Any] = dict(arguments)
         tools, tool_choice = options.pop("tools", None), options.pop("tool_choice", None)
         return self.preparation.request(

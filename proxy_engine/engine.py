@@ -29,6 +29,7 @@ from .requests.streams import AsyncEventStream, Closing, EventStream, Submit, ca
 from .requests.worker import Worker
 from .results import GenerationResult
 from .tool_engine import ToolEngine
+from .transcription_engine import TranscriptionEngine
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class InferenceEngine(Closing, BatchEngine, ToolEngine):
+class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
     """Runs a language model for any number of threads and tasks.
 
     Requests run on a thread of the engine. Up to ``batch_size`` of them share each forward pass;

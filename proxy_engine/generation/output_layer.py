@@ -25,8 +25,10 @@ _log = logging.getLogger(__name__)
 _KNOWN_CODE = (
     "mlx_lm.models.",
     "mlx_vlm.models.",
+    "mlx_audio.stt.models.",
     "mlx.nn.",
     "proxy_engine.multimodal.",
+    "proxy_engine.transcription.",
 )
 """Packages whose modules compute equal logits for equal inputs. The module of a caller could change
 logits by a state that a check on some tokens does not see."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import mlx.core as mx
 import mlx_lm
@@ -38,9 +38,13 @@ from ..multimodal.loading import is_multimodal, load_multimodal
 from ..multimodal.processor import MultimodalProcessor
 from ..progress import OnProgress
 from ..text_checks import short_repr
+from ..transcription.loading import SPEECH_FILES, is_speech_model, load_speech_model
 from .blas import dequantized, has_fast_blas
 from .checking import damaged_file
 from .embedded import EMBEDDED_MODEL, embedded_model
+
+if TYPE_CHECKING:
+    from ..transcription.whisper import Whisper
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +62,7 @@ class LoadedModel:
         directory: Directory of the tokenizer's files, if known.
         processor: Processes the media that the model reads; ``None`` for a model of text.
         is_multimodal: Whether the configuration is that of a model which reads media.
+        speech: The speech model whose decoder ``model`` is; ``None`` for other models.
     """
 
     name: str
@@ -68,6 +73,7 @@ class LoadedModel:
     directory: Path | None = None
     processor: MultimodalProcessor | None = None
     is_multimodal: bool = False
+    speech: Whisper | None = None
 
     @property
     def model_type(self) -> str:
@@ -152,6 +158,8 @@ def load_model(
                 hint=_NAMING_HINT,
             ) from error
     try:
+        if is_speech_model(_configuration(path)):
+            return _loaded_speech(path, name)
         module, tokenizer, config, processor = _load(path, name)
     except EngineError:
         raise
@@ -240,6 +248,19 @@ def _configuration(path: str) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
+def _loaded_speech(path: str, name: str) -> LoadedModel:
+    speech = load_speech_model(path, name=name)
+    evaluate_weights(speech.decoder, name)
+    return LoadedModel(
+        name=name,
+        model=speech.decoder,
+        tokenizer=speech.engine_tokenizer,
+        context_length=speech.context_length,
+        logits_width=logits_width(speech.decoder, name),
+        speech=speech,
+    )
+
+
 def context_length(config: Mapping[str, Any]) -> int | None:
     """Return the longest sequence that a configuration states, in tokens."""
     nested = config.get("text_config")
@@ -314,9 +335,13 @@ def _check_location(path: str) -> None:
             raise ModelFormatError(
                 f"the directory {path!r} has no config.json", model=path, hint=_NAMING_HINT
             )
-        if not any(directory.glob("model*.safetensors")):
+        is_speech = is_speech_model(_configuration(path))
+        patterns = SPEECH_FILES if is_speech else ("model*.safetensors",)
+        if not any(file for pattern in patterns for file in directory.glob(pattern)):
             raise ModelFormatError(
-                f"the directory {path!r} has no model*.safetensors", model=path, hint=_NAMING_HINT
+                f"the directory {path!r} has no {' or '.join(patterns)}",
+                model=path,
+                hint=_NAMING_HINT,
             )
         return
     looks_like_a_path = path.startswith((".", "~", os.sep)) or path.count("/") > 1

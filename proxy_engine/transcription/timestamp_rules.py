@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 from mlx_audio.stt.models.whisper.decoding import ApplyTimestampRules
 
 
@@ -29,7 +31,7 @@ class TimestampRules(ApplyTimestampRules):  # type: ignore[misc]
             The logits, ``-inf`` for excluded tokens.
         """
         first = self.tokenizer.timestamp_begin
-        written = tokens[0, self.sample_begin :].tolist()
+        written = cast(list[int], tokens[0, self.sample_begin :].tolist())
         allowed = np.zeros(logits.shape[-1], np.float32)
         allowed[self._excluded(written, len(allowed))] = -np.inf
         logits = logits + mx.array(allowed)
@@ -39,7 +41,8 @@ class TimestampRules(ApplyTimestampRules):  # type: ignore[misc]
         text = mx.where(of_times > of_text, -mx.inf, logits[:, :first])
         return mx.concatenate([text, logits[:, first:]], axis=-1)
 
-    def _excluded(self, written: Sequence[int], width: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _excluded(self, written: Sequence[int], width: int) -> npt.NDArray[np.bool_]:
+        """Return which tokens may not follow those that are written, shape (vocabulary,)."""
         first = self.tokenizer.timestamp_begin
         excluded = np.zeros(width, np.bool_)
         if self.tokenizer.no_timestamps is not None:

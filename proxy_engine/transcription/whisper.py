@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,7 +36,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..errors import InvalidOptionError
 from .timestamp_rules import TimestampRules
-from .whisper_decoder import DecoderLayerCache, WhisperDecoder
+from .whisper_decoder import WhisperDecoder
 
 SAMPLE_RATE: int = whisper_audio.SAMPLE_RATE
 """Samples per second."""
@@ -89,7 +89,7 @@ class Whisper:
         if language is None:
             return None if languages else "en"
         code = language.strip().lower()
-        code = TO_LANGUAGE_CODE.get(code, code)
+        code = str(TO_LANGUAGE_CODE.get(code, code))
         if code not in (languages or ("en",)):
             raise InvalidOptionError(
                 f"the model does not know the language {language!r}",
@@ -101,6 +101,11 @@ class Whisper:
     def tokenizer(self, language: str | None = None, task: str = "transcribe") -> Any:
         """Return mlx-audio's tokenizer."""
         return self._model.get_tokenizer(language=language, task=task)
+
+    @cached_property
+    def first_timestamp(self) -> int:
+        """The token of time 0; larger tokens are later times."""
+        return int(self.tokenizer().timestamp_begin)
 
     @cached_property
     def engine_tokenizer(self) -> TokenizerWrapper:
@@ -116,7 +121,7 @@ class Whisper:
         Returns:
             Shape (frames, mel bands).
         """
-        frames = whisper_audio.log_mel_spectrogram(
+        frames: mx.array = whisper_audio.log_mel_spectrogram(
             samples, n_mels=self._model.dims.n_mels, padding=whisper_audio.N_SAMPLES
         )
         mx.eval(frames)
@@ -155,7 +160,7 @@ class Whisper:
         cache = self.decoder.make_cache()
         self.decoder.attend_to(states, cache)
         logits = self.decoder(mx.array([start]), cache)[0, -1].astype(mx.float32)
-        return float(mx.softmax(logits)[tokenizer.no_speech].item())
+        return float(np.array(mx.softmax(logits))[tokenizer.no_speech])
 
     def prompt_tokens(self, language: str, task: str, prompt: str) -> list[int]:
         """Return the tokens before a transcript without timestamps."""
@@ -273,16 +278,17 @@ class WindowInputs:
         states: The encoder's output.
     """
 
-    rope_delta = 0
+    media_end = 0
     single_pass_end = 0
+    rope_delta = 0
 
     def __init__(self, decoder: WhisperDecoder, states: mx.array) -> None:
         self._decoder = decoder
-        self._states: mx.array | None = states
+        self._states = states
 
-    def prepare(self, cache: list[DecoderLayerCache], cached_tokens: int) -> None:
+    def prepare(self, cache: list[Any], cached_tokens: int) -> None:
         """Store the keys and values of the encoder's output, unless a cached prefix has them."""
-        if self._states is not None and not cached_tokens:
+        if not cached_tokens:
             self._decoder.attend_to(self._states, cache)
 
     def arguments(self, start: int, end: int) -> Mapping[str, Any]:
@@ -290,8 +296,7 @@ class WindowInputs:
         return {}
 
     def release(self) -> None:
-        """Drop the encoder's output."""
-        self._states = None
+        """Keep the encoder's output, which is small, for another prefill."""
 
 
 class _CancellationCheck(LogitFilter):  # type: ignore[misc]
@@ -329,6 +334,6 @@ def _without_timestamps(tokenizer: Any) -> PreTrainedTokenizerFast:
     content["post_processor"] = None
     for token in content["added_tokens"]:
         token["special"] = True
-    return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(content)), eos_token=tokenizer.eos_token
-    )
+    backend = Tokenizer.from_str(json.dumps(content))
+    make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
+    return make(tokenizer_object=backend, eos_token=tokenizer.eos_token)

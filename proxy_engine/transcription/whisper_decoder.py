@@ -195,9 +195,7 @@ def _cross_attention(attention: Any, x: mx.array, cross: CrossAttention) -> mx.a
     return _attended(attention, x, *cross, None)
 
 
-def _attended(
-    attention: Any, x: mx.array, keys: mx.array, values: mx.array, mask: Any
-) -> mx.array:
+def _attended(attention: Any, x: mx.array, keys: mx.array, values: mx.array, mask: Any) -> mx.array:
     queries = _heads(attention.query(x), attention.n_head)
     scale = queries.shape[-1] ** -0.5
     found = scaled_dot_product_attention(queries, keys, values, None, scale, mask)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -21,20 +23,16 @@ import numpy.typing as npt
 from .options import TranscriptionOptions
 from .results import TranscriptSegment, TranscriptWord
 from .segments import FRAMES_PER_SECOND, WindowSpans, split_window
-from .whisper import SAMPLE_RATE, WINDOW_FRAMES, DecodedWindow, Whisper
-
-T = TypeVar("T")
+from .whisper import (
+    SAMPLE_RATE,
+    WINDOW_FRAMES,
+    DecodedWindow,
+    DecodingCancelledError,
+    Whisper,
+)
 
 _MAX_CONDITIONED_TEMPERATURE = 0.5
 """The text of a window with a higher temperature is no prompt for the next one."""
-
-
-class Run:
-    """Runs calls on the model thread; see :meth:`__call__`."""
-
-    def __call__(self, call: Callable[[], T]) -> T:
-        """Run a call, and return its result."""
-        raise NotImplementedError
 
 
 @dataclass(slots=True)
@@ -51,9 +49,11 @@ class WindowLoop:
     Attributes:
         language: Code of the spoken language; ``None`` until it is detected.
         seconds_done: Seconds that are transcribed.
-        prompt_tokens: Tokens of the prompts of all passes.
+        is_finished: Whether all windows are transcribed.
+        prompt_tokens: Tokens of the prompts of all windows, once for each temperature.
         completion_tokens: Tokens that were decoded.
-        passes: Windows that were decoded, once for each temperature.
+        encoder_seconds: Time of spectrograms and the encoder.
+        decoder_seconds: Time of the decoder.
     """
 
     whisper: Whisper
@@ -63,9 +63,11 @@ class WindowLoop:
     cancelled: threading.Event
     language: str | None = None
     seconds_done: float = 0.0
+    is_finished: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    passes: int = 0
+    encoder_seconds: float = 0.0
+    decoder_seconds: float = 0.0
     _text_tokens: list[int] = field(default_factory=list)
     _last_speech: float = 0.0
 
@@ -77,7 +79,9 @@ class WindowLoop:
         """
         options = self.options
         self.language = self.whisper.language_code(options.language, options.task)
+        started = time.perf_counter()
         spectrogram = self.run(lambda: self.whisper.spectrogram(self.samples))
+        self.encoder_seconds += time.perf_counter() - started
         tokenizer = self.run(self.whisper.tokenizer)
         if options.prompt.strip():
             text = " " + options.prompt.strip()
@@ -85,25 +89,32 @@ class WindowLoop:
         total = len(self.samples) * FRAMES_PER_SECOND // SAMPLE_RATE
         first = 0
         while first < total:
+            if self.cancelled.is_set():
+                raise DecodingCancelledError
             frames = min(WINDOW_FRAMES, total - first)
             segments, advanced = self._window(spectrogram, tokenizer, first, frames)
             first += advanced
-            self.seconds_done = min(first, total) / FRAMES_PER_SECOND
+            is_last = first >= total
+            self.seconds_done = (
+                len(self.samples) / SAMPLE_RATE if is_last else first / FRAMES_PER_SECOND
+            )
             yield segments
-        self.seconds_done = len(self.samples) / SAMPLE_RATE
+        self.is_finished = True
 
     def _window(
         self, spectrogram: mx.array, tokenizer: Any, first: int, frames: int
     ) -> tuple[list[TranscriptSegment], int]:
         """Transcribe a window; returns its segments, and its transcribed frames."""
         whisper, options = self.whisper, self.options
+        started = time.perf_counter()
         states = self.run(lambda: whisper.encode(whisper.window(spectrogram, first, frames)))
         if self.language is None:
             self.language = self.run(lambda: whisper.detect_language(states))
+        self.encoder_seconds += time.perf_counter() - started
         decoded = self._decode(states, first)
         if self._is_silent(decoded):
             return [], frames
-        division = split_window(decoded.tokens, tokenizer.timestamp_begin, frames)
+        division = split_window(decoded.tokens, whisper.first_timestamp, frames)
         found = [
             {
                 "seek": first,
@@ -116,30 +127,31 @@ class WindowLoop:
         advanced = division.frames
         if options.timestamps == "word":
             advanced = self._add_words(found, states, first, frames, division)
-        segments = self.run(lambda: [_segment(one, decoded, tokenizer) for one in found])
+        duration = len(self.samples) / SAMPLE_RATE
+        segments = self.run(lambda: [_segment(one, decoded, tokenizer, duration) for one in found])
         segments = [one for one in segments if one is not None]
         self._remember(segments, decoded)
         return segments, advanced
 
     def _decode(self, states: mx.array, first: int) -> DecodedWindow:
-        """Decode a window, at the first temperature whose text is neither repetitive nor improbable."""
+        """Decode a window at one temperature after the other, until its text is accepted."""
         options = self.options
-        language = self.language or "en"
         for number, temperature in enumerate(options.temperatures):
             seed = np.random.SeedSequence((options.seed, first, number)).generate_state(1)
-            decoded: DecodedWindow = self.run(
-                lambda temperature=temperature, seed=int(seed[0]): self.whisper.decode(
-                    states,
-                    language=language,
-                    task=options.task,
-                    prompt=self._text_tokens,
-                    temperature=temperature,
-                    timestamps=options.timestamps != "none",
-                    seed=seed,
-                    cancelled=self.cancelled,
-                )
+            started = time.perf_counter()
+            decode = partial(
+                self.whisper.decode,
+                states,
+                language=self.language or "en",
+                task=options.task,
+                prompt=self._text_tokens,
+                temperature=temperature,
+                timestamps=options.timestamps != "none",
+                seed=int(seed[0]),
+                cancelled=self.cancelled,
             )
-            self.passes += 1
+            decoded: DecodedWindow = self.run(decode)
+            self.decoder_seconds += time.perf_counter() - started
             self.prompt_tokens += decoded.prompt_tokens
             self.completion_tokens += len(decoded.tokens) + 1
             if not self._is_bad(decoded):
@@ -204,15 +216,18 @@ class WindowLoop:
 
 
 def _segment(
-    found: dict[str, Any], decoded: DecodedWindow, tokenizer: Any
+    found: dict[str, Any], decoded: DecodedWindow, tokenizer: Any, duration: float
 ) -> TranscriptSegment | None:
-    """Return a segment; ``None`` if it has no text or takes no time."""
+    """Return a segment; ``None`` if it has no text or takes no time.
+
+    A model may write times beyond the end of the recording, in the silence that fills its window.
+    """
     text = tokenizer.decode([token for token in found["tokens"] if token < tokenizer.eot])
     if not text.strip() or found["start"] == found["end"]:
         return None
     return TranscriptSegment(
-        start=found["start"],
-        end=found["end"],
+        start=min(found["start"], duration),
+        end=min(found["end"], duration),
         text=text,
         tokens=tuple(found["tokens"]),
         window_start=found["seek"] / FRAMES_PER_SECOND,
@@ -221,7 +236,12 @@ def _segment(
         compression_ratio=decoded.compression_ratio,
         no_speech_prob=_finite(decoded.no_speech_prob),
         words=tuple(
-            TranscriptWord(one["word"], one["start"], one["end"], one["probability"])
+            TranscriptWord(
+                one["word"],
+                min(one["start"], duration),
+                min(one["end"], duration),
+                one["probability"],
+            )
             for one in found.get("words", ())
         ),
     )

@@ -21,7 +21,7 @@ DIMENSIONS = {
     "n_audio_ctx": 1500,
     "n_audio_state": 32,
     "n_audio_head": 2,
-    "n_audio_layer": 1,
+    "n_audio_layer": 0,
     # From this size on, mlx-audio takes a model for a multilingual one.
     "n_vocab": 51865,
     "n_text_ctx": 64,
@@ -29,6 +29,8 @@ DIMENSIONS = {
     "n_text_head": 2,
     "n_text_layer": 2,
 }
+
+_READABLE = "abcdefghijklmnopqrstuvwxyzĠ,.0123456789"
 
 _MERGES = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("i", "n"), ("Ġ", "a"), ("1", "2"), ('"', ":")]
 
@@ -58,7 +60,7 @@ def tiny_whisper_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def write_tiny_whisper(directory: Path, *, seed: int = 0) -> Path:
+def write_tiny_whisper(directory: Path, *, seed: int = 1) -> Path:
     """Write a checkpoint as mlx-community has them, and return its directory."""
     directory.mkdir(parents=True, exist_ok=True)
     model = Model(ModelDimensions(**DIMENSIONS))
@@ -68,6 +70,8 @@ def write_tiny_whisper(directory: Path, *, seed: int = 0) -> Path:
         if not name.split(".")[-1].startswith("_"):
             spread = 1.0 if "embedding" in name else 0.3
             noise = numbers.normal(0, spread, value.shape)
+            if "token_embedding" in name:
+                noise *= _loudness()[:, None]
             weights[name] = mx.array(noise, mx.float16)
     mx.save_safetensors(str(directory / "model.safetensors"), weights)
     (directory / "config.json").write_text(json.dumps({"model_type": "whisper", **DIMENSIONS}))
@@ -84,6 +88,18 @@ def write_tiny_whisper(directory: Path, *, seed: int = 0) -> Path:
         "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,
     })  # fmt: skip
     return directory
+
+
+def _loudness() -> np.ndarray:
+    """Scales of the tokens' embeddings, shape (vocabulary,): how readily they are written."""
+    scales = np.zeros(DIMENSIONS["n_vocab"])
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    scales[[letters.index(letter) for letter in _READABLE]] = 2.5
+    scales[len(letters) : len(letters) + len(_MERGES)] = 2.5
+    scales[FIRST_SPECIAL:] = 0.1
+    # A few times, of which one is far more probable than the others together.
+    scales[FIRST_SPECIAL + 107 : FIRST_SPECIAL + 157] = 2.0
+    return scales
 
 
 def _write(path: Path, value: object) -> None:

@@ -1,0 +1,204 @@
+"""Transcription of one recording: windows without constraints, or one constrained window."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .core import EngineCore
+from .encoded_prompt import EncodedPrompt
+from .errors import EngineError, MediaError, PromptError
+from .generation import model_bytes, wired_memory
+from .media.audio import AudioSource, LoadedAudio, load_audio
+from .request_arguments import RequestArguments
+from .requests.request import Request
+from .requests.streams import ignore
+from .results import GenerationResult, Usage
+from .transcription.options import TranscriptionOptions
+from .transcription.results import Transcript, TranscriptSegment
+
+if TYPE_CHECKING:
+    from .transcription.whisper import Whisper
+
+T = TypeVar("T")
+
+Audio: TypeAlias = AudioSource | npt.NDArray[Any]
+"""A recording: a path, the content of a file, ``AudioContent``, an array with its sample rate in
+Hz, or an array at 16 kHz."""
+
+OnSeconds: TypeAlias = Callable[[float, float], None]
+"""Called with the seconds that are transcribed and the seconds of the recording."""
+
+Segments: TypeAlias = Generator[TranscriptSegment, None, Transcript[Any]]
+"""The segments of a transcript; the generator returns the transcript."""
+
+_SAMPLE_RATE = 16_000
+_MAX_CONSTRAINED_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Transcriber:
+    """Transcribes recordings with the model of an engine. For any thread but the model's.
+
+    Args:
+        core: The engine's components.
+    """
+
+    core: EngineCore
+
+    def begin(
+        self,
+        audio: Audio,
+        response_format: Any,
+        options: TranscriptionOptions,
+        on_progress: OnSeconds | None,
+        cancelled: threading.Event,
+    ) -> Segments:
+        """Check the arguments, and return the segments, which are computed when they are read.
+
+        Args:
+            audio: The recording.
+            response_format: As in :meth:`InferenceEngine.generate`; ``None``: any text.
+            options: The options.
+            on_progress: Called after each window.
+            cancelled: Stops transcription at the next token.
+
+        Raises:
+            PromptError: The model does not transcribe.
+            MediaError: The recording cannot be read, or exceeds a limit.
+            InvalidOptionError: The model does not know the language or the task.
+            ProxyError: The response format is invalid; see :meth:`InferenceEngine.generate`.
+        """
+        loaded = self.core.loaded
+        whisper = loaded.speech
+        if whisper is None:
+            raise PromptError(
+                f"{loaded.name!r} is no speech model",
+                hint="Use a model such as 'mlx-community/whisper-large-v3-turbo-asr-fp16'. Chat "
+                "models that read audio answer generate with AudioContent.",
+            )
+        language = whisper.language_code(options.language, options.task)
+        recording = load_audio(_with_rate(audio), self.core.media, _SAMPLE_RATE)
+        if response_format is None:
+            return self._windows(whisper, recording, options, on_progress, cancelled)
+        if recording.duration > _MAX_CONSTRAINED_SECONDS:
+            raise MediaError(
+                f"the recording has {recording.duration:.1f} seconds; with a response format it "
+                f"may have {_MAX_CONSTRAINED_SECONDS}",
+                hint="Split it, or transcribe it without a response format.",
+            )
+        # A language that is detected later has one token, too.
+        known = language or whisper.languages[0]
+        tokens = self._run(lambda: whisper.prompt_tokens(known, options.task, options.prompt))
+        arguments = RequestArguments(temperature=options.temperatures[0], seed=options.seed)
+        request = self.core.prepare(EncodedPrompt(tokens), response_format, arguments, cancelled)
+        return self._constrained(whisper, recording, language, options, request, on_progress)
+
+    def _windows(
+        self,
+        whisper: Whisper,
+        recording: LoadedAudio,
+        options: TranscriptionOptions,
+        on_progress: OnSeconds | None,
+        cancelled: threading.Event,
+    ) -> Segments:
+        """Transcribe window by window, without constraints."""
+        from .transcription.whisper import DecodingCancelledError  # noqa: PLC0415 - mlx-audio.
+        from .transcription.windows import WindowLoop  # noqa: PLC0415 - imports mlx-audio.
+
+        loop = WindowLoop(whisper, recording.samples, options, self._run, cancelled)
+        segments: list[TranscriptSegment] = []
+        try:
+            for of_window in loop:
+                segments += of_window
+                yield from of_window
+                if on_progress is not None:
+                    on_progress(loop.seconds_done, recording.duration)
+        except DecodingCancelledError:
+            pass
+        return Transcript(
+            text="".join(one.text for one in segments).strip(),
+            segments=tuple(segments),
+            language=loop.language,
+            duration=recording.duration,
+            parsed=None,
+            usage=Usage(
+                prompt_tokens=loop.prompt_tokens,
+                completion_tokens=loop.completion_tokens,
+                prompt_seconds=loop.encoder_seconds,
+                completion_seconds=loop.decoder_seconds,
+            ),
+            model=self.core.loaded.name,
+            finish_reason="stop" if loop.is_finished else "cancelled",
+        )
+
+    def _constrained(
+        self,
+        whisper: Whisper,
+        recording: LoadedAudio,
+        language: str | None,
+        options: TranscriptionOptions,
+        request: Request,
+        on_progress: OnSeconds | None,
+    ) -> Segments:
+        """Transcribe one window in the engine's loop, under the masks of the response format."""
+        from .transcription.constrained import encode_recording  # noqa: PLC0415 - mlx-audio.
+
+        encoded = self._run(lambda: encode_recording(whisper, recording, language, options))
+        request = replace(request, prompt=encoded.prompt)
+        result = self.core.scheduler.submit(request, ignore).result()
+        segment = TranscriptSegment(
+            start=0.0,
+            end=recording.duration,
+            text=result.text,
+            tokens=result.token_ids,
+            temperature=options.temperatures[0],
+            avg_logprob=_avg_logprob(result),
+            no_speech_prob=encoded.no_speech_prob,
+        )
+        yield segment
+        is_cancelled = result.finish_reason == "cancelled"
+        if on_progress is not None and not is_cancelled:
+            on_progress(recording.duration, recording.duration)
+        return Transcript(
+            text=result.text,
+            segments=(segment,),
+            language=encoded.language,
+            duration=recording.duration,
+            parsed=result.parsed,
+            usage=result.usage,
+            model=result.model,
+            finish_reason="cancelled" if is_cancelled else "stop",
+        )
+
+    def _run(self, call: Callable[[], T]) -> T:
+        """Run a call on the model thread, in turns with the requests there."""
+        worker = self.core.worker
+        if worker.is_current:
+            raise EngineError(
+                "a request's own callbacks cannot use the same engine",
+                hint="Validators run on its thread; use another engine, or transcribe afterwards.",
+            )
+
+        def wired() -> T:
+            with wired_memory(model_bytes(self.core.loaded.model)):
+                return call()
+
+        return worker.submit(wired).result()
+
+
+def _with_rate(audio: Audio) -> AudioSource:
+    return (audio, _SAMPLE_RATE) if isinstance(audio, np.ndarray) else audio
+
+
+def _avg_logprob(result: GenerationResult[Any]) -> float | None:
+    """Return the mean log-probability of the tokens, if they were requested of the engine."""
+    logprobs = result.logprobs
+    if not logprobs:
+        return None
+    return sum(one.chosen.before_mask for one in logprobs) / len(logprobs)

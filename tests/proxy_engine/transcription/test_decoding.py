@@ -1,0 +1,165 @@
+"""Tokens of a window, compared with mlx-audio's decoder on the same encoder output."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlx_audio.stt import load
+from mlx_audio.stt.models.whisper.decoding import DecodingOptions
+from recordings import sine
+from tiny_whisper import FIRST_SPECIAL, write_tiny_whisper
+
+from proxy_engine.generation.batch_probe import BatchProbe
+from proxy_engine.generation.cache_layers import extract_row, keep_rows, merge
+from proxy_engine.generation.output_layer import OutputLayer
+from proxy_engine.transcription.timestamp_rules import TimestampRules
+from proxy_engine.transcription.whisper import Whisper
+from proxy_engine.transcription.whisper_decoder import WhisperDecoder
+
+FIRST_TIME = FIRST_SPECIAL + 107
+END = FIRST_SPECIAL
+
+
+def model_and_states(directory: Path) -> tuple[Any, Whisper, mx.array]:
+    model = load(directory)
+    whisper = Whisper(model)
+    window = whisper.window(whisper.spectrogram(sine(2.0)), 0, 3000)
+    return model, whisper, whisper.encode(window)
+
+
+def decoded(whisper: Whisper, states: mx.array, **changes: Any) -> list[int]:
+    arguments: dict[str, Any] = {
+        "language": "en",
+        "task": "transcribe",
+        "prompt": [],
+        "temperature": 0.0,
+        "timestamps": True,
+        "seed": 0,
+        "cancelled": threading.Event(),
+    }
+    return list(whisper.decode(states, **(arguments | changes)).tokens)
+
+
+@pytest.mark.parametrize("prompt", [[], [10, 20, 30]])
+def test_greedy_tokens_without_timestamps_equal_mlx_audios(
+    whisper_directory: Path, prompt: list[int]
+) -> None:
+    model, whisper, states = model_and_states(whisper_directory)
+    options = DecodingOptions(language="de", without_timestamps=True, prompt=prompt or None)
+    expected = model.decode(states, options)[0].tokens
+    found = decoded(whisper, states, language="de", timestamps=False, prompt=prompt)
+    assert found == expected
+    assert len(set(found)) > 2
+
+
+@pytest.mark.parametrize("seed", [26, 33])
+def test_greedy_tokens_with_timestamps_equal_mlx_audios(tmp_path: Path, seed: int) -> None:
+    # With most weights, mlx-audio's rules exclude all tokens after the first timestamp.
+    model, whisper, states = model_and_states(write_tiny_whisper(tmp_path, seed=seed))
+    expected = model.decode(states, DecodingOptions(language="en"))[0]
+    assert np.isfinite(expected.avg_logprob)
+    assert decoded(whisper, states) == expected.tokens
+
+
+def test_tokens_depend_on_the_recording(whisper_directory: Path) -> None:
+    _, whisper, states = model_and_states(whisper_directory)
+    noise = np.random.default_rng(1).normal(0, 0.3, 32_000).astype(np.float32)
+    other = whisper.encode(whisper.window(whisper.spectrogram(noise), 0, 3000))
+    assert decoded(whisper, states) != decoded(whisper, other)
+
+
+def test_samples_depend_on_the_seed_alone(whisper_directory: Path) -> None:
+    _, whisper, states = model_and_states(whisper_directory)
+    draws = [decoded(whisper, states, temperature=1.0, seed=seed) for seed in (1, 2, 1)]
+    assert draws[0] == draws[2] != draws[1]
+
+
+def test_logits_equal_mlx_audios_in_passes_of_any_length(whisper_directory: Path) -> None:
+    model, whisper, states = model_and_states(whisper_directory)
+    tokens = mx.array([[50258, 50259, 50359, 50363, 10, 20, 30, 40]])
+    expected = model.decoder(tokens, states)[0]
+    cache = whisper.decoder.make_cache()
+    whisper.decoder.attend_to(states, cache)
+    parts = [whisper.decoder(tokens[:, a:b], cache) for a, b in ((0, 3), (3, 7), (7, 8))]
+    found = mx.concatenate(parts, axis=1)
+    assert mx.abs(found - expected).max().item() <= 0.01 * mx.abs(expected).max().item()
+
+
+def test_loop_can_batch_the_decoder_and_split_off_its_output_layer(
+    whisper_directory: Path,
+) -> None:
+    _, whisper, _ = model_and_states(whisper_directory)
+    probe = BatchProbe(whisper.decoder)
+    assert probe.can_decode
+    assert probe.can_pad
+    assert OutputLayer.of(whisper.decoder) is not None
+
+
+def test_rows_of_a_batch_attend_to_their_own_recordings(whisper_directory: Path) -> None:
+    _, whisper, states = model_and_states(whisper_directory)
+    decoder = whisper.decoder
+    caches = [started(decoder, states * scale, length) for scale, length in ((1, 5), (-1, 3))]
+    alone = [
+        decoder(mx.array([[7]]), started(decoder, states * scale, length))[0]
+        for scale, length in ((1, 5), (-1, 3))
+    ]
+    batch = merge(caches)
+    together = decoder(mx.array([[7], [7]]), batch)
+    for row in range(2):
+        assert mx.allclose(together[row], alone[row], atol=0.05).item()
+    assert not mx.allclose(alone[0], alone[1], atol=0.05).item()
+    single = extract_row(batch, 1)
+    keep_rows(batch, [1])
+    expected = decoder(mx.array([[9]]), single)
+    assert mx.allclose(decoder(mx.array([[9]]), batch), expected, atol=0.05).item()
+
+
+def started(decoder: WhisperDecoder, states: mx.array, length: int) -> list[Any]:
+    cache = decoder.make_cache()
+    decoder.attend_to(states, cache)
+    decoder(mx.array([[50258, 50259, 50359, 50363, 11][:length]]), cache)
+    return cache
+
+
+class _Tokens:
+    """The tokens that the rules know."""
+
+    no_timestamps = FIRST_SPECIAL + 106
+    timestamp_begin = FIRST_TIME
+    eot = END
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), peak=st.floats(0, 8), steps=st.integers(1, 12))
+def test_timestamps_come_in_pairs_and_never_decrease(seed: int, peak: float, steps: int) -> None:
+    numbers = np.random.default_rng(seed)
+    rules = TimestampRules(_Tokens(), 3, 50)
+    written: list[int] = []
+    for _ in range(steps):
+        logits = numbers.normal(0, 1, 51865)
+        logits[FIRST_TIME:] += peak
+        tokens = mx.array([[1, 2, 3, *written]])
+        allowed = np.array(rules.apply(mx.array(logits[None], mx.float32), tokens)[0])
+        assert np.isfinite(allowed.max())
+        written.append(int(allowed.argmax()))
+        if written[-1] == END:
+            break
+    times = [token - FIRST_TIME for token in written if token >= FIRST_TIME]
+    assert times == sorted(times)
+    assert times[0] <= 50
+    # No segment is empty, and at most two timestamps follow each other.
+    is_time = [token >= FIRST_TIME for token in written]
+    assert all(
+        not (a and b and c) for a, b, c in zip(is_time, is_time[1:], is_time[2:], strict=False)
+    )
+    for at in range(1, len(written) - 1):
+        if not is_time[at] and is_time[at + 1]:
+            before = [token for token in written[: at + 1] if token >= FIRST_TIME]
+            assert written[at + 1] > before[-1]
