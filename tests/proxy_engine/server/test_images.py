@@ -6,18 +6,21 @@ import base64
 import io
 import json
 import logging
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from live_server import Live, serving_engine
-from vision_models import sample_image
+from live_server import Live, make_settings, serving, serving_engine
+from vision_models import sample_image, vision_checkpoint
 
 from proxy_engine import InferenceEngine
+from proxy_engine.server.app import create_app
 
 SCHEMA = {
     "type": "object",
@@ -227,6 +230,33 @@ def test_text_model_reads_the_history_of_a_conversation_with_images(live: Live) 
         ask(live, user(1))
     error: Any = caught.value.body
     assert error["param"].startswith("messages")
+
+
+def test_model_that_reads_images_is_loaded_on_request(
+    tmp_path: Path, tiny_model_directory: Path
+) -> None:
+    shutil.copytree(tiny_model_directory, tmp_path / "text")
+    vision_checkpoint("smolvlm", tmp_path / "vision")
+    settings = make_settings(
+        model=str(tmp_path / "text"), model_directories=str(tmp_path), max_images=1
+    )
+    with serving(create_app(settings)) as live:
+        client: Any = live.client()
+        listed = {model.id: model.input_modalities for model in client.models.list().data}
+        assert listed["text"] == ["text"]
+        assert listed["vision"] == ["text", "image"]
+
+        def chat(model: str, *seeds: int) -> Any:
+            return client.chat.completions.create(
+                model=model, messages=[user(*seeds, text="a")], max_tokens=3
+            )
+
+        assert chat("vision", 1).usage.prompt_tokens_details.image_tokens > 0
+        with pytest.raises(openai.BadRequestError, match="--max-images"):
+            chat("vision", 1, 2)
+        assert chat("text").model == "text"
+        with pytest.raises(openai.BadRequestError):
+            chat("text", 1)
 
 
 class _Image(BaseHTTPRequestHandler):

@@ -214,6 +214,21 @@ def test_images_are_shown_sent_and_removed(browser: Browser, live: Live, way: st
 
 
 @needs_browser
+def test_model_answers_about_an_image(browser: Browser, vision: Live) -> None:
+    browser.open(f"{vision.url}/")
+    browser.wait_for("return models.length")
+    assert browser.run("return document.getElementById('image-box').offsetHeight") > 0
+    browser.run(_KIND, "choice")
+    browser.run(_RULE, "a cat\na dog")
+    browser.run(_ADD_IMAGES, "drop")
+    browser.wait_for(f"{_THUMBNAILS}.length === 2")
+    browser.keys(CONTROL, ENTER)
+    assert done(browser) == "Done: stop."
+    timings = browser.run("return document.getElementById('timings').innerText")
+    assert re.search(r"[1-9]\d* of images", timings)
+
+
+@needs_browser
 def test_recording_becomes_text_of_the_prompt(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     browser.wait_for("return models.length")
