@@ -7,8 +7,8 @@ import secrets
 
 from ..errors import PromptError
 
-# Letters and digits only, which no template, JSON encoder or tool notation escapes. Nobody else
-# knows the number, and texts that contain it are refused, so no text is taken for a marker.
+# Letters and digits are not escaped by templates, JSON encoders and tool notations. The number is
+# secret, and texts that contain it are refused, so no text is taken for a marker.
 _NONCE = f"medium{secrets.token_hex(16)}"
 _MARKER = re.compile(f"{_NONCE}n([0-9]+)n")
 
@@ -24,7 +24,7 @@ def split_at_markers(text: str) -> list[str | int]:
     Returns:
         The texts between markers, and the number of each marker, in order. No text is empty.
     """
-    # With a group in the pattern, every second item is what the group matched.
+    # The pattern has a group, so every second item is a match of the group.
     pieces = _MARKER.split(text)
     split = [int(piece) if index % 2 else piece for index, piece in enumerate(pieces)]
     return [piece for piece in split if piece != ""]

@@ -68,7 +68,7 @@ def load_image(source: MediaSource, options: MediaOptions) -> LoadedImage:
 
 
 def encode_png(image: Image) -> bytes:
-    """Return an image of Pillow as a PNG file. Its pixels are those that ``load_image`` returns.
+    """Return an image of Pillow as a PNG file, with the pixels that ``load_image`` returns.
 
     Raises:
         MediaError: The image cannot be read.

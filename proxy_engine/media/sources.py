@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ..errors import MediaError
 from ..text_checks import short_repr
+from .fetching import fetch
 from .options import MediaOptions
 
 _DATA_URL = re.compile(r"data:([^,;]*)(?:;[^,;]*)*;base64,", re.IGNORECASE)
@@ -75,6 +76,15 @@ def _from_url(
     scheme = url.partition(":")[0].lower()
     if scheme == "data":
         return _from_data_url(kind, url, max_bytes, limit)
+    if scheme in ("http", "https"):
+        if not options.allow_urls:
+            raise MediaError(
+                f"the {kind} is at a URL, and URLs are not read",
+                limit="allow_urls",
+                hint="Give a data: URL. allow_urls of MediaOptions allows others.",
+            )
+        # The content decides on the type. Servers often name a wrong one.
+        return fetch(url, options, max_bytes, limit), None
     raise MediaError(
         f"the {kind} is at {short_repr(url)}, which is not a URL that can be read",
         hint="Give a data: URL, or http or https.",
@@ -88,7 +98,7 @@ def _from_data_url(kind: str, url: str, max_bytes: int, limit: str) -> tuple[byt
             f"the data: URL of the {kind} is malformed: {short_repr(url)}",
             hint="It is data:MEDIA/TYPE;base64,DATA.",
         )
-    # Four characters encode three bytes, the last of which can be padding.
+    # Four characters encode three bytes. Up to two of the last three are padding.
     check_size(kind, (len(url) - match.end()) // 4 * 3 - 2, max_bytes, limit)
     try:
         return base64.b64decode(url[match.end() :], validate=True), match[1] or None
