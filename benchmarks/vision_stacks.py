@@ -106,7 +106,7 @@ class Ours:
     def prompt(self, question: str, images: Sequence[Path]) -> list[Interaction]:
         """Return the message with images and a question."""
         parts = [
-            *(ImageContent(data=image.read_bytes()) for image in images),
+            *(ImageContent(path=image) for image in images),
             TextContent(question),
         ]
         return [Interaction(Role.USER, parts)]

@@ -13,15 +13,18 @@ from typing import Any
 import pytest
 from live_server import serving_engine
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine
-from proxy_engine.models.loading import LoadedModel
+from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.server.settings import ServerSettings
 
 # Where the documents' server listens.
 SERVER = "http://127.0.0.1:8000"
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+# The model of a document's examples; others use the embedded model.
+MODELS = {"vision": "mlx-community/Qwen2.5-VL-3B-Instruct-4bit"}
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -40,23 +43,37 @@ def blocks(path: Path) -> list[str]:
     return cells(path) if path.suffix == ".ipynb" else python_blocks(path)
 
 
+@pytest.fixture(scope="session")
+def small_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, Path]:
+    """Checkpoints of small random models by the names of the models that they replace."""
+    directory = tmp_path_factory.mktemp("small-models")
+    return {MODELS["vision"]: vision_checkpoint("qwen2_5_vl", directory / "vision")}
+
+
 @pytest.mark.parametrize("path", [*DOCUMENTS, *NOTEBOOKS], ids=lambda path: path.name)
 def test_documented_examples_run(
     path: Path,
     roomy_model: Any,
     tiny_tokenizer: TokenizerWrapper,
+    small_models: dict[str | None, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The form of an answer is guaranteed whatever the model; only its sense takes the real one.
     loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
+
+    def load(model: Any, *rest: Any) -> LoadedModel:
+        return load_model(small_models[model], *rest) if model in small_models else loaded
+
     for module in ("core", "models.draft_models"):
-        monkeypatch.setattr(f"proxy_engine.{module}.load_model", lambda *_: loaded)
+        monkeypatch.setattr(f"proxy_engine.{module}.load_model", load)
+    # Paths are relative to the repository, and in a notebook to its directory.
+    monkeypatch.chdir(path.parent if path in NOTEBOOKS else ROOT)
     monkeypatch.setattr("mlx_lm.load", lambda _: (roomy_model, tiny_tokenizer))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.ExitStack() as stack:
         for block in blocks(path):
             if SERVER in block:
-                engine = InferenceEngine(roomy_model, tiny_tokenizer)
+                engine = InferenceEngine(MODELS.get(path.stem))
                 live = stack.enter_context(serving_engine(engine))
                 block = block.replace(SERVER, live.url)
             exec(compile(block, str(path), "exec"), namespace)

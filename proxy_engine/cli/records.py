@@ -45,16 +45,10 @@ def read_images(sources: Sequence[str], directory: Path) -> tuple[ImageContent, 
     # Deferred: `import proxy_engine.__main__` imports no pydantic.
     from ..conversation.content import ImageContent  # noqa: PLC0415
 
-    images = []
-    for source in sources:
-        if is_url(source):
-            images.append(ImageContent(url=source))
-            continue
-        try:
-            images.append(ImageContent(data=(directory / source).read_bytes()))
-        except OSError as error:
-            raise ValueError(f"cannot read {source!r}: {error.strerror}") from error
-    return tuple(images)
+    return tuple(
+        ImageContent(url=source) if is_url(source) else ImageContent(path=directory / source)
+        for source in sources
+    )
 
 
 def read_line(line: bytes, directory: Path) -> Record:

@@ -173,8 +173,11 @@ class TestOneRecord:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--image", "none.png"], "--image: cannot read 'none.png': No such file"),
-            (["--image", "."], "--image: cannot read '.': Is a directory"),
+            (
+                ["--image", "none.png"],
+                "--image: cannot read the image file 'none.png': No such file",
+            ),
+            (["--image", "."], "--image: cannot read the image file '.': Is a directory"),
             (["--image", "red.png", "--jsonl"], "--image requires a single input"),
             (["--image", "red.png", "red.png", "blue.png"], "--image requires a single input"),
             (["--jsonl", "red.png", "blue.png"], "--jsonl requires a single file"),
@@ -253,7 +256,7 @@ class TestLines:
         results = [json.loads(line) for line in out.splitlines()]
         failed = [result["error"]["line"] for result in results if "error" in result]
         assert failed == [2, 3, 4, 5, 6, 7, 8]
-        assert "line 2: cannot read 'none.png': No such file" in err
+        assert "line 2: cannot read the image file 'none.png': No such file" in err
         assert 'line 3: "image" should be a path, a URL, or a list of them' in err
         assert "line 8: the image is damaged" in err
 
