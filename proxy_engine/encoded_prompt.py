@@ -65,6 +65,7 @@ class EncodedPrompt:
         media_spans: Start and end of each run of placeholder tokens, in ascending order.
         image_tokens: Placeholder tokens of images.
         audio_tokens: Placeholder tokens of audio recordings.
+        media_bytes: Memory of ``inputs`` before the prefill, in bytes.
     """
 
     token_ids: list[int]
@@ -73,3 +74,4 @@ class EncodedPrompt:
     media_spans: tuple[tuple[int, int], ...] = ()
     image_tokens: int = 0
     audio_tokens: int = 0
+    media_bytes: int = 0

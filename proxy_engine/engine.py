@@ -390,7 +390,8 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
     ) -> Begun:
         request = self._core.prepare(prompt, response_format, arguments)
         request.counts_waiting = counts_waiting
-        return Begun(self._core.scheduler.submit(request, ignore), request.cancelled)
+        future = self._core.scheduler.submit(request, ignore)
+        return Begun(future, request.cancelled, request.prompt.media_bytes)
 
     def _submitter(self, request: Request) -> Submit:
         request.watches = True

@@ -31,7 +31,7 @@ from .media_tokens import (
 )
 from .messages import media_content
 from .places import MediaPlaces
-from .prompt_inputs import MediaInputs, to_numpy
+from .prompt_inputs import MediaInputs, array_bytes, to_numpy
 
 _KINDS: tuple[Kind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
@@ -213,6 +213,7 @@ class MultimodalProcessor:
             ),
             image_tokens=counts["image"],
             audio_tokens=counts["audio"],
+            media_bytes=sum(map(array_bytes, arrays.values())),
         )
 
 

@@ -151,6 +151,15 @@ def to_numpy(value: Any) -> Any:
     return value
 
 
+def array_bytes(value: Any) -> int:
+    """Return the memory of the arrays in an argument of ``to_numpy``'s form, in bytes."""
+    if isinstance(value, HalfPrecision):
+        return value.values.nbytes
+    if isinstance(value, list):
+        return sum(map(array_bytes, value))
+    return value.nbytes if isinstance(value, np.ndarray) else 0
+
+
 def _to_mlx(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _array_of_mlx(value) for name, value in arrays.items()}
 

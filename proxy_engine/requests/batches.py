@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 REQUESTS_AHEAD = 4
 """Requests that a batch reads ahead, for each that runs: prepared ones are always waiting."""
+
+_MEDIA_BYTES_AHEAD = 256 << 20
+"""Beyond ``batch_size``, requests are read ahead while media of unfinished ones take less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,17 @@ class BatchItem(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A request that is queued or runs. Setting ``cancelled`` stops it at its next token."""
+    """A request that is queued or runs. Setting ``cancelled`` stops it at its next token.
+
+    Attributes:
+        future: Its result.
+        cancelled: Stops it.
+        media_bytes: Memory of its decoded images and recordings, in bytes.
+    """
 
     future: Future[GenerationResult[Any]]
     cancelled: threading.Event
+    media_bytes: int = 0
 
 
 Begin: TypeAlias = Callable[[BatchRequest], Begun]
@@ -82,7 +92,7 @@ class BatchStream(Closing, Generic[T]):
         begin: Prepares and queues a request.
         requests: The requests.
         batch_size: Maximum number of requests that run together. ``REQUESTS_AHEAD`` times as many
-            are read before their items are returned.
+            are read before their items are returned; fewer if they have large images.
         ordered: Return items in the order of the requests, otherwise as they finish.
     """
 
@@ -100,7 +110,7 @@ class BatchStream(Closing, Generic[T]):
         self._items: Iterator[BatchItem[Any]] = _items(
             begin,
             iter(requests),
-            REQUESTS_AHEAD * batch_size,
+            batch_size,
             ordered,
             self._begun,
             self._cancelled,
@@ -133,7 +143,7 @@ class BatchStream(Closing, Generic[T]):
 def _items(
     begin: Begin,
     requests: Iterator[Prompt | BatchRequest],
-    ahead: int,
+    batch_size: int,
     ordered: bool,
     begun: dict[int, Begun],
     cancelled: threading.Event,
@@ -147,7 +157,12 @@ def _items(
     try:
         while True:
             guard.check()
-            while has_more and not cancelled.is_set() and len(begun) + len(waiting) < ahead:
+            while (
+                has_more
+                and not cancelled.is_set()
+                and len(begun) + len(waiting) < REQUESTS_AHEAD * batch_size
+                and _has_memory(begun.values(), batch_size)
+            ):
                 try:
                     index, request = next(numbered)
                 except StopIteration:
@@ -178,6 +193,11 @@ def _items(
     finally:
         for one in begun.values():
             one.cancelled.set()
+
+
+def _has_memory(begun: Collection[Begun], batch_size: int) -> bool:
+    media_bytes = sum(one.media_bytes for one in begun)
+    return len(begun) < batch_size or media_bytes < _MEDIA_BYTES_AHEAD
 
 
 def _put_index(ended: SimpleQueue[int], index: int, _: object) -> None:

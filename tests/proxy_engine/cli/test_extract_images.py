@@ -14,7 +14,9 @@ import pytest
 import stand_in_engine
 from PIL import Image
 from stand_in_engine import SCHEMA, StandInEngine
+from vision_models import vision_checkpoint
 
+from proxy_engine import InferenceEngine
 from proxy_engine.cli.main import main
 from proxy_engine.conversation.content import ImageContent, TextContent
 from proxy_engine.conversation.interaction import Interaction
@@ -376,3 +378,65 @@ class TestTextModel:
         assert extract(*flags, "--resume") == 0
         results = map(json.loads, Path("out").read_text().splitlines())
         assert [result["n"] for result in results] == [0, 0, 1, 0]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return vision_checkpoint("qwen2_vl", tmp_path_factory.mktemp("qwen2_vl"))
+
+
+class TestRandomModel:
+    """A small multimodal model with random weights."""
+
+    @pytest.fixture
+    def schema(self, directory: Path) -> Any:
+        schema = {
+            "type": "object",
+            "properties": {"shop": {"type": "string", "maxLength": 8}, "paid": {"type": "boolean"}},
+            "required": ["shop", "paid"],
+            "additionalProperties": False,
+        }
+        (directory / "schema.json").write_text(json.dumps(schema))
+        return schema
+
+    def test_answers_equal_those_of_the_engine(
+        self, model: Path, schema: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        whole = image_bytes("red")
+        Path("cut.png").write_bytes(whole[:-20])
+        files = ("red.png", "note.txt", "cut.png", "photo.txt", "blue.png")
+        assert extract("--model", model, *files, "--temperature", 0, "--batch-size", 2) == 1
+        lines = capsys.readouterr().out.splitlines()
+        error = json.loads(lines[2])["error"]
+        assert error["file"] == "cut.png"
+        assert error["type"] == "MediaError"
+        assert "the PNG image is damaged or cut off" in error["message"]
+        text = INSTRUCTION.replace("n, text", "shop, paid")
+        with InferenceEngine(model, on_progress=None) as engine:
+            for line, name in zip(lines, files, strict=True):
+                if name in ("note.txt", "cut.png"):
+                    continue
+                turn = Interaction("user", [ImageContent(path=name), TextContent(text)])
+                single = engine.generate([turn], response_format=schema, temperature=0.0)
+                assert line == single.text
+        assert len({lines[0], lines[3], lines[4]}) > 1
+
+    @pytest.mark.usefixtures("schema")
+    def test_images_together_are_one_record(
+        self, model: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        flags = ("--model", model, "--temperature", 0, "--quiet")
+        assert extract(*flags, "--image", "red.png", "--image", "photo.txt", "note.txt") == 0
+        together = capsys.readouterr().out
+        record = {"text": "BMW sold three cars.", "image": ["red.png", "photo.txt"]}
+        Path("lines").write_text(json.dumps(record))
+        assert extract(*flags, "--jsonl", "lines") == 0
+        assert capsys.readouterr().out == together
+
+    @pytest.mark.usefixtures("schema")
+    def test_single_damaged_image_is_a_failure(
+        self, model: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("cut.png").write_bytes(image_bytes("red")[:-20])
+        assert extract("--model", model, "--image", "cut.png", "--quiet") == 1
+        assert "message 0, part 0: the PNG image is damaged" in capsys.readouterr().err

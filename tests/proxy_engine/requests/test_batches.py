@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from proxy_engine import (
 )
 from proxy_engine.events import Event
 from proxy_engine.generation import Batch
+from proxy_engine.requests.batches import BatchStream, Begun
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.scheduler import Scheduler
@@ -487,3 +489,22 @@ def test_warm_up_probes_batches_before_the_first_request(
         assert probe._can_pad is None
         engine.warm_up()
         assert probe._can_pad is not None
+
+
+@pytest.mark.parametrize(("megabytes", "unfinished"), [(0, 15), (20, 13), (256, 4), (1_000, 4)])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_large_media_are_not_read_ahead(megabytes: int, unfinished: int, ordered: bool) -> None:
+    futures: list[Future[Any]] = []
+
+    def begin(_: BatchRequest) -> Begun:
+        futures.append(Future())
+        return Begun(futures[-1], threading.Event(), megabytes << 20)
+
+    def prompts() -> Iterator[str]:
+        yield "first"
+        futures[0].set_result(None)
+        yield from itertools.repeat("x")
+
+    stream = BatchStream(begin, prompts(), batch_size=4, ordered=ordered)
+    assert next(stream).index == 0
+    assert len(futures) == 1 + unfinished
