@@ -76,7 +76,7 @@ def test_documented_examples_run(
                 engine = InferenceEngine(MODELS.get(path.stem))
                 live = stack.enter_context(serving_engine(engine))
                 block = block.replace(SERVER, live.url)
-            exec(compile(block, str(path), "exec"), namespace)
+            exec(compile(block, str(path), "exec", dont_inherit=True), namespace)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
