@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from ..errors import PromptError
+from ..errors import MediaError, PromptError
 from ..text_checks import short_repr
 from .content import (
     AudioContent,
@@ -160,4 +160,4 @@ def _decoded(data: Any) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
-        raise PromptError("the data of a content part is not base64") from error
+        raise MediaError("the data of a content part is not base64") from error

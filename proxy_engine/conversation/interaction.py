@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import PromptError
+from ..errors import MediaError, PromptError
 from ..text_checks import listed, short_repr
 from .content import (
     AudioContent,
@@ -274,7 +274,14 @@ def _read_content(content: Any) -> list[Content]:
         return [TextContent(content)]
     if not isinstance(content, list | tuple):
         raise PromptError(f"content should be a string or a list, not {short_repr(content)}")
-    return [content_from_dict(part) for part in content]
+    return [_read_part(part, index) for index, part in enumerate(content)]
+
+
+def _read_part(part: Any, index: int) -> Content:
+    try:
+        return content_from_dict(part)
+    except MediaError as error:
+        raise error.at(f"part {index}") from error
 
 
 def _read_time(created_at: Any) -> datetime | None:

@@ -203,6 +203,8 @@ def _interaction(item: Message | Interaction, index: int) -> Interaction:
 
 
 def _located(error: PromptError, index: int) -> PromptError:
+    if isinstance(error, MediaError):
+        return error.at(f"message {index}, {error.where}")
     return PromptError(f"message {index}: {error.what}", hint=error.hint)
 
 

@@ -49,6 +49,7 @@ _MEDIA_LIMITS = {
     "max_audio_seconds": (400, "audio_too_long", "--max-audio-seconds"),
     "allow_urls": (400, "image_url_not_allowed", "--allow-image-urls"),
 }
+_MAX_PATH = 200
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
@@ -254,7 +255,8 @@ def invalid_body(error: RequestValidationError) -> ApiError:
 def _field_path(location: Location) -> str:
     """Return a location as ``messages[0].content``."""
     path = "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in location)
-    return path.removeprefix(".")
+    # A client may invent names of any length.
+    return path.removeprefix(".")[:_MAX_PATH]
 
 
 def _schema_location(error: ProxyError) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ..errors import DraftModelError, ModelError, ModelFormatError
 from ..models.checking import check_loadable
 from ..models.draft_models import check_draft_loadable
 from ..requests.worker import Worker
+from ..text_checks import short_repr
 from .errors import ApiError, api_error, shutting_down
 from .memory import available_bytes, release_unused, total_bytes, used_bytes
 from .metrics import Metrics
@@ -324,7 +325,7 @@ def _signature(model: KnownModel) -> object:
 
 
 def _not_found(name: str | None, param: str) -> ApiError:
-    return ApiError(404, f"model {name!r} not found", code="model_not_found", param=param)
+    return ApiError(404, f"model {short_repr(name)} not found", code="model_not_found", param=param)
 
 
 def _for_client(error: ModelError, model: KnownModel) -> ModelError | ApiError:

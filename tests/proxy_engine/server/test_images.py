@@ -149,6 +149,8 @@ def test_client_that_leaves_ends_its_request(vision: Live) -> None:
         (image_part("/etc/passwd"), 400, "invalid_media", "data: URLs only"),
         (image_part("ht\ntp://a.example/b.png"), 400, "invalid_media", "data: URLs only"),
         ({"type": "image", "url": "http://a.example"}, 400, "image_url_not_allowed", "data:"),
+        (image_part("data:image/png;base64,?"), 400, "invalid_media", "not base64"),
+        ({"type": "image", "data": "?"}, 400, "invalid_media", "not base64"),
         (image_part(url(b"")), 400, "invalid_media", "0 bytes"),
         (image_part(url(png(1)[:200])), 400, "invalid_media", "damaged"),
         (image_part(url(b"<svg/>", "image/svg+xml")), 400, "invalid_media", "SVG"),

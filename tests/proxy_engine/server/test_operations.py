@@ -112,6 +112,14 @@ def test_invalid_field_is_named_by_its_path(
     assert words in reply.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("more", [{"a" * 100_000: 1}, {"model": "a" * 100_000}])
+def test_errors_are_short(live: Live, more: dict[str, Any]) -> None:
+    with live.http() as http:
+        reply = http.post(CHAT, json={**HELLO, **more})
+    assert reply.status_code in (404, 422)
+    assert len(reply.content) < 1000
+
+
 def test_internal_error_hides_details(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
