@@ -284,7 +284,6 @@ def image_at() -> Iterator[str]:
     thread.join()
 
 
-@pytest.mark.skip(reason="URLs are not fetched yet")
 def test_urls_are_fetched_if_allowed(vision_engine: InferenceEngine, image_at: str) -> None:
     content = [image_part(image_at), {"type": "text", "text": "What is it?"}]
     with serving_engine(vision_engine, allow_image_urls=True) as live:
