@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.errors import PatternError, SchemaError
@@ -19,7 +18,13 @@ from ..progress import to_stderr
 from .errors import CommandLineError
 from .extract_lines import extract_lines
 from .extraction import Extraction, extract_record
-from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_record
+from .input_arguments import (
+    STANDARD_INPUT,
+    check_files,
+    opened_input,
+    read_record,
+    read_schema,
+)
 from .input_files import InputFiles
 from .input_lines import InputLines
 from .inputs import Inputs
@@ -112,7 +117,7 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     _check_combination(options)
-    schema = _read_schema(options.schema)
+    schema = read_schema(options.schema)
     try:
         machine = JsonSchemaStateMachine(schema)
     except (SchemaError, PatternError) as error:
@@ -234,18 +239,6 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
     engine = InferenceEngine(options.model, on_progress=on_progress, **given)
     own_process.freeze()
     return engine
-
-
-def _read_schema(path: str) -> Any:
-    try:
-        schema = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CommandLineError(f"cannot read the schema {path!r}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise CommandLineError(f"the schema {path!r} is not JSON: {error}") from error
-    if not isinstance(schema, dict | bool):
-        raise CommandLineError(f"the schema {path!r} is neither an object nor a boolean")
-    return schema
 
 
 @contextlib.contextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from .errors import CommandLineError
 from .records import Record, read_content, read_images
@@ -78,6 +79,19 @@ def read_record(source: IO[bytes] | None, path: str, images: Sequence[str]) -> R
     except ValueError as error:
         raise CommandLineError(f"{path!r}: {error}") from error
     return Record(record.text, (*first, *record.images))
+
+
+def read_schema(path: str) -> Any:
+    """Return the JSON Schema in a file. Raises ``CommandLineError``."""
+    try:
+        schema = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandLineError(f"cannot read the schema {path!r}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise CommandLineError(f"the schema {path!r} is not JSON: {error}") from error
+    if not isinstance(schema, dict | bool):
+        raise CommandLineError(f"the schema {path!r} is neither an object nor a boolean")
+    return schema
 
 
 def _reason(path: str) -> str:

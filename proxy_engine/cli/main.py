@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from state_machines.errors import ProxyError
 
-from . import bridge, extract, fetch_model, serve
+from . import bridge, extract, fetch_model, serve, transcribe
 from .errors import CommandLineError
 from .output import discard_standard_output, writing_to_standard_output
 
@@ -59,7 +59,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="proxy-engine", description="Structured generation with language models on Apple MLX."
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (extract, serve, bridge, fetch_model):
+    for module in (extract, transcribe, serve, bridge, fetch_model):
         module.add_parser(commands)
     options, unknown = parser.parse_known_args(arguments)
     if hasattr(options, "flags"):

@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from ..errors import ModelFormatError
 from ..extras import is_installed
 from ..multimodal.loading import is_multimodal, load_multimodal, unsupported
+from ..transcription.loading import is_speech_model, load_speech_model
 
 _JSON_FILES = ("config.json", "tokenizer_config.json")
 
@@ -73,6 +74,9 @@ def check_loadable(directory: Path, name: str) -> tuple[TokenizerWrapper, int]:
 def _load_lazily(directory: Path) -> tuple[Module, TokenizerWrapper]:
     """Load a model without its weights, with the library that will run it."""
     config = _object(directory / "config.json") or {}
+    if is_speech_model(config):
+        speech = load_speech_model(os.fspath(directory), name=directory.name, lazy=True)
+        return speech.decoder, speech.engine_tokenizer
     if is_multimodal(config):
         try:
             parts = load_multimodal(directory, config, lazy=True)
@@ -114,6 +118,8 @@ def _config_problem(directory: Path) -> str | None:
         return "config.json is not a JSON object"
     if config.get("model_file") is not None:
         return "it requires custom code (model_file), which is not run"
+    if is_speech_model(config):
+        return None if is_installed("audio") else _needed("mlx-audio", "audio")
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         return "config.json has no model_type"
@@ -122,8 +128,12 @@ def _config_problem(directory: Path) -> str | None:
     if not is_multimodal(config):
         return f"mlx-lm has no architecture {model_type!r}"
     if not is_installed("vision"):
-        return "it requires mlx-vlm: pip install 'proxy-engine[vision]'"
+        return _needed("mlx-vlm", "vision")
     return unsupported(config)
+
+
+def _needed(package: str, extra: str) -> str:
+    return f"it requires {package}: pip install 'proxy-engine[{extra}]'"
 
 
 def _is_of_mlx_lm(config: Mapping[str, Any]) -> bool:

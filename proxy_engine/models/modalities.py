@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..extras import is_installed
 from ..multimodal.loading import is_multimodal, unsupported
+from ..transcription.loading import is_speech_model
 
 Modality: TypeAlias = Literal["text", "image", "audio"]
 """A kind of content in prompts."""
@@ -31,11 +32,13 @@ def input_modalities(config: Mapping[str, Any]) -> frozenset[Modality]:
     """Return what a model reads, without loading it.
 
     The processor of a loaded model knows it exactly. A model that requires an extra that is not
-    installed reads text only.
+    installed reads text only. A speech model reads recordings only.
 
     Args:
         config: The content of ``config.json``.
     """
+    if is_speech_model(config):
+        return frozenset({"audio"})
     if not is_installed("vision") or not is_multimodal(config) or unsupported(config) is not None:
         return _TEXT
     return _TEXT.union(

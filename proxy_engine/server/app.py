@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
 from ..options import GenerationOptions
-from .endpoints import chat, completions, models, operations, responses
+from .endpoints import chat, completions, models, operations, responses, transcriptions
 from .errors import ApiError, api_error, error_reply, invalid_body
 from .memory import used_bytes
 from .metrics import Metrics
@@ -85,11 +86,16 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    for module in (chat, completions, responses, models, operations):
+    for module in (chat, completions, responses, transcriptions, models, operations):
         app.include_router(module.router)
     _add_error_handlers(app)
     # Middleware that is added last handles a request first.
-    app.add_middleware(BodyMiddleware, max_bytes=settings.body_bytes, seconds=settings.body_seconds)
+    app.add_middleware(
+        BodyMiddleware,
+        max_bytes=settings.body_bytes,
+        max_upload_bytes=settings.upload_bytes,
+        seconds=settings.body_seconds,
+    )
     if settings.api_key is not None:
         app.add_middleware(KeyMiddleware, key=settings.api_key.get_secret_value())
     if settings.cors_origins:
@@ -132,7 +138,13 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
         metrics.refused.inc,
     )
     services = Services(
-        settings, registry, host, queue, metrics, ResponseStore(settings.stored_responses)
+        settings,
+        registry,
+        host,
+        queue,
+        metrics,
+        ResponseStore(settings.stored_responses),
+        asyncio.Semaphore(settings.max_running),
     )
     metrics.watch("answers_running", "Answers that run.", lambda: queue.running)
     metrics.watch("answers_waiting", "Answers that wait.", lambda: queue.waiting)

@@ -23,6 +23,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CLIENT_CLOSED_REQUEST = 499
 # These paths reveal neither models nor requests.
 _KEYLESS_PATHS = {"/", "/health", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
+_UPLOAD_PATHS = "/v1/audio/"
 _LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 
 _logger = logging.getLogger(__name__)
@@ -88,12 +89,14 @@ class BodyMiddleware:
     Args:
         app: The application.
         max_bytes: The size of the largest body accepted.
+        max_upload_bytes: The same for bodies with a file, which is stored on disk while it arrives.
         seconds: Seconds from the head of the request to the end of its body.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, max_upload_bytes: int, seconds: float) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._max_upload_bytes = max_upload_bytes
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,9 +104,11 @@ class BodyMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        too_large = f"the body has more than {self._max_bytes:,} bytes"
+        is_upload = _path(scope).startswith(_UPLOAD_PATHS)
+        max_bytes = self._max_upload_bytes if is_upload else self._max_bytes
+        too_large = f"the body has more than {max_bytes:,} bytes"
         stated = Headers(scope=scope).get("content-length", "")
-        if stated.isdecimal() and int(stated) > self._max_bytes:
+        if stated.isdecimal() and int(stated) > max_bytes:
             error = ApiError(413, too_large, code="body_too_large")
             await error_reply(error)(scope, receive, send)
             return
@@ -123,7 +128,7 @@ class BodyMiddleware:
             if message["type"] == "http.request":
                 size += len(message.get("body", b""))
                 is_whole = not message.get("more_body", False)
-                if size > self._max_bytes:
+                if size > max_bytes:
                     raise HTTPException(413, too_large)
             return message
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..conversation.prompts import Prompt
 from ..events import Finished, PromptProgress, StreamEvent, TokenGenerated
@@ -30,6 +30,13 @@ class Generation:
     tools: Sequence[Any] | None = None
     tool_choice: Any = None
     options: OptionOverrides = field(default_factory=OptionOverrides)
+
+
+class Running(Protocol):
+    """What runs for a request."""
+
+    def end(self) -> None:
+        """Cancel it; it ends at its next token."""
 
 
 @dataclass(slots=True)
@@ -151,7 +158,7 @@ async def begin(
     queue: Queue,
     host: ModelHost,
     metrics: Metrics,
-    running: set[RunningAnswers],
+    running: set[Running],
 ) -> RunningAnswers:
     """Take slots and the model, and start the answers.
 
@@ -162,7 +169,7 @@ async def begin(
         queue: Where to take slots.
         host: Where to take the model.
         metrics: Where to count.
-        running: Holds the answers until they are closed.
+        running: Contains the answers until they are closed.
 
     Raises:
         ApiError: The queue is full, or there is no such model.

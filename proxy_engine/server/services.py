@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -12,13 +13,16 @@ from .model_host import ModelHost
 from .model_registry import ModelRegistry
 from .queueing import Queue
 from .response_store import ResponseStore
-from .running import RunningAnswers
+from .running import Running
 from .settings import ServerSettings
 
 
 @dataclass(slots=True)
 class Services:
-    """The shared objects, and the answers that run."""
+    """The shared objects, and the answers that run.
+
+    ``recordings`` limits the recordings that are in memory.
+    """
 
     settings: ServerSettings
     registry: ModelRegistry
@@ -26,7 +30,8 @@ class Services:
     queue: Queue
     metrics: Metrics
     responses: ResponseStore
-    running: set[RunningAnswers] = field(default_factory=set)
+    recordings: asyncio.Semaphore
+    running: set[Running] = field(default_factory=set)
 
     def drain(self) -> None:
         """Refuse new requests."""

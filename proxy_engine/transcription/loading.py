@@ -25,12 +25,13 @@ def is_speech_model(config: Mapping[str, Any]) -> bool:
     return config.get("model_type") == "whisper" or config.keys() >= _DIMENSIONS
 
 
-def load_speech_model(path: str, *, name: str) -> Whisper:
+def load_speech_model(path: str, *, name: str, lazy: bool = False) -> Whisper:
     """Load a speech model. To be called on the thread that will run it.
 
     Args:
         path: Directory or Hugging Face repo id.
         name: Its name in errors.
+        lazy: Whether weights are read when they are used.
 
     Raises:
         MissingExtraError: The extra ``audio`` is not installed.
@@ -42,7 +43,7 @@ def load_speech_model(path: str, *, name: str) -> Whisper:
     with warnings.catch_warnings():
         # That the tokenizer is missing is an error here.
         warnings.filterwarnings("ignore", message="Could not load WhisperProcessor")
-        model = stt.load(path)
+        model = stt.load(path, lazy=lazy)
     if getattr(model, "_processor", None) is None:
         raise ModelFormatError(
             f"{name!r} has no tokenizer and feature extractor that transformers can read",

@@ -1,0 +1,211 @@
+"""``transcribe``: recordings in, transcripts or subtitles out."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from state_machines import (
+    ChoiceStateMachine,
+    GrammarStateMachine,
+    JsonSchemaStateMachine,
+    RegexStateMachine,
+    StateMachine,
+)
+from state_machines.errors import GrammarError, PatternError, SchemaError
+
+from .. import own_process
+from ..errors import InvalidOptionError
+from ..progress import to_stderr
+from .errors import CommandLineError
+from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema
+from .output import OutputFile, open_output
+from .transcription import Form, Recording, transcribe_recordings
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from ..engine import InferenceEngine
+    from ..transcription.options import TranscriptionOverrides
+
+DEFAULT_MODEL = "mlx-community/whisper-large-v3-turbo-asr-fp16"
+# Recordings of this computer's user. The limits of a server's clients are lower.
+_MAX_BYTES, _MAX_SECONDS = 4 << 30, 24 * 3600
+_DESCRIPTION = """\
+Writes the transcript of a recording to standard output; progress is written to standard error. With
+several recordings, each line of the output has the name of a file and its transcript; with --json,
+each line is an object. A recording that fails is reported on standard error, and the exit status is
+1. Files are WAV, FLAC or MP3; with ffmpeg also Ogg, M4A, WebM and others. With --pattern, --choice,
+--grammar or --schema the transcript matches it, and the recording has at most 30 seconds."""
+
+
+def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "transcribe", help="turn speech into text or subtitles", description=_DESCRIPTION
+    )
+    parser.add_argument(
+        "--model",
+        metavar="M",
+        default=DEFAULT_MODEL,
+        help="a speech model: a directory or a Hugging Face repo id (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--language", metavar="L", help="spoken language, such as de (default: detected)"
+    )
+    parser.add_argument("--translate", action="store_true", help="write English")
+    parser.add_argument(
+        "--prompt", metavar="TEXT", help="text that could precede the transcript: names, style"
+    )
+    forms = parser.add_mutually_exclusive_group()
+    for form, about in (
+        ("srt", "write SubRip subtitles"),
+        ("vtt", "write WebVTT subtitles"),
+        ("json", "write an object with the text, its segments and their times, one a line"),
+    ):
+        forms.add_argument(
+            f"--{form}", dest="form", action="store_const", const=form, default="text", help=about
+        )
+    parser.add_argument("--words", action="store_true", help="add the times of words to --json")
+    constraints = parser.add_mutually_exclusive_group()
+    constraints.add_argument("--pattern", metavar="RE", help="an ECMA-262 pattern")
+    constraints.add_argument(
+        "--choice", action="append", metavar="TEXT", help="one of the possible texts; repeatable"
+    )
+    constraints.add_argument("--grammar", metavar="FILE", help="a context-free grammar")
+    constraints.add_argument("--schema", metavar="FILE", help="a JSON Schema")
+    parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing --output")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument(
+        "recordings", nargs="+", metavar="FILE", help="recordings; - for standard input"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    response_format = _response_format(options)
+    _check_combination(options, is_constrained=response_format is not None)
+    overrides = _overrides(options)
+    with (
+        _recordings(options) as recordings,
+        _opened_output(options) as output,
+        _engine(options) as engine,
+    ):
+        failed = transcribe_recordings(
+            engine,
+            recordings,
+            Form(options.form, has_names=len(recordings) > 1, has_words=options.words),
+            output,
+            response_format=response_format,
+            overrides=overrides,
+            is_quiet=options.quiet,
+        )
+    return 1 if failed else 0
+
+
+def _check_combination(options: argparse.Namespace, *, is_constrained: bool) -> None:
+    """Raise ``CommandLineError`` for options that have no effect together."""
+    has_times = options.form in ("srt", "vtt")
+    if has_times and len(options.recordings) > 1:
+        raise CommandLineError(f"--{options.form} requires a single recording")
+    if has_times and is_constrained:
+        raise CommandLineError(
+            f"--{options.form} requires a transcript without constraint, which has times"
+        )
+    needs = [
+        ("--words", options.words, "--json", options.form == "json"),
+        ("--words", options.words, "a transcript without constraint", not is_constrained),
+        ("--overwrite", options.overwrite, "--output", options.output is not None),
+    ]
+    for name, is_given, needed, has_needed in needs:
+        if is_given and not has_needed:
+            raise CommandLineError(f"{name} requires {needed}")
+
+
+def _response_format(options: argparse.Namespace) -> Any:
+    """Return the constraint, which is checked before the model is loaded."""
+    for name, compile_constraint in _CONSTRAINTS.items():
+        given = getattr(options, name)
+        if given is not None:
+            try:
+                return compile_constraint(given)
+            except (SchemaError, PatternError, GrammarError, ValueError) as error:
+                raise CommandLineError(f"--{name}: {error}") from error
+    return None
+
+
+def _read_grammar(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandLineError(f"cannot read the grammar {path!r}: {error.strerror}") from error
+
+
+_CONSTRAINTS: dict[str, Callable[[Any], StateMachine]] = {
+    "pattern": RegexStateMachine,
+    "choice": ChoiceStateMachine,
+    "grammar": lambda path: GrammarStateMachine(_read_grammar(path)),
+    "schema": lambda path: JsonSchemaStateMachine(read_schema(path)),
+}
+
+
+def _overrides(options: argparse.Namespace) -> TranscriptionOverrides:
+    # Deferred: `import proxy_engine.__main__` imports no pydantic.
+    from ..transcription.options import TranscriptionOptions, TranscriptionOverrides  # noqa: PLC0415
+
+    overrides = TranscriptionOverrides(
+        task="translate" if options.translate else "transcribe",
+        timestamps="word" if options.words else "segment",
+    )
+    if options.language is not None:
+        overrides["language"] = options.language
+    if options.prompt is not None:
+        overrides["prompt"] = options.prompt
+    try:
+        # The engine, which loads the model first, checks it again.
+        TranscriptionOptions(**overrides)
+    except InvalidOptionError as error:
+        raise CommandLineError(str(error)) from error
+    return overrides
+
+
+@contextlib.contextmanager
+def _recordings(options: argparse.Namespace) -> Iterator[list[Recording]]:
+    paths = options.recordings
+    if paths == [STANDARD_INPUT]:
+        with opened_input(STANDARD_INPUT) as source:
+            yield [Recording(STANDARD_INPUT, source.read())]
+        return
+    check_files(paths)
+    yield [Recording(path, Path(path)) for path in paths]
+
+
+@contextlib.contextmanager
+def _opened_output(options: argparse.Namespace) -> Iterator[OutputFile | None]:
+    if options.output is None:
+        yield None
+        return
+    inputs = [path for path in options.recordings if path != STANDARD_INPUT]
+    with open_output(
+        options.output, inputs=inputs, is_resumed=False, is_replaced=options.overwrite
+    ) as output:
+        yield output
+
+
+def _engine(options: argparse.Namespace) -> InferenceEngine:
+    # Deferred: this imports MLX, which a wrong command line need not wait for.
+    from ..engine import InferenceEngine  # noqa: PLC0415
+    from ..media.options import MediaOptions  # noqa: PLC0415
+
+    own_process.take_over()
+    engine = InferenceEngine(
+        options.model,
+        on_progress=None if options.quiet else to_stderr,
+        media=MediaOptions(max_audio_bytes=_MAX_BYTES, max_audio_seconds=_MAX_SECONDS),
+    )
+    own_process.freeze()
+    return engine
