@@ -32,6 +32,7 @@ from .media_tokens import (
 from .messages import media_content
 from .places import MediaPlaces
 from .prompt_inputs import MediaInputs, array_bytes, to_numpy
+from .segments import split_by_image
 
 _KINDS: tuple[Kind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
@@ -200,6 +201,10 @@ class MultimodalProcessor:
         media_end = max(int(medium.positions[-1]) for medium in every) + 1
         if media_end == len(token_ids):
             raise PromptError("the prompt ends with a medium", hint="Add a text after it.")
+        spans = tuple((int(medium.positions[0]), int(medium.positions[-1]) + 1) for medium in every)
+        # Only images are split, and only where each is known alone.
+        by_image = spans if not placed["audio"] and not single_pass_end else ()
+        segments = split_by_image(arrays, len(token_ids), by_image)
         counts = {
             kind: sum(len(medium.positions) for medium in media) for kind, media in placed.items()
         }
@@ -207,10 +212,10 @@ class MultimodalProcessor:
             # Ids below 0 are a form of placeholders, but no index of a table of tokens.
             token_ids=np.maximum(token_ids, 0).tolist(),
             cache_key=key,
-            inputs=MediaInputs(self._model, token_ids, arrays, media_end, single_pass_end),
-            media_spans=tuple(
-                (int(medium.positions[0]), int(medium.positions[-1]) + 1) for medium in every
+            inputs=MediaInputs(
+                self._model, token_ids, arrays, segments, media_end, single_pass_end
             ),
+            media_spans=spans,
             image_tokens=counts["image"],
             audio_tokens=counts["audio"],
             media_bytes=sum(map(array_bytes, arrays.values())),

@@ -7,7 +7,8 @@ creates them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,23 +19,38 @@ from mlx.nn.layers.base import Module
 
 from ..errors import PromptError
 from .language_model import without_state
+from .segments import Segment
+
+_log = logging.getLogger(__name__)
 
 _BY_TOKEN = frozenset({"token_type_ids", "mm_token_type_ids"})
 """Arguments with one number for each token, which are cut to the tokens of a pass here. mlx-vlm's
 models cut the others themselves, by the cache's offset."""
+
+_JOINED = frozenset({"inputs_embeds", "per_layer_inputs", "visual_pos_masks"})
+"""Features of segments whose second axis is that of the tokens."""
+
+_LAYERS = "deepstack_visual_embeds"
+"""Feature with embeddings of the visual tokens for several layers, one array for each."""
+
+_LEFT_OUT = frozenset({"attention_mask_4d", "position_ids", "rope_deltas"})
+"""Features of segments that are not used: masks of models that attend to earlier tokens only, and
+positions, which depend on the whole prompt."""
 
 
 @dataclass(slots=True)
 class MediaInputs:
     """The media of one prompt; implements ``PromptInputs``.
 
-    Input embeddings of the whole prompt are computed before the first pass over a medium. If the
-    cache holds all media already, only the positions of the text behind them are computed.
+    With a single segment, the input embeddings of the whole prompt are computed before the first
+    pass over a medium, as mlx-vlm does it. Otherwise those of a segment are computed when a pass
+    reaches it. If the cache holds all media already, only the rope delta is computed.
 
     Args:
         model: mlx-vlm's model.
         token_ids: Token ids as the processor writes them, shape (tokens,).
         arrays: What the processor returns beside the token ids. NumPy's arrays become MLX's.
+        segments: The prompt by images, see ``split_by_image``.
         media_end: See ``PromptInputs``.
         single_pass_end: See ``PromptInputs``.
     """
@@ -42,95 +58,176 @@ class MediaInputs:
     model: Module
     token_ids: npt.NDArray[np.int64]
     arrays: Mapping[str, Any]
+    segments: Sequence[Segment]
     media_end: int
     single_pass_end: int = 0
     rope_delta: int = field(init=False, default=0)
-    _embeddings: mx.array | None = field(init=False, default=None)
     _positions: mx.array | None = field(init=False, default=None)
-    _others: dict[str, Any] = field(init=False, default_factory=dict)
+    _whole: dict[str, Any] | None = field(init=False, default=None)
+    _embedded: dict[int, dict[str, Any]] | None = field(init=False, default=None)
 
     def prepare(self, cache: list[Any], cached_tokens: int) -> None:
-        """Compute the input embeddings, unless the cache holds all media."""
-        language_model = self.model.language_model
-        with without_state(language_model):
+        """Compute the input embeddings or the positions, whatever the cache does not hold."""
+        with without_state(self.model.language_model):
             if cached_tokens >= self.media_end:
-                self.rope_delta = self._rope_delta()
-                return
-            given = _to_mlx(self.arrays)
-            features = self._features(given)
-            self._embeddings = features.pop("inputs_embeds")
-            if self._embeddings.shape[1] != len(self.token_ids):
-                raise PromptError(
-                    f"mlx-vlm computes {self._embeddings.shape[1]} input embeddings for the "
-                    f"{len(self.token_ids)} tokens of this prompt",
-                    hint="This version of mlx-vlm does not support images of this model.",
-                )
-            positions = features.pop("position_ids", None)
-            if positions is None:
-                positions = getattr(language_model, "_position_ids", None)
-            self._positions = positions
-            delta = features.pop("rope_deltas", None)
-            if delta is None:
-                delta = getattr(language_model, "_rope_deltas", None)
-            self.rope_delta = 0 if delta is None else _first(delta)
-        for name in ("pixel_values", "attention_mask"):
-            given.pop(name, None)
-        self._others = {**given, **features}
-        # The vision tower runs here, so that its arrays are not kept until the last pass.
-        mx.eval(self._embeddings, list(features.values()))
+                self.rope_delta = self._rope_index()[1]
+            elif not self._begin_segments(cached_tokens):
+                self._embed_whole()
 
     def arguments(self, start: int, end: int) -> Mapping[str, Any]:
         """Return the keyword arguments of the model's call over the tokens [start, end)."""
-        if self._embeddings is None:
-            raise RuntimeError("the inputs of this prompt are not prepared")
-        # A slice is a new array: some models scale their input embeddings in place.
-        given: dict[str, Any] = {"inputs_embeds": self._embeddings[:, start:end]}
+        given = {}
         if self._positions is not None:
             given["position_ids"] = self._cut(self._positions, start, end)
-        for name, value in self._others.items():
-            given[name] = self._cut(value, start, end) if name in _BY_TOKEN else value
+        if self._whole is None:
+            return {**given, **self._joined(start, end)}
+        for name, value in self._whole.items():
+            # A slice is a new array: some models scale their input embeddings in place.
+            by_token = name == "inputs_embeds" or name in _BY_TOKEN
+            given[name] = self._cut(value, start, end) if by_token else value
         return given
 
     def release(self) -> None:
         """Drop the input embeddings."""
-        self._embeddings = self._positions = None
-        self._others = {}
+        self._positions = self._whole = self._embedded = None
 
-    def _features(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the input embeddings, and what else the language model takes."""
-        others = {
-            name: value
-            for name, value in given.items()
-            if name not in ("pixel_values", "attention_mask")
+    def _embed_whole(self) -> None:
+        """Compute the input embeddings of the whole prompt."""
+        language_model = self.model.language_model
+        given, features = self._features(self.token_ids, self.arrays)
+        positions = features.pop("position_ids", None)
+        if positions is None:
+            positions = getattr(language_model, "_position_ids", None)
+        self._positions = positions
+        delta = features.pop("rope_deltas", None)
+        if delta is None:
+            delta = getattr(language_model, "_rope_deltas", None)
+        self.rope_delta = 0 if delta is None else _first(delta)
+        # The vision tower runs here, so that its arrays are not kept until the last pass.
+        mx.eval(list(features.values()))
+        self._whole = {**given, **features}
+
+    def _begin_segments(self, cached_tokens: int) -> bool:
+        """Compute the positions, and the embeddings of the first segment that is not cached.
+
+        Returns:
+            Whether the model can embed a segment alone.
+        """
+        if len(self.segments) == 1 or (
+            _has_positions(self.model.language_model)
+            and not hasattr(self.model.language_model, "get_rope_index")
+        ):
+            return False
+        first = next(n for n, segment in enumerate(self.segments) if segment.end > cached_tokens)
+        try:
+            self._positions, self.rope_delta = self._rope_index()
+            self._embedded = {first: self._features_of(self.segments[first])}
+        except Exception as error:
+            _log.info("the images of this model are embedded together: %s", error)
+            self.release()
+            return False
+        return True
+
+    def _features_of(self, segment: Segment) -> dict[str, Any]:
+        """Return the features of a segment that the language model takes.
+
+        Raises:
+            ValueError: Features of segments cannot be joined.
+        """
+        ids = self.token_ids[segment.start : segment.end]
+        with without_state(self.model.language_model):
+            _, found = self._features(ids, segment.arrays)
+        features = {name: value for name, value in found.items() if name not in _LEFT_OUT}
+        layers = features.get(_LAYERS)
+        unknown = features.keys() - _JOINED - {_LAYERS}
+        if unknown or (layers is not None and not _has_row_per_visual_token(features)):
+            raise ValueError(f"segments with {', '.join(sorted(features))} cannot be joined")
+        mx.eval(list(features.values()))
+        return features
+
+    def _joined(self, start: int, end: int) -> dict[str, Any]:
+        """Return the features of the tokens [start, end), which segments have in parts."""
+        if self._embedded is None:
+            raise RuntimeError("the inputs of this prompt are not prepared")
+        parts = []
+        for number, segment in enumerate(self.segments):
+            if segment.end <= start:
+                self._embedded.pop(number, None)
+            elif segment.start < end:
+                if number not in self._embedded:
+                    self._embedded[number] = self._features_of(segment)
+                begin = max(start - segment.start, 0)
+                parts.append(_part(self._embedded[number], begin, end - segment.start))
+        joined: dict[str, Any] = {
+            name: mx.concatenate([part[name] for part in parts], axis=1)
+            for name in parts[0].keys() & _JOINED
         }
-        features = self.model.get_input_embeddings(
-            self._ids(),
-            given.get("pixel_values"),
-            mask=given.get("attention_mask"),
-            **others,
-        )
-        return {name: value for name, value in features.to_dict().items() if value is not None}
+        if _LAYERS in parts[0]:
+            layers = zip(*(part[_LAYERS] for part in parts), strict=True)
+            joined[_LAYERS] = [mx.concatenate(list(layer)) for layer in layers]
+            if not len(joined[_LAYERS][0]):
+                joined["visual_pos_masks"] = joined[_LAYERS] = None
+        return joined
 
-    def _rope_delta(self) -> int:
-        """Return the rope delta, without input embeddings."""
+    def _features(
+        self, token_ids: npt.NDArray[np.int64], arrays: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arguments of the language model: the processor's, and the computed ones."""
+        given = to_mlx(arrays)
+        pixels, mask = given.pop("pixel_values", None), given.pop("attention_mask", None)
+        ids = mx.array(token_ids)[None]
+        found = self.model.get_input_embeddings(ids, pixels, mask=mask, **given).to_dict()
+        features = {name: value for name, value in found.items() if value is not None}
+        count = features["inputs_embeds"].shape[1]
+        if count != len(token_ids):
+            raise PromptError(
+                f"mlx-vlm computes {count} input embeddings for {len(token_ids)} tokens",
+                hint="This version of mlx-vlm does not support images of this model.",
+            )
+        return given, features
+
+    def _rope_index(self) -> tuple[mx.array | None, int]:
+        """Return the positions of the prompt, and the rope delta, without input embeddings."""
         rope_index = getattr(self.model.language_model, "get_rope_index", None)
         if rope_index is None:
-            return 0
+            return None, 0
         names = inspect.signature(rope_index).parameters
-        given = {name: value for name, value in _to_mlx(self.arrays).items() if name in names}
-        return _first(rope_index(self._ids(), **given)[1])
-
-    def _ids(self) -> mx.array:
-        return mx.array(self.token_ids)[None]
+        given = {name: value for name, value in to_mlx(self.arrays).items() if name in names}
+        positions, delta = rope_index(mx.array(self.token_ids)[None], **given)
+        return positions, _first(delta)
 
     def _cut(self, array: mx.array, start: int, end: int) -> mx.array:
         """Cut an array of the whole prompt to some tokens.
 
-        The axis of the tokens is the last one of the prompt's length.
+        The axis of the tokens is the last one of the prompt's length, but for input embeddings.
         """
-        axis = max(n for n, size in enumerate(array.shape) if size == len(self.token_ids))
+        sizes = array.shape[:2] if array.ndim == 3 and array.shape[0] == 1 else array.shape
+        axis = max(n for n, size in enumerate(sizes) if size == len(self.token_ids))
         cut: mx.array = array[(slice(None),) * axis + (slice(start, end),)]
         return cut
+
+
+def _part(features: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
+    """Return the features of some tokens of a segment."""
+    part = {name: features[name][:, start:end] for name in features.keys() & _JOINED}
+    if _LAYERS in features:
+        is_visual = np.array(features["visual_pos_masks"]).reshape(-1)
+        rows = slice(int(is_visual[:start].sum()), int(is_visual[:end].sum()))
+        part[_LAYERS] = [layer[rows] for layer in features[_LAYERS]]
+    return part
+
+
+def _has_row_per_visual_token(features: Mapping[str, Any]) -> bool:
+    """Whether embeddings of later layers have one row for each visual token."""
+    mask, layers = features.get("visual_pos_masks"), features[_LAYERS]
+    if mask is None or mask.ndim != 2 or not isinstance(layers, list):
+        return False
+    count = int(mask.sum().item())
+    return all(isinstance(layer, mx.array) and len(layer) == count for layer in layers)
+
+
+def _has_positions(language_model: Module) -> bool:
+    return hasattr(language_model, "_rope_deltas") or hasattr(language_model, "_position_ids")
 
 
 class HalfPrecision:
@@ -160,17 +257,18 @@ def array_bytes(value: Any) -> int:
     return value.nbytes if isinstance(value, np.ndarray) else 0
 
 
-def _to_mlx(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _array_of_mlx(value) for name, value in arrays.items()}
+def to_mlx(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of a model with MLX's arrays in place of NumPy's."""
+    return {name: _to_mlx(value) for name, value in arrays.items()}
 
 
-def _array_of_mlx(value: Any) -> Any:
+def _to_mlx(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return mx.array(value)
     if isinstance(value, HalfPrecision):
         return mx.array(value.values).astype(mx.bfloat16)
     if isinstance(value, list):
-        return [_array_of_mlx(part) for part in value]
+        return [_to_mlx(part) for part in value]
     return value
 
 

@@ -16,9 +16,12 @@ from vision_prompts import encoded, image, read_prompt
 from proxy_engine import PromptError
 from proxy_engine.models.loading import LoadedModel
 from proxy_engine.multimodal.prompt_inputs import MediaInputs
+from proxy_engine.multimodal.segments import Segment
 
 Load = Callable[[str], LoadedModel]
 QUESTION = [["Look:", "<image>", "What is this?"]]
+SPLIT = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "gemma4", "mistral3"]
+"""Architectures whose processors' arrays can be split by image."""
 CHUNKED = [name for name in VISION_ARCHITECTURES if name != "paligemma"]
 
 
@@ -27,6 +30,7 @@ class CountingModel:
 
     def __init__(self, model: Any) -> None:
         self.embedded = 0
+        self.lengths: list[int] = []
         self._model = model
 
     def __getattr__(self, name: str) -> Any:
@@ -34,6 +38,7 @@ class CountingModel:
 
     def get_input_embeddings(self, *arguments: Any, **keywords: Any) -> Any:
         self.embedded += 1
+        self.lengths.append(arguments[0].shape[1])
         return self._model.get_input_embeddings(*arguments, **keywords)
 
 
@@ -85,6 +90,52 @@ def test_image_behind_a_cached_image_is_read(loaded: Load, name: str) -> None:
     np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", SPLIT)
+def test_images_are_embedded_when_a_pass_reaches_them(loaded: Load, name: str) -> None:
+    model = loaded(name)
+    turns = [["<image>", "A?"], ["B."], ["<image>", "And?"], ["C."], ["<image>", "Why?"]]
+    media = [image(0), image(1, (48, 96)), image(2)]
+    expected = read_prompt(model, encoded(model, turns, *media))[2]
+    prompt = encoded(model, turns, *media)
+    assert prompt.inputs is not None
+    (_, first), (_, second), _ = prompt.media_spans
+    total = len(prompt.token_ids)
+    vision = counted(prompt)
+    prompt.inputs.prepare([], 0)
+    prompt.inputs.arguments(0, 5)
+    assert vision.lengths == [first]
+    prompt.inputs.arguments(5, first + 3)
+    prompt.inputs.arguments(first + 3, second)
+    assert vision.lengths == [first, second - first]
+    prompt.inputs.prepare([], second)
+    assert vision.lengths == [first, second - first, total - second]
+    for step in (2048, 5):
+        np.testing.assert_allclose(read_prompt(model, prompt, step)[2], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_embeddings_of_segments_are_those_of_the_whole_prompt(loaded: Load, name: str) -> None:
+    model = loaded(name)
+    turns = [["<image>", "<image>", "A?"], ["B."], ["<image>", "And?"]]
+    prompt = encoded(model, turns, image(0), image(1, (48, 96)), image(2))
+    assert isinstance(prompt.inputs, MediaInputs)
+    assert len(prompt.inputs.segments) == 3
+    length = len(prompt.token_ids)
+    prompt.inputs.prepare([], 0)
+    split = prompt.inputs.arguments(0, length)
+    prompt.inputs.segments = [Segment(0, length, prompt.inputs.arrays)]
+    prompt.inputs.release()
+    prompt.inputs.prepare([], 0)
+    whole = prompt.inputs.arguments(0, length)
+    for feature in split:
+        for own, expected in zip(flat(split[feature]), flat(whole[feature]), strict=True):
+            np.testing.assert_allclose(np.array(own), np.array(expected), atol=1e-4)
+
+
+def flat(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def test_inputs_can_be_prepared_again(loaded: Load) -> None:
     model = loaded("qwen3_vl")
     prompt = encoded(model, QUESTION, image(0))
@@ -123,7 +174,7 @@ def test_prompt_whose_embeddings_do_not_match_its_tokens_is_refused(loaded: Load
     prompt.inputs.model.get_input_embeddings = lambda _, *args, **named: embed(
         given, *args, **{**named, "mask": mx.ones_like(given)}
     )
-    with pytest.raises(PromptError, match="input embeddings for the"):
+    with pytest.raises(PromptError, match="input embeddings for"):
         prompt.inputs.prepare([], 0)
 
 
