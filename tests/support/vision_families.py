@@ -28,6 +28,8 @@ class Family:
         seed: Seed of the weights.
         tied_output: The output layer has the weights of the embeddings.
         reads_audio: The model reads audio recordings as well.
+        max_images: Number of images that a conversation can have.
+        reuses_prompts: Whether tokens of a prompt attend to earlier ones only.
         gains: Factors of the weights whose name contains a text.
     """
 
@@ -39,6 +41,8 @@ class Family:
     seed: int = 0
     tied_output: bool = False
     reads_audio: bool = False
+    max_images: int = 20
+    reuses_prompts: bool = True
     gains: Mapping[str, float] = field(default_factory=dict)
 
 

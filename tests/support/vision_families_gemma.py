@@ -218,6 +218,8 @@ def paligemma() -> Family:
         special_tokens=_PALIGEMMA_TOKENS,
         named_tokens={**_NAMED, "image_token": "<image>"},
         chat_template=None,
+        max_images=1,
+        reuses_prompts=False,
         tied_output=True,
         gains={"embed_tokens.weight": 0.3},
     )

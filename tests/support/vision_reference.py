@@ -13,7 +13,7 @@ from mlx_vlm.generate import generate_step
 from mlx_vlm.prompt_utils import apply_chat_template
 from PIL import Image
 
-__all__ = ["reference_prompt", "reference_tokens"]
+__all__ = ["reference_prompt", "reference_steps", "reference_tokens"]
 
 Recording = npt.NDArray[np.float32]
 
@@ -29,8 +29,10 @@ def reference_prompt(
         images: Number of images. Those without a part come before the text.
         recordings: Number of recordings.
     """
-    processor = mlx_vlm.utils.load(str(path), lazy=True)[1]
     config = mlx_vlm.utils.load_config(path)
+    # Importing the architecture registers its processor.
+    mlx_vlm.utils.get_model_and_args(config)
+    processor = mlx_vlm.utils.load_processor(path, add_detokenizer=False)
     given = prompt if isinstance(prompt, str) else [dict(message) for message in prompt]
     # The checkpoint's template: mlx-vlm's processor of internvl_chat has another one.
     template = getattr(processor, "tokenizer", processor).chat_template
@@ -49,9 +51,21 @@ def reference_tokens(
     max_tokens: int = 8,
     *,
     recordings: Sequence[Recording] = (),
-    prefill_step_size: int = 2048,
 ) -> list[int]:
-    """Return the ids of ``max_tokens`` tokens that mlx-vlm's ``generate_step`` chooses greedily.
+    """Return the ids of the tokens of :func:`reference_steps`."""
+    steps = reference_steps(path, prompt, images, max_tokens, recordings=recordings)
+    return [token for token, _ in steps]
+
+
+def reference_steps(
+    path: Path,
+    prompt: str,
+    images: Sequence[Image.Image] = (),
+    max_tokens: int = 8,
+    *,
+    recordings: Sequence[Recording] = (),
+) -> list[tuple[int, npt.NDArray[np.float32]]]:
+    """Return the tokens that mlx-vlm's ``generate_step`` chooses greedily.
 
     Each call loads the model, since models keep state of the last request. Generation does not stop
     at end tokens.
@@ -60,9 +74,11 @@ def reference_tokens(
         path: Directory of a checkpoint.
         prompt: The rendered prompt, with a placeholder for each image.
         images: In the order of their placeholders.
-        max_tokens: Tokens of the answer.
+        max_tokens: Number of tokens.
         recordings: Samples at the processor's rate.
-        prefill_step_size: Tokens of the prompt that a forward pass reads at most.
+
+    Returns:
+        The id of each token, and the logarithms of all tokens' probabilities at its position.
     """
     model, processor = mlx_vlm.utils.load(str(path))
     inputs = mlx_vlm.utils.prepare_inputs(
@@ -82,7 +98,6 @@ def reference_tokens(
         inputs.pop("attention_mask", None),
         max_tokens=max_tokens,
         temperature=0.0,
-        prefill_step_size=prefill_step_size,
         **inputs,
     )
-    return [int(token) for token, _ in steps]
+    return [(int(token), np.array(logprobs, np.float32)) for token, logprobs in steps]
