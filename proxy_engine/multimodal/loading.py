@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -139,8 +140,8 @@ def _check(model: Module) -> None:
 
 def _tokenizer(directory: Path, config: Mapping[str, Any], processor: Any) -> TokenizerWrapper:
     """Load the tokenizer, with the chat template of the processor if it has one."""
-    template = getattr(processor, "chat_template", None)
-    extra = {"chat_template": template} if isinstance(template, str) else None
+    template = _chat_template(processor)
+    extra = None if template is None else {"chat_template": template}
     stop = config.get("eos_token_id")
     if stop is None:
         stop = (config.get("text_config") or {}).get("eos_token_id")
@@ -155,6 +156,19 @@ def _tokenizer(directory: Path, config: Mapping[str, Any], processor: Any) -> To
         tool_call_end=loaded.tool_call_end,
         tool_parser=loaded.tool_parser,
     )
+
+
+def _chat_template(processor: Any) -> str | None:
+    """Return the chat template of a processor.
+
+    A template that is the default of the processor's class is not the checkpoint's. It is returned
+    only if the processor's tokenizer has none.
+    """
+    template = getattr(processor, "chat_template", None)
+    default = inspect.signature(type(processor).__init__).parameters.get("chat_template")
+    if default is not None and template == default.default:
+        template = getattr(getattr(processor, "tokenizer", None), "chat_template", None) or template
+    return template if isinstance(template, str) else None
 
 
 def _with_context_length(config: Mapping[str, Any], model: Module) -> dict[str, Any]:
