@@ -133,8 +133,12 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
     @property
     def input_modalities(self) -> frozenset[Literal["text", "image", "audio"]]:
         """The kinds of content that the model reads in prompts."""
-        processor = self._core.loaded.processor
-        return frozenset({"text"} if processor is None else {"text", *processor.reads})
+        loaded = self._core.loaded
+        if loaded.speech is not None:
+            return frozenset({"audio"})
+        return frozenset(
+            {"text"} if loaded.processor is None else {"text", *loaded.processor.reads}
+        )
 
     @property
     def draft_model_name(self) -> str | None:

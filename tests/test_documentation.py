@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from live_server import serving_engine
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tiny_whisper import write_tiny_whisper
 from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine
@@ -24,7 +25,10 @@ SERVER = "http://127.0.0.1:8000"
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 # The model of a document's examples; others use the embedded model.
-MODELS = {"vision": "mlx-community/Qwen2.5-VL-3B-Instruct-4bit"}
+MODELS = {
+    "vision": "mlx-community/Qwen2.5-VL-3B-Instruct-4bit",
+    "audio": "mlx-community/whisper-large-v3-turbo-asr-fp16",
+}
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -47,7 +51,10 @@ def blocks(path: Path) -> list[str]:
 def small_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, Path]:
     """Checkpoints of small random models by the names of the models that they replace."""
     directory = tmp_path_factory.mktemp("small-models")
-    return {MODELS["vision"]: vision_checkpoint("qwen2_5_vl", directory / "vision")}
+    return {
+        MODELS["vision"]: vision_checkpoint("qwen2_5_vl", directory / "vision"),
+        MODELS["audio"]: write_tiny_whisper(directory / "audio"),
+    }
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, *NOTEBOOKS], ids=lambda path: path.name)
