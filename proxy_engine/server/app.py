@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from fastapi import FastAPI, Request, Response
@@ -127,7 +128,8 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
     registry = registry_of(settings)
     current = None
     if engine is not None:
-        current = Lease(registry.default(), engine)
+        default = replace(registry.default(), input_modalities=engine.input_modalities)
+        current = Lease(default, engine)
     host = ModelHost(
         registry, load, metrics, memory_limit=settings.memory_limit_bytes, current=current
     )

@@ -15,6 +15,7 @@ from ..engine import InferenceEngine
 from ..errors import DraftModelError, ModelError, ModelFormatError
 from ..models.checking import check_loadable
 from ..models.draft_models import check_draft_loadable
+from ..models.modalities import Modality
 from ..requests.worker import Worker
 from ..text_checks import short_repr
 from .errors import ApiError, api_error, shutting_down
@@ -94,20 +95,24 @@ class ModelHost:
         return self._is_loading
 
     @asynccontextmanager
-    async def lease(self, name: str | None, draft: str | None = None) -> AsyncIterator[Lease]:
+    async def lease(
+        self, name: str | None, draft: str | None = None, reads: Modality = "text"
+    ) -> AsyncIterator[Lease]:
         """Hold a model in memory within the context, and load it first if necessary.
 
         Args:
-            name: The model's name; ``None`` for the model in memory, or else the default.
+            name: The model's name; ``None`` for one that reads ``reads``: the model in memory, the
+                default, or another one.
             draft: The draft model's name; ``None`` for that of the model in memory, or else that of
                 the default model.
+            reads: What a model without a name should read.
 
         Raises:
             ApiError: 404 if there is no such model, 507 if it does not fit into memory, 400 if the
                 draft model has another vocabulary, 503 if it cannot be loaded.
             ModelError: The model cannot be loaded.
         """
-        model = await self._find(name, draft)
+        model = await self._find(name, draft, reads)
         await self._check(model)
         await self._turn.acquire()
         current = self._current
@@ -146,12 +151,13 @@ class ModelHost:
             if left:
                 _logger.warning("the engine did not stop in time")
 
-    async def _find(self, name: str | None, draft_name: str | None) -> KnownModel:
-        current = self._current
-        if current is not None and name in (None, current.model.name):
-            model = current.model
-        else:
-            known = await asyncio.to_thread(self._registry.find, name)
+    async def _find(self, name: str | None, draft_name: str | None, reads: Modality) -> KnownModel:
+        model = None if self._current is None else self._current.model
+        is_suitable = model is not None and (
+            reads in model.input_modalities if name is None else name == model.name
+        )
+        if model is None or not is_suitable:
+            known = await asyncio.to_thread(self._registry.find, name, reads)
             if known is None:
                 raise _not_found(name, "model")
             model = known

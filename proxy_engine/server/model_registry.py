@@ -113,13 +113,21 @@ class ModelRegistry:
         """Return the models that can be loaded, with distinct names, the default one first."""
         return [model for model in self._known() if model.problem is None]
 
-    def find(self, name: str | None) -> KnownModel | None:
+    def find(self, name: str | None, reads: Modality = "text") -> KnownModel | None:
         """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
 
         Args:
-            name: A name; ``None`` and the aliases are names of the default model.
+            name: A name; the aliases are names of the default model. ``None``: the default model,
+                or the first one that reads ``reads`` if the default model does not.
+            reads: What a model without a name should read.
         """
-        if name is None or name in self._aliases or name == self._default:
+        if name is None:
+            default = self.default()
+            if reads in default.input_modalities:
+                return default
+            suitable = (model for model in self.models() if reads in model.input_modalities)
+            return next(suitable, default)
+        if name in self._aliases or name == self._default:
             return self.default()
         return next((model for model in self._known() if model.name == name), None)
 

@@ -93,6 +93,7 @@ class Scripted:
 
     def __init__(self, engine: InferenceEngine, events: list[Any], error: Exception | None) -> None:
         self.vocabulary = engine.vocabulary
+        self.input_modalities = engine.input_modalities
         self.context_length = 10
         self._stream = events, error
 

@@ -8,12 +8,14 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from live_server import make_settings, serving
+from vision_models import vision_checkpoint
 
 from proxy_engine import (
     DraftModelError,
@@ -21,6 +23,7 @@ from proxy_engine import (
     ModelNotFoundError,
     SpeculationOptions,
 )
+from proxy_engine.models.modalities import Modality
 from proxy_engine.server import model_host
 from proxy_engine.server.app import create_app, load_engine, registry_of
 from proxy_engine.server.errors import ApiError
@@ -50,8 +53,9 @@ class Registry(ModelRegistry):
     def models(self) -> list[KnownModel]:
         return self._known
 
-    def find(self, name: str | None) -> KnownModel | None:
-        return next((m for m in self._known if name in (None, m.name)), None)
+    def find(self, name: str | None, reads: Modality = "text") -> KnownModel | None:
+        known = (m for m in self._known if name in (None, m.name))
+        return next((m for m in known if name or reads in m.input_modalities), None)
 
     def find_draft(self, name: str) -> KnownModel | None:
         return None if name == "default_model" else self.find(name)
@@ -93,6 +97,40 @@ def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
     assert three.weights_bytes == weights_bytes(snapshot) > 1000
     for name in ("", "../one", str(models / "two"), "org/empty", "no-model"):
         assert registry.find(name) is None
+
+
+def test_registry_finds_a_model_that_reads_images(models: Path) -> None:
+    vision_checkpoint("smolvlm", models / "vision")
+
+    def found(default: str, reads: Modality) -> str:
+        model = ModelRegistry(str(models / default), (models,)).find(None, reads)
+        assert model is not None
+        return model.name
+
+    assert found("one", "text") == "one"
+    assert found("one", "image") == "vision"
+    assert found("vision", "image") == "vision"
+    # No model reads audio: requests to the default model say so.
+    assert found("two", "audio") == "two"
+
+
+def test_model_in_memory_serves_requests_that_it_reads() -> None:
+    async def main() -> None:
+        host = host_of("text", "speech")
+        registry = host._registry
+        assert isinstance(registry, Registry)
+        text, speech = registry._known
+        registry._known = [text, replace(speech, input_modalities=frozenset({"audio"}))]
+        async with host.lease("speech") as lease:
+            assert lease.model.name == "speech"
+        async with host.lease(None, reads="audio") as lease:
+            assert lease.model.name == "speech"
+        async with host.lease(None) as lease:
+            assert lease.model.name == "text"
+        async with host.lease(None, reads="audio") as lease:
+            assert lease.model.name == "speech"
+
+    asyncio.run(main())
 
 
 def test_registry_finds_draft_models_by_name(models: Path) -> None:
