@@ -24,7 +24,7 @@ from proxy_engine.server.settings import ServerSettings
 SERVER = "http://127.0.0.1:8000"
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-# The model of a document's examples; others use the embedded model.
+# The model of a document's server; others use the embedded model.
 MODELS = {
     "vision": "mlx-community/Qwen2.5-VL-3B-Instruct-4bit",
     "audio": "mlx-community/whisper-large-v3-turbo-asr-fp16",
@@ -54,6 +54,7 @@ def small_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, P
     return {
         MODELS["vision"]: vision_checkpoint("qwen2_5_vl", directory / "vision"),
         MODELS["audio"]: write_tiny_whisper(directory / "audio"),
+        "mlx-community/gemma-4-e2b-it-4bit": vision_checkpoint("gemma4", directory / "chat"),
     }
 
 
