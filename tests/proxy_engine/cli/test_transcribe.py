@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(model: Path) -> Transcript[Any]:
-    """What the library returns."""
+    """The transcript by the library."""
     with InferenceEngine(str(model), on_progress=None) as engine:
         return engine.transcribe(speech_file(), language="en")
 

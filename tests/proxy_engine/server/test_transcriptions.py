@@ -44,7 +44,7 @@ def speech(whisper: InferenceEngine) -> Iterator[Live]:
 
 @pytest.fixture(scope="module")
 def expected(whisper: InferenceEngine) -> Transcript[Any]:
-    """What the library returns."""
+    """The transcript by the library."""
     return whisper.transcribe(speech_file(), temperature=0.1)
 
 
@@ -113,14 +113,11 @@ def test_stream_has_the_text_in_pieces(speech: Live, expected: Transcript[Any]) 
     assert done.usage.output_tokens == expected.usage.completion_tokens
 
 
-def test_translation_is_its_own_task(speech: Live) -> None:
-    verbose = speech.client().audio.translations.create(
-        model=model_name(speech),
-        file=speech_file(),
-        temperature=0.1,
-        response_format="verbose_json",
-    )
-    assert verbose.model_dump()["task"] == "translate"
+def test_translation_is_its_own_task(http: httpx.Client) -> None:
+    path = "/v1/audio/translations"
+    assert post(http, path=path, response_format="verbose_json").json()["task"] == "translate"
+    # The transcript is in English, whatever the spoken language.
+    assert error_of(post(http, path=path, language="de"))["param"] == "language"
 
 
 @pytest.mark.parametrize(
