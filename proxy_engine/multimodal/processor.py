@@ -33,6 +33,7 @@ from .messages import media_content
 from .places import MediaPlaces
 from .prompt_inputs import MediaInputs, array_bytes, to_numpy
 from .segments import split_by_image
+from .single_pass import single_pass_end
 
 _KINDS: tuple[Kind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
@@ -110,16 +111,16 @@ class MultimodalProcessor:
             PromptError: The text has places for more or fewer media, or the processor refuses them.
         """
         media: dict[Kind, Sequence[Any]] = {"image": images, "audio": recordings}
-        with self._lock:
+        # Other threads may use the device meanwhile.
+        with self._lock, mx.stream(mx.cpu):
             for places in self._places:
                 places.check(self._tokenizer, text, len(media[places.kind]))
             arrays = self._process(text, media)
             token_ids: Ids = arrays.pop("input_ids").reshape(-1).astype(np.int64)
             if not images and not recordings:
                 return EncodedPrompt(token_ids.tolist())
-            positions = {kind: self._by_medium(kind, media[kind], token_ids) for kind in _KINDS}
-            single_pass = self._single_pass_end(token_ids, arrays)
-        return self._encoded(token_ids, arrays, positions, single_pass)
+            placed = {kind: self._by_medium(kind, media[kind], token_ids) for kind in _KINDS}
+            return self._encoded(token_ids, arrays, placed)
 
     def _process(self, text: str, media: Mapping[Kind, Sequence[Any]]) -> dict[str, Any]:
         """Return the arrays of the processor: ``input_ids`` and the inputs of the model."""
@@ -171,25 +172,11 @@ class MultimodalProcessor:
             self._counts[key] = len(find_placeholders(ids, self._ids[kind], kind))
         return self._counts[key]
 
-    def _single_pass_end(self, token_ids: Ids, arrays: Mapping[str, Any]) -> int:
-        """Return the number of leading tokens that the model processes in one pass only."""
-        common = import_extra("vision", "mlx_vlm.generate.common", purpose="reading images")
-        given = {
-            name: mx.array(value)
-            for name, value in arrays.items()
-            if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.integer)
-        }
-        in_chunks = common._chunked_prefill_enabled(
-            self._model, input_ids=mx.array(token_ids)[None], prefill_kwargs=given
-        )
-        return 0 if in_chunks else len(token_ids)
-
     def _encoded(
         self,
         token_ids: Ids,
         arrays: Mapping[str, Any],
         placed: Mapping[Kind, Sequence[_Placed]],
-        single_pass_end: int,
     ) -> EncodedPrompt:
         key = token_ids.copy()
         every = sorted(
@@ -201,9 +188,10 @@ class MultimodalProcessor:
         media_end = max(int(medium.positions[-1]) for medium in every) + 1
         if media_end == len(token_ids):
             raise PromptError("the prompt ends with a medium", hint="Add a text after it.")
+        single_pass = single_pass_end(self._model, token_ids, arrays, media_end)
         spans = tuple((int(medium.positions[0]), int(medium.positions[-1]) + 1) for medium in every)
         # Only images are split, and only where each is known alone.
-        by_image = spans if not placed["audio"] and not single_pass_end else ()
+        by_image = spans if not placed["audio"] and not single_pass else ()
         segments = split_by_image(arrays, len(token_ids), by_image)
         counts = {
             kind: sum(len(medium.positions) for medium in media) for kind, media in placed.items()
@@ -212,9 +200,7 @@ class MultimodalProcessor:
             # Ids below 0 are a form of placeholders, but no index of a table of tokens.
             token_ids=np.maximum(token_ids, 0).tolist(),
             cache_key=key,
-            inputs=MediaInputs(
-                self._model, token_ids, arrays, segments, media_end, single_pass_end
-            ),
+            inputs=MediaInputs(self._model, token_ids, arrays, segments, media_end, single_pass),
             media_spans=spans,
             image_tokens=counts["image"],
             audio_tokens=counts["audio"],

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
+import shutil
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -14,7 +17,7 @@ from vision_models import VISION_ARCHITECTURES
 from vision_prompts import encoded, image, read_prompt
 
 from proxy_engine import PromptError
-from proxy_engine.models.loading import LoadedModel
+from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.multimodal.prompt_inputs import MediaInputs
 from proxy_engine.multimodal.segments import Segment
 
@@ -183,3 +186,21 @@ def _first_tokens(prompt: Any, count: int) -> Any:
     return type(prompt)(
         token_ids=prompt.token_ids[:count], cache_key=prompt.cache_key, inputs=prompt.inputs
     )
+
+
+def test_tokens_of_an_image_that_attend_to_each_other_are_processed_in_one_pass(
+    checkpoint: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "gemma4"
+    shutil.copytree(checkpoint("gemma4"), path)
+    config = json.loads((path / "config.json").read_text())
+    config["text_config"]["use_bidirectional_attention"] = "vision"
+    (path / "config.json").write_text(json.dumps(config))
+    model = load_model(path)
+    prompt = encoded(model, [["<image>", "or", "<image>", "Why?"]], image(0), image(1))
+    assert isinstance(prompt.inputs, MediaInputs)
+    assert prompt.inputs.single_pass_end == prompt.inputs.media_end < len(prompt.token_ids)
+    whole = read_prompt(model, prompt)[2]
+    np.testing.assert_allclose(read_prompt(model, prompt, 3)[2], whole, atol=1e-4)
+    prompt.inputs.single_pass_end = 0
+    assert np.abs(read_prompt(model, prompt, 3)[2] - whole).max() > 1e-3
