@@ -74,8 +74,9 @@ class LanguageModel(Module):
             **arguments: Arguments of the language model, such as ``inputs_embeds``.
         """
         if self._layout is not None and "position_ids" not in arguments:
-            positions = _positions(tokens, cache, rope_deltas)
-            arguments = {**arguments, "position_ids": self._layout(positions)}
+            positions = self._layout(_positions(tokens, cache, rope_deltas))
+            # Some models compute the positions of text from the deltas.
+            arguments = {**arguments, "position_ids": positions, "rope_deltas": rope_deltas}
         if self._is_prefix_lm and "inputs_embeds" not in arguments:
             arguments = {**arguments, "mask": _causal_mask(tokens, cache)}
         inner = self.multimodal.language_model
