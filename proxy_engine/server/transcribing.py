@@ -166,7 +166,7 @@ async def transcribing(
 
     Args:
         upload: The recording and the arguments.
-        model: The model's name; ``None`` for the model in memory.
+        model: The model's name; ``None`` for one that reads audio.
         services: The application's shared objects.
 
     Raises:
@@ -176,7 +176,7 @@ async def transcribing(
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         stack.enter_context(services.queue.slots(1))
-        lease = await stack.enter_async_context(services.host.lease(model))
+        lease = await stack.enter_async_context(services.host.lease(model, reads="audio"))
         # Recordings are decoded in memory; those that wait are in files.
         await stack.enter_async_context(services.recordings)
         # The server may have begun to shut down meanwhile.

@@ -6,16 +6,21 @@ import base64
 import io
 import json
 import re
+import shutil
 import wave
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
 from browser import CHROMIUM, CONTROL, DRIVER, ENTER, ESCAPE, TAB, Browser, browsing
-from live_server import Live, serving_engine
+from live_server import Live, make_settings, serving, serving_engine
+from recordings import sine, wav
+from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import InferenceEngine
+from proxy_engine.server.app import create_app
 
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium here")
 
@@ -266,3 +271,35 @@ def test_failed_transcription_is_shown(browser: Browser, live: Live) -> None:
     browser.run("return transcribe(new Blob(['a']), 'a.wav')")
     assert browser.run(_STATUS) == "no"
     assert browser.run("return document.getElementById('status').className") == "error"
+
+
+@needs_browser
+def test_speech_model_writes_into_the_prompt(
+    browser: Browser, tmp_path: Path, tiny_model_directory: Path
+) -> None:
+    shutil.copytree(tiny_model_directory, tmp_path / "text")
+    write_tiny_whisper(tmp_path / "speech")
+    settings = make_settings(model=str(tmp_path / "text"), model_directories=str(tmp_path))
+    with serving(create_app(settings)) as live:
+        browser.open(f"{live.url}/")
+        browser.wait_for("return models.length")
+        options = "return [...document.getElementById('model').options].map(option => option.value)"
+        assert "speech" not in browser.run(options)
+        note = browser.run("return document.getElementById('speech-note').textContent")
+        assert note.startswith("speech writes")
+        browser.run("document.getElementById('record').focus()")
+        browser.keys(ENTER)
+        browser.wait_for("return recorder?.state === 'recording'")
+        browser.run("return new Promise(resolve => setTimeout(resolve, 300))")
+        browser.keys(ENTER)
+        browser.wait_for(f"{_STATUS} === 'Transcribed.'")
+        with live.http() as http:
+            assert http.get("/health").json()["model"] == "speech"
+            # An answer needs a model that reads text.
+            body = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 2}
+            reply = http.post("/v1/chat/completions", json=body)
+            assert reply.json()["model"] == "text"
+            files = {"file": ("a.wav", wav(sine(0.2)))}
+            form = {"temperature": "0.1"}
+            reply = http.post("/v1/audio/transcriptions", files=files, data=form)
+            assert reply.status_code == 200
