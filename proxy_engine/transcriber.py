@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .core import EngineCore
 from .encoded_prompt import EncodedPrompt
-from .errors import EngineError, MediaError, PromptError
+from .errors import EngineClosedError, EngineError, MediaError, PromptError
 from .generation import model_bytes, wired_memory
 from .media.audio import AudioSource, LoadedAudio, load_audio
 from .request_arguments import RequestArguments
@@ -111,7 +111,12 @@ class Transcriber:
         from .transcription.whisper import DecodingCancelledError  # noqa: PLC0415 - mlx-audio.
         from .transcription.windows import WindowLoop  # noqa: PLC0415 - imports mlx-audio.
 
-        loop = WindowLoop(whisper, recording.samples, options, self._run, cancelled)
+        worker = self.core.worker
+
+        def is_cancelled() -> bool:
+            return cancelled.is_set() or worker.is_closing
+
+        loop = WindowLoop(whisper, recording.samples, options, self._run, is_cancelled)
         segments: list[TranscriptSegment] = []
         try:
             for of_window in loop:
@@ -120,7 +125,8 @@ class Transcriber:
                 if on_progress is not None:
                     on_progress(loop.seconds_done, recording.duration)
         except DecodingCancelledError:
-            pass
+            if worker.is_closing:
+                raise EngineClosedError("the engine was closed") from None
         return Transcript(
             text="".join(one.text for one in segments).strip(),
             segments=tuple(segments),

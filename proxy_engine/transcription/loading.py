@@ -43,13 +43,22 @@ def load_speech_model(path: str, *, name: str, lazy: bool = False) -> Whisper:
     with warnings.catch_warnings():
         # That the tokenizer is missing is an error here.
         warnings.filterwarnings("ignore", message="Could not load WhisperProcessor")
-        model = stt.load(path, lazy=lazy)
-    if getattr(model, "_processor", None) is None:
+        # The type is given, since mlx-audio would take it from the directory's name.
+        model = stt.load(path, lazy=lazy, model_type="whisper", model_name_parts=["whisper"])
+    if not _has_tokenizer(model):
         raise ModelFormatError(
-            f"{name!r} has no tokenizer and feature extractor that transformers can read",
+            f"{name!r} lacks the files of Whisper's tokenizer and feature extractor",
             model=name,
             hint="Choose a repo that has them, such as 'mlx-community/whisper-large-v3-turbo-"
             "asr-fp16', or add tokenizer.json, tokenizer_config.json and "
-            "preprocessor_config.json of openai's model.",
+            "preprocessor_config.json of OpenAI's model.",
         )
     return Whisper(model)
+
+
+def _has_tokenizer(model: Any) -> bool:
+    """Whether the tokenizer has Whisper's special tokens; without files, transformers' has none."""
+    if model._processor is None:
+        return False
+    known = model._processor.tokenizer.get_vocab()
+    return all(f"<|{name}|>" in known for name in ("startoftranscript", "notimestamps", "0.00"))

@@ -12,7 +12,6 @@ a temperature at a time.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -179,7 +178,7 @@ class Whisper:
         temperature: float,
         timestamps: bool,
         seed: int,
-        cancelled: threading.Event,
+        is_cancelled: Callable[[], bool],
     ) -> DecodedWindow:
         """Decode a window without constraints.
 
@@ -191,10 +190,10 @@ class Whisper:
             temperature: Sampling temperature; 0 takes the most probable tokens.
             timestamps: Whether to write timestamps.
             seed: Seed of the random numbers.
-            cancelled: Stops decoding before the next token.
+            is_cancelled: Asked before each token.
 
         Raises:
-            DecodingCancelledError: ``cancelled`` was set.
+            DecodingCancelledError: Decoding was cancelled.
         """
         options = DecodingOptions(
             task=task,
@@ -210,7 +209,7 @@ class Whisper:
             decoding.logit_filters[-1] = TimestampRules(
                 rules.tokenizer, rules.sample_begin, rules.max_initial_timestamp_index
             )
-        decoding.logit_filters.append(_CancellationCheck(cancelled))
+        decoding.logit_filters.append(_CancellationCheck(is_cancelled))
         # mlx's random state is that of the thread, whose other users give their own keys.
         mx.random.seed(seed)
         (result,) = decoding.run(states)
@@ -302,11 +301,11 @@ class WindowInputs:
 class _CancellationCheck(LogitFilter):  # type: ignore[misc]
     """Changes no logits; stops decoding when it is cancelled."""
 
-    def __init__(self, cancelled: threading.Event) -> None:
-        self._cancelled = cancelled
+    def __init__(self, is_cancelled: Callable[[], bool]) -> None:
+        self._is_cancelled = is_cancelled
 
     def apply(self, logits: mx.array, tokens: mx.array) -> mx.array:
-        if self._cancelled.is_set():
+        if self._is_cancelled():
             raise DecodingCancelledError
         return logits
 

@@ -9,7 +9,6 @@ one call on the model thread, so that other requests take turns.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +43,7 @@ class WindowLoop:
         samples: The recording, shape (samples,), at ``SAMPLE_RATE``.
         options: The options.
         run: Runs a call on the model thread and returns its result.
-        cancelled: Stops decoding before the next token.
+        is_cancelled: Asked before each token.
 
     Attributes:
         language: Code of the spoken language; ``None`` until it is detected.
@@ -60,7 +59,7 @@ class WindowLoop:
     samples: npt.NDArray[np.float32]
     options: TranscriptionOptions
     run: Callable[[Callable[[], Any]], Any]
-    cancelled: threading.Event
+    is_cancelled: Callable[[], bool]
     language: str | None = None
     seconds_done: float = 0.0
     is_finished: bool = False
@@ -75,7 +74,7 @@ class WindowLoop:
         """Transcribe; yields the segments of each window.
 
         Raises:
-            DecodingCancelledError: ``cancelled`` was set.
+            DecodingCancelledError: It was cancelled.
         """
         options = self.options
         self.language = self.whisper.language_code(options.language, options.task)
@@ -89,7 +88,7 @@ class WindowLoop:
         total = len(self.samples) * FRAMES_PER_SECOND // SAMPLE_RATE
         first = 0
         while first < total:
-            if self.cancelled.is_set():
+            if self.is_cancelled():
                 raise DecodingCancelledError
             frames = min(WINDOW_FRAMES, total - first)
             segments, advanced = self._window(spectrogram, tokenizer, first, frames)
@@ -148,7 +147,7 @@ class WindowLoop:
                 temperature=temperature,
                 timestamps=options.timestamps != "none",
                 seed=int(seed[0]),
-                cancelled=self.cancelled,
+                is_cancelled=self.is_cancelled,
             )
             decoded: DecodedWindow = self.run(decode)
             self.decoder_seconds += time.perf_counter() - started

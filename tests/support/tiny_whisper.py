@@ -60,10 +60,32 @@ def tiny_whisper_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def write_tiny_whisper(directory: Path, *, seed: int = 1) -> Path:
-    """Write a checkpoint as mlx-community has them, and return its directory."""
+def write_tiny_whisper(
+    directory: Path, *, seed: int = 1, weights_file: str = "model.safetensors", **dimensions: int
+) -> Path:
+    """Write a checkpoint as mlx-community has them, and return its directory.
+
+    Args:
+        directory: Where to write.
+        seed: Seed of the weights.
+        weights_file: Name of the file of weights, which may end in ``.npz``.
+        dimensions: Changes of ``DIMENSIONS``.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    model = Model(ModelDimensions(**DIMENSIONS))
+    config = DIMENSIONS | dimensions
+    weights = tiny_whisper_weights(config, seed)
+    if weights_file.endswith(".npz"):
+        mx.savez(str(directory / weights_file), **weights)
+    else:
+        mx.save_safetensors(str(directory / weights_file), weights)
+    _write(directory / "config.json", {"model_type": "whisper", **config})
+    write_tiny_processor(directory, config["n_mels"])
+    return directory
+
+
+def tiny_whisper_weights(config: dict[str, int], seed: int) -> dict[str, mx.array]:
+    """Return random weights by the names of mlx-audio."""
+    model = Model(ModelDimensions(**config))
     numbers = np.random.default_rng(seed)
     weights = {}
     for name, value in tree_flatten(model.parameters()):
@@ -71,10 +93,13 @@ def write_tiny_whisper(directory: Path, *, seed: int = 1) -> Path:
             spread = 1.0 if "embedding" in name else 0.3
             noise = numbers.normal(0, spread, value.shape)
             if "token_embedding" in name:
-                noise *= _loudness()[:, None]
+                noise *= _loudness(config["n_vocab"])[:, None]
             weights[name] = mx.array(noise, mx.float16)
-    mx.save_safetensors(str(directory / "model.safetensors"), weights)
-    (directory / "config.json").write_text(json.dumps({"model_type": "whisper", **DIMENSIONS}))
+    return weights
+
+
+def write_tiny_processor(directory: Path, n_mels: int = 80) -> None:
+    """Write the tokenizer and the feature extractor."""
     tiny_whisper_tokenizer().save(str(directory / "tokenizer.json"))
     end = "<|endoftext|>"
     _write(directory / "tokenizer_config.json", {
@@ -84,15 +109,14 @@ def write_tiny_whisper(directory: Path, *, seed: int = 1) -> Path:
     _write(directory / "preprocessor_config.json", {
         "feature_extractor_type": "WhisperFeatureExtractor",
         "processor_class": "WhisperProcessor",
-        "feature_size": 80, "sampling_rate": 16000, "hop_length": 160, "n_fft": 400,
+        "feature_size": n_mels, "sampling_rate": 16000, "hop_length": 160, "n_fft": 400,
         "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,
     })  # fmt: skip
-    return directory
 
 
-def _loudness() -> np.ndarray:
+def _loudness(size: int) -> np.ndarray:
     """Scales of the tokens' embeddings, shape (vocabulary,): how readily they are written."""
-    scales = np.zeros(DIMENSIONS["n_vocab"])
+    scales = np.zeros(size)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     scales[[letters.index(letter) for letter in _READABLE]] = 2.5
     scales[len(letters) : len(letters) + len(_MERGES)] = 2.5

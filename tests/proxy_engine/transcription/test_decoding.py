@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def decoded(whisper: Whisper, states: mx.array, **changes: Any) -> list[int]:
         "temperature": 0.0,
         "timestamps": True,
         "seed": 0,
-        "cancelled": threading.Event(),
+        "is_cancelled": lambda: False,
     }
     return list(whisper.decode(states, **(arguments | changes)).tokens)
 
