@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from .options import TranscriptionOptions
 from .results import TranscriptSegment, TranscriptWord
-from .segments import FRAMES_PER_SECOND, WindowSpans, split_window
+from .segments import FRAMES_PER_SECOND, Span, WindowSpans, split_window
 from .whisper import (
     SAMPLE_RATE,
     WINDOW_FRAMES,
@@ -113,7 +113,10 @@ class WindowLoop:
         decoded = self._decode(states, first)
         if self._is_silent(decoded):
             return [], frames
-        division = split_window(decoded.tokens, whisper.first_timestamp, frames)
+        if options.timestamps == "none":
+            division = WindowSpans((Span(0, frames, decoded.tokens),), frames, is_complete=True)
+        else:
+            division = split_window(decoded.tokens, whisper.first_timestamp, frames)
         found = [
             {
                 "seek": first,

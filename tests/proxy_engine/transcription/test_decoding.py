@@ -58,7 +58,7 @@ def test_greedy_tokens_without_timestamps_equal_mlx_audios(
     assert len(set(found)) > 2
 
 
-@pytest.mark.parametrize("seed", [26, 33])
+@pytest.mark.parametrize("seed", [12, 30])
 def test_greedy_tokens_with_timestamps_equal_mlx_audios(tmp_path: Path, seed: int) -> None:
     # With most weights, mlx-audio's rules exclude all tokens after the first timestamp.
     model, whisper, states = model_and_states(write_tiny_whisper(tmp_path, seed=seed))

@@ -7,17 +7,22 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlx_audio.stt import load
 from pydantic import BaseModel
 from recordings import sine, speech_file, wav
 
 from proxy_engine import (
+    AudioContent,
+    GenerationOptions,
     InferenceEngine,
     InvalidOptionError,
     MediaError,
@@ -25,10 +30,16 @@ from proxy_engine import (
     RawPrompt,
     Transcript,
 )
+from proxy_engine.media.audio import load_audio
+from proxy_engine.media.options import MediaOptions
+from proxy_engine.transcription.whisper import Whisper
 from state_machines import RegexStateMachine, SchemaError
 
 SHORT = speech_file()
-LONG = np.concatenate([sine(20.0), np.zeros(160_000, np.float32), sine(14.0, frequency=900.0)])
+LONG = np.concatenate([sine(20.0), np.zeros(160_000, np.float32), sine(2.0, frequency=900.0)])
+
+
+LETTERS = RegexStateMachine("[a-z0-9]{20}")
 
 
 class Command(BaseModel):
@@ -40,6 +51,10 @@ def plain(transcript: Transcript[Any]) -> Transcript[Any]:
     """Without its times."""
     usage = replace(transcript.usage, prompt_seconds=0.0, completion_seconds=0.0)
     return replace(transcript, usage=usage)
+
+
+def spoken(engine: InferenceEngine, audio: Any) -> str:
+    return engine.transcribe(audio, response_format=LETTERS).text
 
 
 def test_file_is_transcribed_with_times(whisper_engine: InferenceEngine) -> None:
@@ -62,10 +77,10 @@ def test_sources_of_the_same_recording_have_the_same_transcript(
     samples = sine(1.0)
     stereo = np.stack([samples, samples], axis=1)
     sources: list[Any] = [samples, (samples, 16_000), stereo, (samples.astype(np.float64), 16_000)]
-    found = [whisper_engine.transcribe(source, temperature=0.0).text for source in sources]
-    assert len(set(found)) == 1
-    files: list[Any] = [SHORT, str(SHORT), SHORT.read_bytes()]
-    assert len({whisper_engine.transcribe(file, temperature=0.0).text for file in files}) == 1
+    assert len({spoken(whisper_engine, source) for source in sources}) == 1
+    content = AudioContent(data=SHORT.read_bytes(), media_type="audio/wav")
+    files: list[Any] = [SHORT, str(SHORT), SHORT.read_bytes(), content]
+    assert len({spoken(whisper_engine, file) for file in files}) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +116,7 @@ def test_constrained_transcript_is_parsed(whisper_engine: InferenceEngine) -> No
     assert 0 <= segment.no_speech_prob <= 1
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.from_regex(r"\A(\[(a-c|0-9|x-z)\]\{[1-4],[4-6]\}|(yes|no)|,|[0-9]{1,3}){1,3}\Z"))
 def test_transcript_matches_any_pattern(whisper_engine: InferenceEngine, pattern: str) -> None:
     machine = RegexStateMachine(pattern)
@@ -113,6 +128,30 @@ def test_no_timestamp_is_written_as_text(whisper_engine: InferenceEngine) -> Non
     pattern = RegexStateMachine(r"[^a]{20,40}")
     tokens = whisper_engine.transcribe(SHORT, response_format=pattern).segments[0].tokens
     assert all(token < 50257 for token in tokens[:-1])
+
+
+def test_masked_tokens_are_the_best_allowed_ones_of_mlx_audios_decoder(
+    whisper_directory: Path,
+) -> None:
+    machine = RegexStateMachine("[a-m]{3}-[n-z0-4]{4}|[0-9 ]{6,9}!")
+    options = GenerationOptions(fast_forward=False)
+    with InferenceEngine(whisper_directory, options=options, on_progress=None) as engine:
+        transcript = engine.transcribe(SHORT, response_format=machine, language="de")
+        matcher = machine.matcher(engine.vocabulary)
+    model = load(whisper_directory)
+    whisper = Whisper(model)
+    samples = load_audio(SHORT, MediaOptions()).samples
+    states = whisper.encode(whisper.window(whisper.spectrogram(samples), 0, 3000))
+    tokens = whisper.prompt_tokens("de", "transcribe", "")
+    for token in transcript.segments[0].tokens:
+        logits = np.array(model.decoder(mx.array([tokens]), states)[0][0, -1].astype(mx.float32))
+        allowed = np.array(matcher.allowed_tokens())
+        best = logits[allowed].max()
+        assert allowed[token]
+        assert logits[token] >= best - 0.02 * abs(best)
+        matcher.advance(token)
+        tokens.append(token)
+    assert matcher.is_finished
 
 
 def test_recording_is_encoded_into_the_prompt_cache_once(whisper_directory: Path) -> None:
@@ -152,7 +191,7 @@ def test_long_recording_is_transcribed_in_windows(whisper_engine: InferenceEngin
         LONG, temperature=0.0, on_progress=lambda *seconds: done.append(seconds)
     )
     assert [one for one, _ in done] == sorted({one for one, _ in done})
-    assert done[-1] == (44.0, 44.0)
+    assert done[-1] == (32.0, 32.0)
     starts = [one.start for one in transcript.segments]
     assert starts == sorted(starts)
     assert len({one.window_start for one in transcript.segments}) > 1
@@ -163,7 +202,7 @@ def test_windows_without_speech_are_left_out(whisper_engine: InferenceEngine) ->
         LONG, temperature=0.0, no_speech_threshold=0.0, logprob_threshold=None
     )
     assert (transcript.text, transcript.segments) == ("", ())
-    assert transcript.duration == 44.0
+    assert transcript.duration == 32.0
 
 
 def test_repetitive_text_is_decoded_again_at_higher_temperatures(
@@ -172,7 +211,8 @@ def test_repetitive_text_is_decoded_again_at_higher_temperatures(
     bounds = {"compression_ratio_threshold": 0.01, "no_speech_threshold": None}
     transcript = whisper_engine.transcribe(SHORT, temperature=(0.0, 0.7), **bounds)  # type: ignore[arg-type]
     assert {one.temperature for one in transcript.segments} <= {0.7}
-    assert transcript.usage.prompt_tokens == 6
+    # The prompt of a window has three tokens.
+    assert transcript.usage.prompt_tokens % 6 == 0
 
 
 def test_words_lie_within_the_recording(whisper_engine: InferenceEngine) -> None:
@@ -190,7 +230,7 @@ def test_transcript_without_timestamps_has_a_segment_for_each_window(
 ) -> None:
     transcript = whisper_engine.transcribe(LONG, timestamps="none", temperature=0.0)
     bounds = [(one.start, one.end) for one in transcript.segments]
-    assert set(bounds) <= {(0.0, 30.0), (30.0, 44.0)}
+    assert set(bounds) <= {(0.0, 30.0), (30.0, 32.0)}
 
 
 def test_simultaneous_transcriptions_equal_single_ones(whisper_engine: InferenceEngine) -> None:
@@ -199,7 +239,6 @@ def test_simultaneous_transcriptions_equal_single_ones(whisper_engine: Inference
         {"audio": sine(2.0, frequency=200.0), "temperature": (0.0, 1.0)},
         {"audio": SHORT, "response_format": Command},
         {"audio": sine(3.0), "response_format": Command, "language": "en"},
-        {"audio": sine(2.0, frequency=300.0), "response_format": Command},
     ]
     single = [plain(whisper_engine.transcribe(**call)) for call in calls]
     with ThreadPoolExecutor(len(calls)) as threads:
@@ -207,6 +246,25 @@ def test_simultaneous_transcriptions_equal_single_ones(whisper_engine: Inference
     for one, other in zip(single, together, strict=True):
         assert (other.text, other.language) == (one.text, one.language)
         assert other.segments == one.segments
+
+
+def test_constrained_requests_of_a_batch_hear_their_own_recordings(
+    whisper_directory: Path,
+) -> None:
+    recordings = [SHORT, np.random.default_rng(2).normal(0, 0.3, 400_000), sine(28.0)]
+    options = GenerationOptions(logprobs=0)
+
+    def logprob(audio: Any) -> float:
+        transcript = engine.transcribe(audio, response_format=LETTERS, language="en")
+        assert transcript.segments[0].avg_logprob is not None
+        return transcript.segments[0].avg_logprob
+
+    with InferenceEngine(whisper_directory, options=options, on_progress=None) as engine:
+        single = [logprob(audio) for audio in recordings]
+        with ThreadPoolExecutor(3) as threads:
+            together = list(threads.map(logprob, recordings))
+    assert together == pytest.approx(single, rel=0.01)
+    assert all(abs(a - b) > 0.05 * abs(a) for a, b in combinations(single, 2))
 
 
 def test_stream_yields_the_segments_of_the_transcript(whisper_engine: InferenceEngine) -> None:
@@ -223,7 +281,7 @@ def test_cancelled_stream_keeps_what_was_transcribed(whisper_engine: InferenceEn
     transcript = stream.result()
     assert transcript.finish_reason == "cancelled"
     assert transcript.segments[0] == first
-    assert transcript.segments[-1].end < 44.0
+    assert transcript.segments[-1].end < 32.0
     # The engine is free for the next one.
     assert whisper_engine.transcribe(SHORT, temperature=0.0).finish_reason == "stop"
 

@@ -23,7 +23,6 @@ SHORT = speech_file()
 def answer(directory: Path, **options: Any) -> str:
     with InferenceEngine(directory, on_progress=None) as engine:
         assert engine.model_type
-        engine.transcribe(SHORT, temperature=0.0, **options)
         return engine.transcribe(SHORT, response_format={"type": "boolean"}, **options).text
 
 
@@ -109,7 +108,7 @@ def test_transformers_checkpoint_is_loaded_as_mlx_audio_does(
         "decoder.positional_embedding": "decoder.embed_positions.weight",
     }
     weights = {}
-    for name, value in tiny_whisper_weights(DIMENSIONS, 1).items():
+    for name, value in tiny_whisper_weights(DIMENSIONS, 17).items():
         other = name
         for own, theirs in names.items():
             other = other.replace(own, theirs)
@@ -118,7 +117,7 @@ def test_transformers_checkpoint_is_loaded_as_mlx_audio_does(
     config = {
         "model_type": "whisper", "num_mel_bins": 80, "max_source_positions": 1500, "d_model": 32,
         "encoder_attention_heads": 2, "encoder_layers": 0, "vocab_size": 51865,
-        "max_target_positions": 64, "decoder_attention_heads": 2, "decoder_layers": 2,
+        "max_target_positions": 48, "decoder_attention_heads": 2, "decoder_layers": 2,
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
     write_tiny_processor(tmp_path)
@@ -126,7 +125,7 @@ def test_transformers_checkpoint_is_loaded_as_mlx_audio_does(
         InferenceEngine(tmp_path, on_progress=None) as engine,
         InferenceEngine(whisper_directory, on_progress=None) as same,
     ):
-        assert engine.context_length == 64
+        assert engine.context_length == 48
         assert engine.transcribe(SHORT).segments == same.transcribe(SHORT).segments
 
 
