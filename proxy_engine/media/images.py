@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MediaError
 from ..extras import import_extra
-from .image_formats import READABLE, TIFF, ImageFormat, contradicts, image_format, other_format
+from .image_formats import (
+    JPEG,
+    READABLE,
+    TIFF,
+    ImageFormat,
+    contradicts,
+    image_format,
+    other_format,
+)
+from .image_reduction import reduced
 from .options import MediaOptions
 from .sources import MediaSource, read_source
 
@@ -98,10 +107,11 @@ def _recognised(data: bytes, media_type: str | None) -> ImageFormat:
 
 def _decode(data: bytes, found: ImageFormat, options: MediaOptions) -> Image:
     pillow = import_extra("vision", "PIL.Image", purpose="reading images")
-    if data.count(_START_OF_SCAN) > _MAX_JPEG_SCANS and found.name == "JPEG":
+    file = reduced(data, found)
+    if found is JPEG and file.count(_START_OF_SCAN) > _MAX_JPEG_SCANS:
         raise MediaError(f"the JPEG image has more than {_MAX_JPEG_SCANS} scans")
     try:
-        image = pillow.open(io.BytesIO(data), formats=(found.name,))
+        image = pillow.open(io.BytesIO(file), formats=(found.name,))
         _check_pixels(image, options)
         if found is TIFF:
             _check_tiles(image, options)
