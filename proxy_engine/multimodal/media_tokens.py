@@ -35,7 +35,9 @@ def placeholder_ids(model: Module, kind: Kind) -> frozenset[int]:
         model: mlx-vlm's model.
         kind: The kind of media.
     """
-    values = (getattr(model.config, name, None) for name in _ATTRIBUTES[kind])
+    # Models that also speak have the configuration of the part that reads inside their own.
+    sources = (model.config, getattr(model.config, "thinker_config", None))
+    values = (getattr(source, name, None) for source in sources for name in _ATTRIBUTES[kind])
     return frozenset(value for value in values if isinstance(value, int))
 
 
@@ -58,7 +60,8 @@ def by_medium(positions: Ids, count: int, alone: Callable[[int], int]) -> list[I
     Args:
         positions: Positions of all placeholder tokens, ascending.
         count: Number of media.
-        alone: Returns the number of placeholder tokens of one medium in a prompt of its own.
+        alone: Returns the number of placeholder tokens of one medium in a prompt of its own,
+            negative if it is not known.
 
     Returns:
         ``None`` if the tokens cannot be assigned.
@@ -69,7 +72,7 @@ def by_medium(positions: Ids, count: int, alone: Callable[[int], int]) -> list[I
     if len(runs) == count:
         return list(runs)
     counts = [alone(number) for number in range(count)]
-    if sum(counts) != len(positions):
+    if min(counts) < 0 or sum(counts) != len(positions):
         return None
     return list(np.split(positions, np.cumsum(counts)[:-1]))
 

@@ -1,10 +1,11 @@
-"""The places of media in a rendered prompt: the special tokens that a chat template writes there.
+"""The places of media in a rendered prompt: what a chat template writes there.
 
-A text of the conversation may contain such a token, which would take the place of a medium.
+A text of the conversation may contain the same, which would take the place of a medium.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ _NOUNS: Mapping[Kind, tuple[str, str]] = {
     "image": ("image", "images"),
     "audio": ("audio recording", "audio recordings"),
 }
+_TEXT = {"type": "text", "text": "a"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,17 @@ class MediaPlaces:
 
     Attributes:
         kind: The kind.
+        example: A rendered message with one medium; ``None`` if the template raises.
         tokens: Number of each special token that stands for one medium, by id.
-        expanded: Ids of the tokens that the processor writes in their place.
+        expanded: Special tokens that the processor writes in their place.
+        pattern: Matches the text that stands for one medium, if it has no special tokens.
     """
 
     kind: Kind
-    tokens: Mapping[int, int]
-    expanded: frozenset[int]
+    example: str | None = None
+    tokens: Mapping[int, int] | None = None
+    expanded: frozenset[int] = frozenset()
+    pattern: re.Pattern[str] | None = None
 
     @classmethod
     def of(
@@ -45,7 +51,7 @@ class MediaPlaces:
         kind: Kind,
         expanded: frozenset[int],
     ) -> MediaPlaces:
-        """Render a message with and without a medium, and compare the special tokens.
+        """Compare a rendered message with a medium to one without.
 
         Args:
             tokenizer: Tokenizes rendered prompts.
@@ -54,28 +60,28 @@ class MediaPlaces:
             kind: The kind of media.
             expanded: Ids of the tokens that the processor writes for media of this kind.
         """
-        text = {"type": "text", "text": "a"}
-        special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
 
-        def found(parts: Sequence[Mapping[str, Any]]) -> Counter[int]:
-            content = media_content(model_type, parts)
-            rendered = content
-            if template.has_chat_template:
-                rendered = template.apply_chat_template(
-                    [{"role": "user", "content": content}], tokenize=False
-                )
-            return _special_tokens(tokenizer, rendered, special)
+        def render(*parts: Mapping[str, Any]) -> str:
+            message = {"role": "user", "content": media_content(model_type, parts)}
+            return str(template.apply_chat_template([message], tokenize=False))
 
         try:
-            without = found([text])
-            with_medium = found([{"type": kind, "number": 1}, text])
+            example, without = render({"type": kind, "number": 1}, _TEXT), render(_TEXT)
         except Exception:
             # Templates are programs and may raise anything. Then the processor has to find errors.
-            return cls(kind, {}, frozenset())
+            return cls(kind)
+        special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
+        counts, others = (
+            Counter(token for token in _token_ids(tokenizer, text) if token in special)
+            for text in (example, without)
+        )
+        tokens = {token: count for token, count in counts.items() if not others[token]}
         return cls(
             kind,
-            {token: with_medium[token] for token in with_medium if not without[token]},
+            example,
+            tokens,
             expanded & special,
+            None if tokens else _pattern(example, without),
         )
 
     def check(self, tokenizer: Any, text: str, count: int) -> None:
@@ -89,24 +95,47 @@ class MediaPlaces:
         Raises:
             PromptError: It has more or fewer.
         """
-        found = Counter(tokenizer(text, add_special_tokens=False)["input_ids"])
+        if self.pattern is not None:
+            found = self.pattern.findall(text)
+            self._compare(found[0] if found else "", len(found), count, count)
+        if self.tokens is None:
+            return
+        numbers = Counter(_token_ids(tokenizer, text))
         for token in {*self.tokens, *self.expanded}:
-            expected = count * self.tokens.get(token, 0)
-            if found[token] == expected:
-                continue
-            noun = _NOUNS[self.kind][count != 1]
             name = tokenizer.convert_ids_to_tokens(token)
-            if found[token] > expected:
-                raise PromptError(
-                    f"the prompt's text contains {name!r}, which stands for {noun} to this model",
-                    hint="Remove it from the text.",
-                )
+            self._compare(name, numbers[token], count * self.tokens.get(token, 0), count)
+
+    def _compare(self, name: str, found: int, expected: int, count: int) -> None:
+        if found > expected:
             raise PromptError(
-                f"the model's chat template has no place for {count} {noun}",
+                f"the prompt's text contains {name!r}, which stands for an {_NOUNS[self.kind][0]} "
+                "to this model",
+                hint="Remove it from the text.",
+            )
+        if found < expected:
+            raise PromptError(
+                f"the model's chat template has no place for {count} {_NOUNS[self.kind][count != 1]}",
                 hint="It may take media in messages of the user only.",
             )
 
 
-def _special_tokens(tokenizer: Any, text: str, special: set[int]) -> Counter[int]:
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return Counter(token for token in ids if token in special)
+def _token_ids(tokenizer: Any, text: str) -> Sequence[int]:
+    ids: Sequence[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+def _pattern(example: str, without: str) -> re.Pattern[str] | None:
+    """Return a pattern of the text that only the example has; numbers in it may be any."""
+    start = _common_length(example, without)
+    end = _common_length(example[start:][::-1], without[start:][::-1])
+    written = example[start : len(example) - end].strip()
+    if not written:
+        return None
+    return re.compile(re.sub(r"\d+", r"\\d+", re.escape(written)))
+
+
+def _common_length(left: str, right: str) -> int:
+    """Return the length of the common beginning of two texts."""
+    pairs = zip(left, right, strict=False)
+    shorter = min(len(left), len(right))
+    return next((n for n, (one, other) in enumerate(pairs) if one != other), shorter)

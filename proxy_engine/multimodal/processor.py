@@ -29,7 +29,6 @@ from .media_tokens import (
     joint_digest,
     placeholder_ids,
 )
-from .messages import media_content
 from .places import MediaPlaces
 from .prompt_inputs import MediaInputs, array_bytes, to_numpy
 from .segments import split_by_image
@@ -86,13 +85,8 @@ class MultimodalProcessor:
         extractor = getattr(processor, "feature_extractor", None)
         self.sample_rate = int(getattr(extractor, "sampling_rate", 16_000))
         self._ids = {kind: placeholder_ids(model, kind) for kind in _KINDS}
-        self._places = [
-            MediaPlaces.of(self._tokenizer, tokenizer, model_type, kind, self._ids[kind])
-            for kind in _KINDS
-            if kind in self.reads
-        ]
-        self._single = {
-            kind: _placeholder_text(tokenizer, model_type, kind)
+        self._places = {
+            kind: MediaPlaces.of(self._tokenizer, tokenizer, model_type, kind, self._ids[kind])
             for kind in _KINDS
             if kind in self.reads
         }
@@ -113,8 +107,8 @@ class MultimodalProcessor:
         media: dict[Kind, Sequence[Any]] = {"image": images, "audio": recordings}
         # Other threads may use the device meanwhile.
         with self._lock, mx.stream(mx.cpu):
-            for places in self._places:
-                places.check(self._tokenizer, text, len(media[places.kind]))
+            for kind, places in self._places.items():
+                places.check(self._tokenizer, text, len(media[kind]))
             arrays = self._process(text, media)
             token_ids: Ids = arrays.pop("input_ids").reshape(-1).astype(np.int64)
             if not images and not recordings:
@@ -161,13 +155,19 @@ class MultimodalProcessor:
         return [_Placed(kind, *own) for own in zip(split, digests, strict=True)]
 
     def _count_alone(self, kind: Kind, medium: Any) -> int:
-        """Return the number of placeholder tokens of one medium in a prompt of its own."""
+        """Return the number of placeholder tokens of one medium in a prompt of its own.
+
+        -1 if the chat template writes no such prompt.
+        """
+        example = self._places[kind].example
+        if example is None:
+            return -1
         key = (kind, medium.digest)
         if key not in self._counts:
             if len(self._counts) >= _MAX_KNOWN_COUNTS:
                 self._counts.clear()
             none: dict[Kind, Sequence[Any]] = {"image": (), "audio": ()}
-            inputs = self._process(self._single[kind], {**none, kind: [medium]})
+            inputs = self._process(example, {**none, kind: [medium]})
             ids: Ids = inputs["input_ids"].reshape(-1)
             self._counts[key] = len(find_placeholders(ids, self._ids[kind], kind))
         return self._counts[key]
@@ -230,12 +230,3 @@ def _kinds(processor: Any) -> frozenset[Kind]:
     if takes_audio and any(getattr(processor, name, None) is not None for name in names):
         kinds.add("audio")
     return frozenset(kinds)
-
-
-def _placeholder_text(tokenizer: TokenizerWrapper, model_type: str, kind: Kind) -> str:
-    """Return a rendered message with one medium."""
-    content = media_content(model_type, [{"type": kind, "number": 1}, {"type": "text", "text": ""}])
-    if not tokenizer.has_chat_template:
-        return str(content)
-    messages = [{"role": "user", "content": content}]
-    return str(tokenizer.apply_chat_template(messages, tokenize=False))

@@ -87,7 +87,9 @@ def test_text_of_the_first_turn_has_the_key_of_a_prompt_that_ends_there(loaded: 
     np.testing.assert_array_equal(both.cache_key[:length], first.cache_key)
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl", "gemma3", "smolvlm", "pixtral", "gemma4"])
+@pytest.mark.parametrize(
+    "name", ["qwen2_vl", "gemma3", "smolvlm", "pixtral", "gemma4", "internvl_chat", "paligemma"]
+)
 def test_text_with_a_placeholder_is_refused(loaded: Load, name: str) -> None:
     model = loaded(name)
     assert model.processor is not None
