@@ -113,8 +113,9 @@ class MediaPlaces:
                 hint="Remove it from the text.",
             )
         if found < expected:
+            noun = _NOUNS[self.kind][count != 1]
             raise PromptError(
-                f"the model's chat template has no place for {count} {_NOUNS[self.kind][count != 1]}",
+                f"the model's chat template has no place for {count} {noun}",
                 hint="It may take media in messages of the user only.",
             )
 
