@@ -216,9 +216,9 @@ def api_error(
 def media_error(error: MediaError, param: str) -> ApiError:
     """Return the error of an image or a recording in the field ``param``."""
     status, code, setting = _MEDIA_LIMITS.get(error.limit or "", (400, "invalid_media", ""))
-    if setting:
+    if error.limit is not None:
         # The engine's hint names its own option.
-        hint = f"The server's setting is {setting}."
+        hint = f"The server's setting is {setting}." if setting else ""
         error = MediaError(error.what, where=error.where, limit=error.limit, hint=hint)
     return ApiError(status, str(error), code=code, param=param)
 

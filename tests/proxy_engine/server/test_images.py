@@ -235,12 +235,15 @@ def test_text_model_reads_the_history_of_a_conversation_with_images(live: Live) 
 
 
 def test_model_that_reads_images_is_loaded_on_request(
-    tmp_path: Path, tiny_model_directory: Path
+    tmp_path: Path, tiny_model_directory: Path, image_at: str
 ) -> None:
     shutil.copytree(tiny_model_directory, tmp_path / "text")
     vision_checkpoint("smolvlm", tmp_path / "vision")
     settings = make_settings(
-        model=str(tmp_path / "text"), model_directories=str(tmp_path), max_images=1
+        model=str(tmp_path / "text"),
+        model_directories=str(tmp_path),
+        max_images=1,
+        allow_image_urls=True,
     )
     with serving(create_app(settings)) as live:
         client: Any = live.client()
@@ -256,6 +259,12 @@ def test_model_that_reads_images_is_loaded_on_request(
         assert chat("vision", 1).usage.prompt_tokens_details.image_tokens > 0
         with pytest.raises(openai.BadRequestError, match="--max-images"):
             chat("vision", 1, 2)
+        private = {"role": "user", "content": [image_part(image_at)]}
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.chat.completions.create(model="vision", messages=[private])
+        error: Any = caught.value.body
+        assert error["param"] == "messages[0].content[0]"
+        assert error["message"].endswith("has an address that is not public")
         assert chat("text").model == "text"
         with pytest.raises(openai.BadRequestError):
             chat("text", 1)
