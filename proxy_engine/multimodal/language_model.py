@@ -17,6 +17,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache
 
 from ..prompt_cache.layers import flat
+from .attention_scale import scale_each_row
 from .errors import UnsupportedModelError
 from .model_caches import to_mlx_lm, viewed
 
@@ -53,6 +54,7 @@ class LanguageModel(Module):
         self.args = SimpleNamespace(**config)
         self.model_type = str(config["model_type"])
         inner = multimodal.language_model
+        scale_each_row(inner)
         self.takes_rope_deltas = hasattr(inner, "_rope_deltas")
         self._layout = _layout(inner, self.make_cache) if self.takes_rope_deltas else None
         text_config = getattr(multimodal.config, "text_config", None)

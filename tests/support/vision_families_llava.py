@@ -200,7 +200,7 @@ def mistral3() -> Family:
             "rope_type": "default",
             "rope_theta": 10000.0,
             "llama_4_scaling_beta": 0.1,
-            "original_max_position_embeddings": 64,
+            "original_max_position_embeddings": 16,
         },
     )
     return _mistral_family({"model_type": "mistral3", "spatial_merge_size": 2, "text_config": text})
