@@ -10,7 +10,6 @@ import inspect
 from typing import Any
 
 import mlx.core as mx
-from mlx import nn
 from mlx.nn.layers.base import Module
 
 
@@ -34,7 +33,7 @@ def scale_each_row(language_model: Module) -> None:
             )
 
 
-class _ScaledByRow(nn.Module):
+class _ScaledByRow(Module):
     """An attention layer that gets the scale of each row.
 
     Args:
