@@ -23,13 +23,14 @@ MEMORY_ARGS ?=
 GROWTH_ARGS ?=
 E2E_ARGS ?=
 SPECULATION_ARGS ?=
+VISION_ARGS ?=
 HOSTILE_ARGS ?=
 FAITHFULNESS_ARGS ?=
 QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-speculation bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers soak model clean
+.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -47,6 +48,7 @@ help:
 	@echo "make growth        growth of costs with size (GROWTH_ARGS='--tokenizer FILE')"
 	@echo "make bench-e2e     whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
 	@echo "make bench-speculation  time and forward passes with drafts (SPECULATION_ARGS='--repeats 3')"
+	@echo "make bench-vision  questions about images, beside mlx-vlm (VISION_ARGS='--repeats 5')"
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
@@ -103,6 +105,9 @@ bench-e2e: $(BENCH_INSTALLED) model
 bench-speculation: $(BENCH_INSTALLED) model
 	$(FAST) $(BIN)/python benchmarks/end_to_end.py --figures speculation,speculation-batch,draft-model \
 	    --model 8x256 $(SPECULATION_ARGS)
+
+bench-vision: $(BENCH_INSTALLED) model
+	$(FAST) $(BIN)/python benchmarks/vision.py $(VISION_ARGS)
 
 bench-hostile: $(BENCH_INSTALLED) model
 	$(FAST) $(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
