@@ -131,7 +131,7 @@ def _run(options: argparse.Namespace) -> int:
             assert source is not None, "--jsonl has a single input"
             lines = InputLines(source, Path(path).parent)
             return _run_inputs(options, extraction, machine, lines, output)
-        if len(options.inputs) > 1:
+        if _has_many(options):
             files = InputFiles(options.inputs)
             return _run_inputs(options, extraction, machine, files, output)
         record = read_record(source, path, options.image)
@@ -188,10 +188,17 @@ def _run_inputs(
     return 1 if failed else 0
 
 
+def _has_many(options: argparse.Namespace) -> bool:
+    """Whether there may be many records. A shell's pattern can match a single file."""
+    is_resumable = options.resume or options.batch_size is not None
+    is_file = options.inputs not in ([], [STANDARD_INPUT])
+    return options.jsonl or len(options.inputs) > 1 or (is_resumable and is_file)
+
+
 def _check_combination(options: argparse.Namespace) -> None:
     """Raise ``CommandLineError`` for options that have no effect together."""
-    has_many = options.jsonl or len(options.inputs) > 1
-    many = "--jsonl or several files"
+    has_many = _has_many(options)
+    many = "--jsonl or files"
     needs = [
         ("--batch-size", options.batch_size is not None, many, has_many),
         (
@@ -244,7 +251,7 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
 @contextlib.contextmanager
 def _open_source(options: argparse.Namespace) -> Iterator[IO[bytes] | None]:
     """Open the only input; ``None`` for several files, and for ``--image`` alone."""
-    if len(options.inputs) > 1:
+    if _has_many(options) and not options.jsonl:
         check_files(options.inputs)
         yield None
     elif options.image and not options.inputs:

@@ -326,6 +326,12 @@ class TestFiles:
         assert Path("out").read_bytes() == whole
         assert len(engines[0].texts) == 1
 
+    def test_pattern_that_matches_one_file_can_be_resumed(self, engines: list[ImageEngine]) -> None:
+        for _ in range(2):
+            assert extract("red.png", "--output", "out", "--resume", "--quiet") == 0
+            assert Path("out").read_bytes().count(b"\n") == 1
+        assert len(engines) == 1
+
     @pytest.mark.usefixtures("engines")
     def test_output_of_other_files_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         Path("broken.bin").write_bytes(b"\xff\xfe")

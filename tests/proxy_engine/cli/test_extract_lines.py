@@ -286,9 +286,9 @@ class TestResuming:
     ("arguments", "message"),
     [
         (["--resume", "--jsonl"], "--resume requires --output"),
-        (["--resume", "--output", "out"], "--resume requires --jsonl or several files"),
+        (["--resume", "--output", "out"], "--resume requires --jsonl or files"),
         (["--overwrite", "--jsonl"], "--overwrite requires --output"),
-        (["--batch-size", "2"], "--batch-size requires --jsonl or several files"),
+        (["--batch-size", "2"], "--batch-size requires --jsonl or files"),
         (["--batch-size", "0", "--jsonl"], "at least 1, not 0"),
         (["--stream", "--jsonl"], "--stream requires a single input"),
         (["--stream", "--output", "out"], "--stream requires a single input"),
