@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import json
 import logging
@@ -14,13 +15,17 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from live_server import Live, make_settings, serving, serving_engine
 from vision_models import sample_image, vision_checkpoint
 
-from proxy_engine import InferenceEngine
+from proxy_engine import InferenceEngine, MissingExtraError
 from proxy_engine.server.app import create_app
+from proxy_engine.server.errors import api_error
 
 SCHEMA = {
     "type": "object",
@@ -29,6 +34,12 @@ SCHEMA = {
     "additionalProperties": False,
 }
 FUNCTION = {"name": "file", "parameters": {**SCHEMA, "required": ["paid"]}}
+
+
+@pytest.fixture(scope="module")
+def http(vision: Live) -> Iterator[httpx.Client]:
+    with vision.http() as http:
+        yield http
 
 
 def png(seed: int, size: tuple[int, int] = (64, 48)) -> bytes:
@@ -50,11 +61,16 @@ def user(*seeds: int, text: str = "What is it?") -> dict[str, Any]:
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}]}
 
 
+@functools.cache
+def client_of(live: Live) -> tuple[openai.OpenAI, str]:
+    client = live.client()
+    return client, client.models.list().data[0].id
+
+
 def ask(live: Live, *messages: Any, **more: Any) -> Any:
     asked: dict[str, Any] = {"max_tokens": 12, "temperature": 0, **more}
-    return live.client().chat.completions.create(
-        model=live.client().models.list().data[0].id, messages=[*messages], **asked
-    )
+    client, model = client_of(live)
+    return client.chat.completions.create(model=model, messages=[*messages], **asked)
 
 
 def answer(live: Live, *messages: Any, **more: Any) -> str:
@@ -172,6 +188,48 @@ def test_unusable_image_is_refused_by_field(
     assert len(error["message"]) < 400
 
 
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.sampled_from(["", "auto", "a", "%00", "é"]),
+    lambda values: (
+        st.lists(values, max_size=2)
+        | st.dictionaries(st.sampled_from(["url", "data", "detail", "x"]), values, max_size=2)
+    ),
+    max_leaves=4,
+)
+_BYTES = st.binary(max_size=40) | st.integers(0, 225).map(lambda size: png(1)[:size])
+_URLS = st.builds(
+    lambda head, data: head + base64.b64encode(data).decode("ascii"),
+    st.sampled_from(
+        ["data:image/png;base64,", "data:;base64,", "data:image/png,", "data:", "DATA:;base64,", ""]
+    ),
+    _BYTES,
+)
+_PARTS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["image_url", "image", "input_image", "audio", "input_audio"])},
+    optional={
+        "image_url": _JSON | _URLS | st.fixed_dictionaries({"url": _URLS}, optional={"x": _JSON}),
+        "url": _JSON | _URLS,
+        "data": _JSON | _BYTES.map(lambda data: base64.b64encode(data).decode("ascii")),
+        "media_type": _JSON,
+        "path": st.just("/etc/passwd"),
+        "input_audio": _JSON,
+    },
+)
+
+
+@settings(max_examples=60)
+@given(parts=st.lists(_PARTS, min_size=1, max_size=2))
+def test_no_image_part_is_an_internal_error(http: httpx.Client, parts: list[Any]) -> None:
+    bodies = {
+        "chat/completions": {"messages": [{"role": "user", "content": parts}], "max_tokens": 1},
+        "responses": {"input": [{"role": "user", "content": parts}], "max_output_tokens": 1},
+    }
+    for path, body in bodies.items():
+        reply = http.post(f"/v1/{path}", json=body)
+        assert reply.status_code in (200, 400, 422), reply.text
+        assert reply.status_code == 200 or reply.json()["error"]["param"], reply.text
+
+
 def test_too_many_images_are_refused(vision: Live) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         ask(vision, user(1, 2, 3, 4))
@@ -270,6 +328,12 @@ def test_model_that_reads_images_is_loaded_on_request(
             chat("text", 1)
 
 
+def test_missing_extra_is_an_error_of_the_server() -> None:
+    error = api_error(MissingExtraError("reading images requires mlx-vlm", extra="vision"))
+    assert (error.status, error.code) == (503, "missing_extra")
+    assert "pip install 'proxy-engine[vision]'" in error.message
+
+
 class _Image(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
@@ -307,9 +371,8 @@ def test_urls_are_fetched_if_allowed(vision_engine: InferenceEngine, image_at: s
 
 def respond(live: Live, given: Any, **more: Any) -> Any:
     asked: dict[str, Any] = {"max_output_tokens": 12, "temperature": 0, **more}
-    return live.client().responses.create(
-        model=live.client().models.list().data[0].id, input=given, **asked
-    )
+    client, model = client_of(live)
+    return client.responses.create(model=model, input=given, **asked)
 
 
 def item(*parts: Any) -> Any:
@@ -359,9 +422,9 @@ def test_unusable_image_of_a_response_is_refused_by_field(vision: Live) -> None:
         ([item("a"), {"role": "user", "content": [bad]}], "input[1].content[0]"),
         ([item("a"), {"role": "assistant", "content": "b"}, result], "input[2].output[0]"),
     ]
-    for given, param in cases:
+    for items, param in cases:
         with pytest.raises(openai.BadRequestError) as caught:
-            respond(vision, given, instructions="Be brief.")
+            respond(vision, items, instructions="Be brief.")
         error: Any = caught.value.body
         assert (error["code"], error["param"]) == ("invalid_media", param)
     bad["image_url"] = "https://a.example/b.png"
