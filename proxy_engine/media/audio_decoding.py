@@ -74,6 +74,10 @@ def _too_long(max_seconds: float) -> MediaError:
     )
 
 
+def _damaged(found: AudioFormat) -> MediaError:
+    return MediaError(f"the {found.name} audio is damaged and cannot be decoded")
+
+
 def _with_miniaudio(
     data: bytes, found: AudioFormat, max_seconds: float, sample_rate: int
 ) -> Samples:
@@ -94,7 +98,7 @@ def _with_miniaudio(
         frames = info.num_frames * rate // info.sample_rate or pcm.max_frames
         samples = resample.resample_audio_chunks(pcm, rate, sample_rate, frames)
     except (miniaudio.MiniaudioError, ArithmeticError) as error:
-        raise MediaError(f"the {found.name} audio is damaged and cannot be decoded") from error
+        raise _damaged(found) from error
     slack = _MP3_SLACK if found is MP3 else 1
     if (pcm.frames + slack) / rate < info.num_frames / info.sample_rate:
         raise MediaError(
@@ -143,6 +147,7 @@ def _with_ffmpeg(data: bytes, found: AudioFormat, max_seconds: float, sample_rat
             duration=max_seconds + 1 / sample_rate,
         )
     except (RuntimeError, ValueError) as error:
-        raise MediaError(f"ffmpeg cannot decode the {found.name} audio: {error}") from error
+        # ffmpeg's messages name temporary files and addresses.
+        raise _damaged(found) from error
     check_duration(len(samples) / sample_rate, max_seconds)
     return np.ascontiguousarray(samples, np.float32)

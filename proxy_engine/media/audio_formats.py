@@ -28,7 +28,7 @@ class AudioFormat:
 WAV = AudioFormat("WAV", ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"), "wav")
 FLAC = AudioFormat("FLAC", ("audio/flac", "audio/x-flac"), "flac")
 MP3 = AudioFormat(
-    "MP3", ("audio/mpeg", "audio/mp3", "audio/mpeg3", "audio/x-mp3", "audio/mpga"), "mp3"
+    "MP3", ("audio/mpeg", "audio/mp3", "audio/mpeg3", "audio/x-mp3", "video/mpeg"), "mp3"
 )
 # Vorbis or Opus. stb_vorbis, miniaudio's decoder of Vorbis, aborts the process for damaged files.
 OGG = AudioFormat(

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recordings import sine, speech_file, wav
+from recordings import speech_file
 from terminal import Terminal, plain
 from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import InferenceEngine, Transcript
 from proxy_engine.cli.main import main
+from proxy_engine.cli.transcription import Form, Recording
 
 ROOT = Path(__file__).parents[3]
 PHONE = "[0-9]{3}-[0-9]{4}"
@@ -47,10 +48,16 @@ def test_text_goes_to_stdout_and_speed_to_stderr(
     out, err = capsys.readouterr()
     assert out == expected.text + "\n"
     assert "1.0 s of audio" in err
-    assert transcribe(model, "--quiet", "--srt", speech_file()) == 0
-    out, err = capsys.readouterr()
-    assert out == expected.to_srt()
-    assert err == ""
+    assert transcribe(model, "--quiet", "--choice", "yes", speech_file()) == 0
+    assert capsys.readouterr() == ("yes\n", "")
+
+
+@pytest.mark.parametrize("kind", ["text", "srt", "vtt"])
+def test_files_end_with_one_line_break(kind: Any, expected: Transcript[Any]) -> None:
+    form = Form(kind, has_names=False, has_words=False)
+    written = form.encode(Recording("a.wav", b""), expected)
+    whole = {"text": expected.text, "srt": expected.to_srt(), "vtt": expected.to_vtt()}[kind]
+    assert written == whole.rstrip("\n")
 
 
 def test_json_has_segments_and_words(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,32 +170,25 @@ def test_model_of_text_is_refused(
     assert "whisper" in capsys.readouterr().err
 
 
-def test_progress_is_shown_on_a_terminal(model: Path, tmp_path: Path) -> None:
-    long = tmp_path / "long.wav"
-    long.write_bytes(wav(sine(31)))
+def test_progress_is_shown_on_a_terminal(model: Path) -> None:
     terminal = Terminal()
-    command = [sys.executable, "-m", "proxy_engine", "transcribe", "--model", str(model), str(long)]
+    command = [sys.executable, "-m", "proxy_engine", "transcribe", "--model", str(model)]
     finished = subprocess.run(
-        command,
+        [*command, "--choice", "yes", str(speech_file())],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
         stdout=subprocess.PIPE,
         stderr=terminal.end,
         check=False,
     )
     shown = plain(terminal.read())
-    assert finished.returncode == 0, shown
-    assert "of 31 s" in shown
-    assert "31.0 s of audio" in shown
+    assert (finished.returncode, finished.stdout) == (0, b"yes\n"), shown
+    assert "1 of 1 s" in shown
+    assert "1.0 s of audio" in shown
 
 
-def test_closed_reader_ends_the_command(model: Path) -> None:
-    command = [sys.executable, "-m", "proxy_engine", "transcribe", "--model", str(model)]
-    process = subprocess.Popen(
-        [*command, "--choice", "yes", str(speech_file())],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.wait(120) == 141
+def test_closed_reader_ends_the_command(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert transcribe(model, "--choice", "yes", speech_file()) == 141

@@ -265,7 +265,7 @@ def test_ffmpeg_decodes_ogg_up_to_the_limit() -> None:
     assert loaded.duration == pytest.approx(expected.duration, abs=0.05)
     with pytest.raises(MediaError, match=r"longer than 0\.5 seconds"):
         load_audio(speech_file("speech.ogg"), MediaOptions(max_audio_seconds=0.5))
-    with pytest.raises(MediaError):
+    with pytest.raises(MediaError, match="the M4A audio is damaged"):
         load_audio(WITHOUT_FFMPEG["M4A"], LIMITS)
 
 
