@@ -12,6 +12,7 @@ from mlx.nn.layers.base import Module
 
 from ..encoded_prompt import PromptInputs
 from ..models.blas import has_fast_blas
+from .cache_layers import trim
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .sequence_state import SequenceState
 
@@ -83,11 +84,11 @@ class Prefill:
         computes_all = sequence.weights is not None or not self.forward.computes_logits_on_demand
         if is_last and computes_all and last - start > MAX_TOKENS_WITH_LOGITS:
             # Lazy evaluation: logits that are not used are not computed.
-            self._forward(start, last)
+            self._forward_up_to(start, last)
             start = last
         if is_last and end > sequence.prompt_tokens and self._has_media(start):
             # The forced tokens are no part of the prompt, whose inputs are known.
-            self._forward(start, last)
+            self._forward_up_to(start, last)
             start = last
         output = self._forward(start, end)
         if is_last:
@@ -124,6 +125,18 @@ class Prefill:
 
     def _has_media(self, start: int) -> bool:
         return self.inputs is not None and start < self.inputs.media_end
+
+    def _forward_up_to(self, start: int, last: int) -> None:
+        """Process the tokens before the prompt's last one.
+
+        If earlier tokens attend to the last one, it is in the pass, and then removed from the cache
+        again. It attends to all of them, so a pass of its own gives the same.
+        """
+        if self.inputs is not None and start < self.inputs.single_pass_end > last:
+            self._forward(start, last + 1)
+            trim(self.cache, 1)
+        else:
+            self._forward(start, last)
 
     def _forward(self, start: int, end: int) -> PassOutput:
         tokens = mx.array(self.sequence.tokens[start:end])[None]
